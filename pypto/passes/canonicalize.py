@@ -80,9 +80,9 @@ def folded(op: Op) -> Number | None:
     numbers = [constant_of(v) for v in op.operands]
     if None in numbers or op.result.dtype.kind == "bits":
         return None
-    arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
     dtype = op.result.dtype
     with np.errstate(all="ignore"):
+        arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
         (result,) = np.asarray(row.reference(op, *arrays)).astype(dtype.numpy)
     if not dtype.is_float:
         return bool(result) if dtype.is_bool else int(result)

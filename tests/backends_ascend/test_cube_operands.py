@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from benchmarks.kernels.cube import by_expert, by_groups, convolution, dequantised, paged_attention, routed
 from pypto.backends.ascend.block.race_checker import races
 from pypto.backends.ascend.blockir.printer import listing
 from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
@@ -41,17 +42,6 @@ def check(kernel: Any, grid: tuple[int, ...], chip: AscendTarget, kind: str, **a
 # --- operands at numbers that are loaded ------------------------------------------------------------------------------
 
 
-@pto.jit
-def by_expert(x, weights, experts, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
-    """Each block of tokens is multiplied with the weights of its expert; without one, it gives zeros."""
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    e = experts[pto.program_id(0)]
-    acc = pto.zeros((BM, BN), pto.float32)
-    for k in range(0, x.shape[1], BK):
-        acc = pto.dot(x[i : i + BM, k : k + BK], weights[e, k : k + BK, j : j + BN], acc)
-    y[i : i + BM, j : j + BN] = acc
-
-
 @CHIPS
 def test_experts(chip: AscendTarget) -> None:
     x, weights, y = halves(72, 80), halves(3, 80, 40), halves(72, 40)
@@ -61,28 +51,6 @@ def test_experts(chip: AscendTarget) -> None:
         rows = slice(16 * n, 16 * n + 16)
         wanted = x[rows].astype(np.float64) @ weights[e].astype(np.float64) if 0 <= e < 3 else np.zeros_like(y[rows])
         near(y[rows], wanted)
-
-
-@pto.jit
-def paged_attention(q, keys, values, pages, lengths, out, PAGE: pto.constexpr):
-    """One head over keys and values in pages, in the order of a table."""
-    b = pto.program_id(0)
-    n = lengths[b]
-    x = q[b, :, :]
-    top = pto.full((x.shape[0],), -1e30, pto.float32)
-    total = pto.zeros((x.shape[0],), pto.float32)
-    acc = pto.zeros(x.shape, pto.float32)
-    for j in range(0, pto.cdiv(n, PAGE)):
-        page = pages[b, j]
-        s = pto.dot(x, keys[page, :, :].T) * 0.125
-        s = pto.where((j * PAGE + pto.arange(0, PAGE))[None, :] < n, s, -1e30)
-        higher = pto.maximum(top, pto.max(s, axis=1))
-        p = pto.exp(s - higher[:, None])
-        scale = pto.exp(top - higher)
-        total = total * scale + pto.sum(p, axis=1)
-        acc = acc * scale[:, None] + pto.dot(p.to(pto.float16), values[page, :, :])
-        top = higher
-    out[b, :, :] = acc / total[:, None]
 
 
 @CHIPS
@@ -96,20 +64,6 @@ def test_paged_attention(chip: AscendTarget) -> None:
         k, v = (x[pages[b]].reshape(-1, 64)[:n].astype(np.float64) for x in (keys, values))
         p = np.exp(0.125 * q[b].astype(np.float64) @ k.T)
         near(out[b], p / p.sum(axis=1, keepdims=True) @ v)
-
-
-@pto.jit
-def by_groups(x, weights, starts, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
-    """Groups of rows, each with its own weights; a group's first rows may lie before the array."""
-    g, j = pto.program_id(0), pto.program_id(1) * BN
-    end, cols = starts[g + 1], j + pto.arange(0, BN)
-    for i in range(starts[g], end, BM):
-        acc = pto.zeros((BM, BN), pto.float32)
-        for k in range(0, x.shape[1], BK):
-            acc = pto.dot(x[i : i + BM, k : k + BK], weights[g, k : k + BK, j : j + BN], acc)
-        rows = i + pto.arange(0, BM)
-        inside = (rows < end)[:, None] & (rows >= 0)[:, None] & (cols < y.shape[1])[None, :]
-        pto.store(y + rows[:, None] * y.shape[1] + cols[None, :], acc.to(pto.float16), mask=inside)
 
 
 @CHIPS
@@ -148,20 +102,6 @@ def test_rows_before_the_array(chip: AscendTarget) -> None:
 
 
 # --- bounds that change from step to step -----------------------------------------------------------------------------
-
-
-@pto.jit
-def convolution(x, w, y, BP: pto.constexpr, BC: pto.constexpr):
-    """A 3 x 3 convolution as a sum of nine products; channels are last, and edges are padded with zeros."""
-    n, h = pto.program_id(0) // x.shape[1], pto.program_id(0) % x.shape[1]
-    p = pto.program_id(1) * BP
-    acc = pto.zeros((BP, w.shape[3]), pto.float32)
-    for r in range(3):
-        for s in range(3):
-            for c in range(0, x.shape[3], BC):
-                pixels = x[n, h + r - 1, p + s - 1 : p + s - 1 + BP, c : c + BC]
-                acc = pto.dot(pixels, w[r, s, c : c + BC, :], acc)
-    y[n, h, p : p + BP, :] = acc
 
 
 @CHIPS
@@ -242,18 +182,6 @@ def test_rows_that_wrap_are_stored(chip: AscendTarget) -> None:
 # --- weights that vector cores make -----------------------------------------------------------------------------------
 
 
-@pto.jit
-def dequantised(a, b, scale, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr, LAST: pto.constexpr):
-    """float16 by int8 weights with a scale for each column, on the weights or on the result."""
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    s = scale[j : j + BN][None, :]
-    acc = pto.zeros((BM, BN), pto.float32)
-    for k in range(0, a.shape[1], BK):
-        w = b[k : k + BK, j : j + BN].to(pto.float16)
-        acc = pto.dot(a[i : i + BM, k : k + BK], w if LAST else (w * s).to(pto.float16), acc)
-    c[i : i + BM, j : j + BN] = acc * s if LAST else acc
-
-
 @CHIPS
 @pytest.mark.parametrize("last", [False, True])
 def test_vector_cores_share_the_rows_of_weights_and_of_results(last: bool, chip: AscendTarget) -> None:
@@ -267,21 +195,6 @@ def test_vector_cores_share_the_rows_of_weights_and_of_results(last: bool, chip:
     assert "__mix__" in text
 
 
-@pto.jit
-def routed(x, w, tokens, experts, y, COUNT, BM: pto.constexpr, BK: pto.constexpr):
-    """Rows in the order of a list, which ends with numbers beyond the last row; each block has its expert."""
-    rows = pto.load(tokens + pto.program_id(0) * BM + pto.arange(0, BM))
-    e, cols = experts[pto.program_id(0)], pto.arange(0, w.shape[2])
-    acc = pto.zeros((BM, w.shape[2]), pto.float32)
-    for k in range(0, x.shape[1], BK):
-        ks = k + pto.arange(0, BK)
-        inside = (rows < COUNT)[:, None] & (ks < x.shape[1])[None, :]
-        left = pto.load(x + rows[:, None] * x.shape[1] + ks[None, :], mask=inside, other=0.0)
-        acc = pto.dot(left, w[e, k : k + BK, :], acc)
-    out = y + rows[:, None] * w.shape[2] + cols[None, :]
-    pto.store(out, acc.to(pto.float16), mask=(rows < COUNT)[:, None])
-
-
 @CHIPS
 def test_routed_rows_are_copied_as_rows(chip: AscendTarget) -> None:
     x, w, y = halves(40, 80), halves(3, 80, 48), np.full((40, 48), 7, np.float16)
@@ -289,7 +202,8 @@ def test_routed_rows_are_copied_as_rows(chip: AscendTarget) -> None:
     tokens[:30], tokens[32:40] = RNG.permutation(40)[:30], np.arange(40)[-8:]
     tokens[32:40] = np.setdiff1d(np.arange(40), tokens[:30])[:8]
     experts = np.array([2, 0], np.int32)
-    arguments = {"x": x, "w": w, "tokens": tokens, "experts": experts, "y": y, "COUNT": 40, "BM": 32, "BK": 32}
+    arguments = {"x": x, "w": w, "tokens": tokens, "experts": experts, "y": y, "COUNT": 40}
+    arguments |= {"BM": 32, "BN": 48, "BK": 32}
     check(routed, (2,), chip, "mix", **arguments)
     for block, e in enumerate(experts):
         rows = tokens[32 * block : 32 * block + 32]
