@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pypto.graph.dims import hint
 from pypto.graph.guards import Asked
 from pypto.graph.node import Node
+from pypto.graph.waves import ends_of, overlap_text
 
 if TYPE_CHECKING:
     from pypto.graph.plan import Plan
@@ -35,6 +36,9 @@ def guards_of(plan: Plan) -> tuple[Asked, ...]:
 def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
     what = step.kernel.name if step.kernel else f"{step.nodes[-1].op}, moved by numpy"
     lines = [f"{number:3} {what} {list(step.grid)}: {len(step.nodes)} ops, {places(step.nodes)}"]
+    start, end = ends_of(plan.waves)[number]
+    if end > start:
+        lines.append(f"      {overlap_text(step, [n for n in range(start, end + 1) if n != number])}")
     for node in step.writes:
         at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
         lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")

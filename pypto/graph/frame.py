@@ -62,9 +62,8 @@ class Frame:
         self.shared = [(n, home) for n, home in plan.homes.items() if home not in offsets]
         own = [n for n in self.results if n not in plan.homes]
         self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in own]
-        self.last: list[Any] = [None] * given
         self.called: dict[Any, Sequence[Array]] = {}
-        self.calls = [self.call_of(step) for step in plan.steps]
+        self.calls = [self.call_of(step, wave) for step, wave in zip(plan.steps, plan.waves, strict=True)]
 
     def constant(self, node: Node) -> Array:
         """An array of one number throughout."""
@@ -80,32 +79,26 @@ class Frame:
         found = self.arrays.get(node)
         return moved(node.op, self.view(node.inputs[0]), self.attrs(node)) if found is None else found
 
-    def call_of(self, step: Step) -> Call:
+    def call_of(self, step: Step, wave: int) -> Call:
         bases = [memory_of(a.node, self.stored) for a in step.arguments]
         changing = frozenset(n for n in (*bases, *step.reads, *step.writes) if n in self.changing)
-        return Call(step, changing)
+        return Call(step, changing, wave)
 
     def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
         """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
-        changed = self.enter(arrays, memory)
+        self.enter(arrays, memory)
         for call in self.calls:
-            if call.prepared is not None and call.changing.isdisjoint(changed):
-                call.prepared()
-            else:
-                call.run(self)
+            call.run(self)
         return self.leave()
 
-    def enter(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> set[Node]:
-        """Take the arrays of a call, and make those of its results; gives the arrays that are not those of before."""
-        changed = set(self.results)
-        for number, array in enumerate(arrays):
-            if array is not self.last[number]:
-                node = self.plan.graph.inputs[number]
-                self.arrays[node] = array
-                self.last[number] = array
-                changed.add(node)
+    def base(self, node: Node) -> Node:
+        """The array in memory that a node is, or is a view of."""
+        return memory_of(node, self.stored)
+
+    def enter(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> None:
+        """Take the arrays of a call, and make those of its results."""
+        self.arrays.update(zip(self.plan.graph.inputs, arrays, strict=False))
         self.make_results(memory)
-        return changed
 
     def make_results(self, memory: Mapping[Node, Array] = MappingProxyType({})) -> None:
         """Give all results memory, their own or what is given, with the arrays that are updated in it."""
@@ -126,44 +119,51 @@ class Frame:
 class Call:
     """A step on the arrays of a frame.
 
-    What it is launched with is kept; before a launch, only arrays that change from call to call are looked up again. A
-    step that met the same arrays twice is prepared, so that later calls launch it without a look at its arguments.
+    What it is launched with is kept; before a launch, only arrays that change from call to call are looked up again.
+
+    Attributes
+    ----------
+    moving : list of (int, Argument)
+        Arguments that are other arrays in other calls, by their place.
+    wave : int
+        How many steps, from this one on, may overlap; 0 within those of an earlier one.
     """
 
-    __slots__ = ("arguments", "changing", "grid", "launch", "moving", "prepared", "seen", "step")
+    __slots__ = ("arguments", "changing", "grid", "launch", "moving", "step", "wave")
 
-    def __init__(self, step: Step, changing: frozenset[Node]) -> None:
+    def __init__(self, step: Step, changing: frozenset[Node], wave: int = 1) -> None:
         self.step = step
         self.changing = changing
-        self.prepared: Callable[[], Any] | None = None
+        self.wave = wave
         self.arguments: list[Array] = []
         self.moving: list[tuple[int, Argument]] = []
         self.launch: Callable[..., Any] | None = None
         self.grid: tuple[int, ...] = ()
-        self.seen = False
 
     def run(self, frame: Frame) -> None:
-        step = self.step
-        if step.kernel is None:
-            assemble(step.nodes[-1], frame)
+        if self.step.kernel is None:
+            assemble(self.step.nodes[-1], frame)
             return
+        self.look_up(frame)
+        if self.step.kernel.form == SCATTER:
+            begin_update(self.step.nodes[-1], frame)
+        assert self.launch is not None
+        self.launch(*self.arguments)
+
+    def look_up(self, frame: Frame) -> None:
+        """Find the arguments of the launch."""
+        step = self.step
         if self.launch is None:
+            assert step.kernel is not None
             self.grid = value_of(step.grid, frame.sizes)
             self.launch = step.kernel.kernel[self.grid]
             self.arguments = [seen(frame, a) for a in step.arguments]
-            bases = [memory_of(a.node, frame.stored) for a in step.arguments]
-            self.moving = [
-                (n, a) for n, (a, base) in enumerate(zip(step.arguments, bases, strict=True)) if base in self.changing
-            ]
+            bases = map(frame.base, (a.node for a in step.arguments))
+            pairs = zip(step.arguments, bases, strict=True)
+            self.moving = [(n, a) for n, (a, base) in enumerate(pairs) if base in self.changing]
+            return
         for n, a in self.moving:
             self.arguments[n] = seen(frame, a)
-        if step.kernel.form == SCATTER:
-            begin_update(step.nodes[-1], frame)
-            self.launch(*self.arguments)
-            return
-        self.launch(*self.arguments)
-        if self.changing.isdisjoint(frame.results):
-            self.prepared = step.kernel.kernel.bind(*self.arguments, grid=self.grid)
 
 
 def seen(frame: Frame, argument: Argument) -> Array:

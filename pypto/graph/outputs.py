@@ -15,6 +15,7 @@ from pypto.graph.plan import Plan
 from pypto.graph.pytree import leaves
 from pypto.graph.schedule import Schedule, Step
 from pypto.graph.trace import Slot, Traced
+from pypto.graph.waves import ends_of
 
 Array = np.ndarray[Any, Any]
 Target = tuple[int, Array]  # the number of an output, and where it is written
@@ -115,13 +116,16 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     stored = {n for s in plan.steps for n in s.writes}
     held = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.homes.values())
     found: dict[int, Node] = {}
+    ends = ends_of(plan.waves)
     for number in donated:
         node = plan.graph.inputs[number]
         last = max((n for n, s in enumerate(plan.steps) if node in s.reads), default=-1)
+        behind = ends[last][1] if last >= 0 else -1  # the last step that overlaps the one that reads it
         rows = ((n, r) for n, s in enumerate(plan.steps) for r in s.writes if r in held and r not in found.values())
         fitting = (
             r for n, r in rows
-            if r.type == node.type and (n > last or (n == last and is_in_place(plan.steps[n], node, r)))
+            if r.type == node.type
+            and (n > behind or (ends[n] == (last, last) and is_in_place(plan.steps[n], node, r)))
         )  # fmt: skip
         result = None if node in held else next(fitting, None)
         if result is not None:

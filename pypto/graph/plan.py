@@ -17,19 +17,22 @@ import numpy as np
 
 from pypto.graph.ahead import compile_ahead
 from pypto.graph.dims import Sizes
-from pypto.graph.frame import Frame, memory_of
+from pypto.graph.frame import memory_of
 from pypto.graph.groups import Group, Partition
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import UPDATES
 from pypto.graph.program import Program
+from pypto.graph.replay import ReplayedFrame
 from pypto.graph.scatter import FORM as SCATTER
 from pypto.graph.scatter import has_kernel, scatter_text
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
 from pypto.graph.views.shown import PlanViews
+from pypto.graph.waves import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, ends_of, waves_of
 from pypto.graph.writer import KernelText
 from pypto.jit import Kernel
+from pypto.process import get_num_threads
 from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
@@ -51,12 +54,13 @@ class Plan(PlanViews, Schedule):
     """
 
     reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
-    frames: dict[tuple[int, ...], list[Frame]] = field(default_factory=dict)
+    frames: dict[tuple[int, ...], list[ReplayedFrame]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_compiled: bool = False
     keep: Callable[[Plan, Versions], None] | None = None  # called when its kernels have been compiled
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.offsets, self.arena_bytes = self.places(self.hints)
 
     @property
@@ -74,7 +78,7 @@ class Plan(PlanViews, Schedule):
         try:
             frame = frames.pop()
         except IndexError:
-            frame = Frame(self, len(arrays), dict(sizes))
+            frame = ReplayedFrame(self, len(arrays), dict(sizes))
         found = frame.run(arrays, memory)
         frames.append(frame)
         return found
@@ -89,7 +93,7 @@ class Plan(PlanViews, Schedule):
                 self.keep(self, versions)
             self.is_compiled = True
 
-    def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
+    def frames_for(self, key: tuple[int, ...]) -> list[ReplayedFrame]:
         """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
         found = self.frames.get(key)
         if found is None:
@@ -106,7 +110,12 @@ class Plan(PlanViews, Schedule):
 
 
 def make_plan(
-    graph: Graph, parts: Partition, fixed: dict[Node, Array], precision: str = "", choose: Choice | None = None
+    graph: Graph,
+    parts: Partition,
+    fixed: dict[Node, Array],
+    precision: str = "",
+    choose: Choice | None = None,
+    overlap: bool = True,
 ) -> Plan:
     """The plan of a partition; `choose` may replace the kernel of a group by another that computes the same."""
     texts = dict(zip(parts.groups, parts.texts(precision), strict=True))
@@ -118,21 +127,33 @@ def make_plan(
     for refused in (r for r in parts.refused if r.producer in stored):
         reasons.setdefault(refused.producer, {})[refused.reason] = None
     told = {n: tuple(why) for n, why in reasons.items()}
-    return planned(graph, steps, fixed, told)
+    serial = planned(graph, alone(steps), fixed, told)
+    return overlapping(serial, get_num_threads()) if overlap else serial
 
 
-def planned(
-    graph: Graph, steps: tuple[Step, ...], fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]]
-) -> Plan:
+def overlapping(serial: Plan, threads: int) -> Plan:
+    """A plan with steps that overlap, in an arena that is not much larger; the plan itself where there are none."""
+    for window in WINDOWS:
+        waves = waves_of(serial.steps, threads, window)
+        if all(waves.sizes):
+            return serial
+        plan = planned(serial.graph, waves, serial.fixed, serial.reasons)
+        if plan.arena_bytes <= max(SMALL_ARENA, MOST_GROWTH * serial.arena_bytes):
+            return plan
+    return serial
+
+
+def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]]) -> Plan:
     """The plan of some steps."""
+    steps, ends = waves.steps, ends_of(waves.sizes)
     stored = {n for s in steps for n in s.writes}
     read = (n for s in steps for n in s.reads)
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
-    spans = lifetimes(steps, results)
+    spans = lifetimes(steps, results, ends)
     homes = updated_in_place(steps, spans, stored)
     in_arena = {node: span for node, span in spans.items() if homes.get(node, node) not in results}
-    return Plan(graph, steps, in_arena, fixed, constants, homes, reasons)
+    return Plan(graph, steps, in_arena, fixed, constants, homes, waves.sizes, reasons)
 
 
 def updated_in_place(
@@ -169,15 +190,17 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
     return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)
 
 
-def lifetimes(steps: Sequence[Step], results: set[Node]) -> dict[Node, tuple[int, int]]:
-    """The first and the last step of arrays that are no results."""
+def lifetimes(
+    steps: Sequence[Step], results: set[Node], ends: Sequence[tuple[int, int]]
+) -> dict[Node, tuple[int, int]]:
+    """The first and the last step of arrays that are no results, or that overlap these."""
     first: dict[Node, int] = {}
     last: dict[Node, int] = {}
-    for number, step in enumerate(steps):
+    for step, (start, end) in zip(steps, ends, strict=True):
         for node in step.writes:
-            first[node] = number
-            last[node] = number
+            first[node] = start
+            last[node] = end
         for node in step.reads:
             if node in first:
-                last[node] = number
+                last[node] = end
     return {n: (first[n], last[n]) for n in first if n not in results}

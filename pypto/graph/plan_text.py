@@ -9,10 +9,13 @@ The form, after the text of the graph::
       a0 0 [n, 8]
       out0 4 [n, 8] out
     assemble nodes 5 reads 4 writes 5
+    overlap 2
+    step …
     stored 4 "a slice of it is read"
 
 Nodes go by their numbers in the graph's text. Behind a kernel's name stand its form, the arguments that it is not
-specialized for and the blocking that tuning found; behind a step's, the grid. Nothing of a text is run when it is read.
+specialized for and the blocking that tuning found; behind a step's, the grid. Before steps that overlap stands how many
+they are. Nothing of a text is run when it is read.
 """
 
 from __future__ import annotations
@@ -33,12 +36,14 @@ from pypto.graph.printer import sorted_inputs_first
 from pypto.graph.printer import text as graph_text
 from pypto.graph.scatter import FORM as SCATTER
 from pypto.graph.schedule import PlanKernel, Step
+from pypto.graph.waves import MOST_MEMBERS, Waves, check_wave
 from pypto.graph.writer import Argument
 
 _INDENT: Final = "    "
 _STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")
 _ARGUMENT: Final = re.compile(r"  (\w+) (\d+) \[([^\]]*)\]( out)?")
 _KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]((?: \w+=\d+)*)")
+_WAVE: Final = re.compile(r"overlap (\d+)")
 _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
 
@@ -80,7 +85,9 @@ def steps_text(plan: Plan) -> str:
         fields = "".join(f" {name}={value}" for name, value in kernel.blocking.overrides)
         lines.append(f"kernel {kernel.name} {kernel.form} [{', '.join(kernel.sized)}]{fields}")
         lines += [(_INDENT + line).rstrip() for line in kernel.source.splitlines()]
-    for step in plan.steps:
+    for step, wave in zip(plan.steps, plan.waves, strict=True):
+        if wave > 1:
+            lines.append(f"overlap {wave}")
         what = f"step {step.kernel.name} [{listed(step.grid)}]" if step.kernel else "assemble"
         parts = (f"{word} {spans(numbers[n] for n in nodes)}" for word, nodes in parts_of(step))
         lines.append(" ".join((what, *parts)))
@@ -132,12 +139,13 @@ class _Reader:
         self.nodes = sorted_inputs_first(graph, graph.live())
         self.kernels: dict[str, PlanKernel] = {}
         self.steps: list[Step] = []
+        self.waves: list[int] = []
         self.reasons: dict[Node, tuple[str, ...]] = {}
         self.stored = {*graph.inputs, *(n for n in self.nodes if n.op in ("constant", "extent"))}
 
     def plan(self) -> Plan:
         readers: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], None]], ...] = (
-            (_KERNEL, self.kernel), (_STEP, self.step), (_WHY, self.why),
+            (_KERNEL, self.kernel), (_STEP, self.step), (_WHY, self.why), (_WAVE, self.wave),
         )  # fmt: skip
         while self.number < len(self.lines):
             line = self.lines[self.number]
@@ -147,7 +155,24 @@ class _Reader:
             if read is None or found is None:
                 self.fail(f"{line!r} is no part of a plan")
             read(found)
-        return planned(self.graph, tuple(self.steps), {}, self.reasons)
+        sizes = self.waves + [1] * (len(self.steps) - len(self.waves))
+        self.check_waves(sizes)
+        return planned(self.graph, Waves(tuple(self.steps), tuple(sizes)), {}, self.reasons)
+
+    def wave(self, found: re.Match[str]) -> None:
+        """Steps from the next one on that overlap."""
+        start, size = len(self.steps), int(found[1])
+        if len(self.waves) > start or not 2 <= size <= MOST_MEMBERS:
+            self.fail("some steps overlap, or are too many or too few")
+        self.waves += [1] * (start - len(self.waves)) + [size] + [0] * (size - 1)
+
+    def check_waves(self, sizes: list[int]) -> None:
+        if len(sizes) > len(self.steps):
+            self.fail("there are fewer steps than overlap")
+        for start, size in enumerate(sizes):
+            problem = check_wave(self.steps[start : start + size]) if size > 1 else ""
+            if problem:
+                self.fail(problem)
 
     def fail(self, problem: str) -> NoReturn:
         raise IRTextError(line=self.number, problem=problem)

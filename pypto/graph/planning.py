@@ -28,18 +28,18 @@ def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
     return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
 
 
-def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str) -> Plan:
+def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, overlap: bool = True) -> Plan:
     """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
-    key = key_of_plan(graph, layouts, precision)
+    key = key_of_plan(graph, layouts, precision, overlap)
     stored = None if key is None else load_plan(key, graph, fixed)
     if stored is not None:
         return stored
     parts = groups_of(graph, layouts)
     if key is None:
-        return make_plan(graph, parts, fixed, precision)
+        return make_plan(graph, parts, fixed, precision, overlap=overlap)
     from pypto.graph.winners import stored_choice
 
-    plan = make_plan(graph, parts, fixed, precision, stored_choice(precision))
+    plan = make_plan(graph, parts, fixed, precision, stored_choice(precision), overlap)
     plan.keep = partial(store_plan, key)
     return plan
 

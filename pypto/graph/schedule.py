@@ -71,6 +71,8 @@ class Schedule:
     homes : mapping from Node to Node
         Arrays that an assembly makes in the memory of the array that it updates, or that are updated so: the array
         whose memory that is. All that share one are no longer read when the next is made.
+    waves : tuple of int
+        For each step how many, from it on, overlap: 1 where it is alone, 0 where one before it says so.
     """
 
     graph: Graph
@@ -79,6 +81,10 @@ class Schedule:
     fixed: dict[Node, Array]
     constants: tuple[Node, ...]
     homes: dict[Node, Node] = field(default_factory=dict)
+    waves: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.waves = self.waves or (1,) * len(self.steps)
 
     @property
     def hints(self) -> Sizes:

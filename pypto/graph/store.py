@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pypto.runtime.cache import CacheKey
 
 Array = np.ndarray[Any, Any]
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 _UNFIT: Final = (PyptoError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
-def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | None:
+def key_of_plan(graph: Graph, layouts: Layouts, precision: str, overlap: bool = True) -> CacheKey | None:
     """What a plan depends on; None where plans are not kept: on a device, in the interpreter, under checks."""
     from pypto.compile import session
     from pypto.options import KernelOptions
@@ -47,7 +47,7 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | No
     if any(node.op == "call" for node in graph.live()):
         return None  # what it calls is known to this process alone
     strides = repr([layouts.given[x] for x in graph.inputs])
-    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision)
+    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("overlap", str(overlap))
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
     head = ("format", f"plan {_FORMAT}"), ("sources", sources())
     return CacheKey((*head, *parts, *machine, ("options", repr(options))))

@@ -63,13 +63,13 @@ def check_tunable(function: str, budget: float) -> None:
 
 
 def tuned_plan(
-    traced: Traced, precision: str, arrays: Sequence[Array], sizes: Sizes, budget: float
+    traced: Traced, precision: str, overlap: bool, arrays: Sequence[Array], sizes: Sizes, budget: float
 ) -> tuple[Plan, PlanTuning]:
     """The plan of a traced function as tuning leaves it, which is kept on disk, and the report."""
     layouts, fixed = surroundings_of(traced)
     parts = groups_of(traced.graph, layouts)
-    plan, report = Tuner(parts, fixed, precision, arrays, sizes, budget).run()
-    key = key_of_plan(traced.graph, layouts, precision)
+    plan, report = Tuner(parts, fixed, precision, overlap, arrays, sizes, budget).run()
+    key = key_of_plan(traced.graph, layouts, precision, overlap)
     versions = compile_ahead(plan, arrays)
     if key is not None and versions is not None:
         store_plan(key, plan, versions)
@@ -96,6 +96,7 @@ class Tuner:
     fixed : mapping from Node to ndarray
         Arrays that the function took from outside.
     precision : str
+    overlap : bool
     arrays : sequence of ndarray
         Of the given inputs. They are copied, and not written to.
     sizes : mapping from str to int
@@ -105,15 +106,16 @@ class Tuner:
     """
 
     def __init__(
-        self, parts: Partition, fixed: dict[Node, Array], precision: str, arrays: Sequence[Array], sizes: Sizes,
-        budget: float,
+        self, parts: Partition, fixed: dict[Node, Array], precision: str, overlap: bool, arrays: Sequence[Array],
+        sizes: Sizes, budget: float,
     ) -> None:  # fmt: skip
         self.start = time.perf_counter()
         self.parts = parts
         self.precision = precision
+        self.overlap = overlap
         self.sizes = sizes
         self.budget = budget
-        self.plan = make_plan(parts.graph, parts, fixed, precision)
+        self.plan = make_plan(parts.graph, parts, fixed, precision, overlap=overlap)
         copies = Copies.of({str(n): array for n, array in enumerate(arrays)})
         if copies is None:
             self.arrays = [array.copy() for array in arrays]
@@ -136,7 +138,7 @@ class Tuner:
                 if any(section.interrupted for section in sections):
                     break
         choose = choice_of(chosen, self.precision)
-        tuned = make_plan(self.parts.graph, self.parts, self.plan.fixed, self.precision, choose)
+        tuned = make_plan(self.parts.graph, self.parts, self.plan.fixed, self.precision, choose, self.overlap)
         before, after = self.compared(tuned)
         is_faster = bool(chosen) and after < (1 - _GAIN) * before
         if is_faster:

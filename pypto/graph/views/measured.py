@@ -149,16 +149,13 @@ def edges(plan: Plan) -> Iterator[tuple[int, int, str]]:
 
 def run_timed(frame: Frame, arrays: list[Array]) -> list[tuple[int, int]]:
     """Begin and end of every step, from the beginning of the first."""
-    changed = frame.enter(arrays, NO_MEMORY)
+    frame.enter(arrays, NO_MEMORY)
     now = time.perf_counter_ns
     origin = now()
     times = []
     for call in frame.calls:
         begin = now()
-        if call.prepared is not None and call.changing.isdisjoint(changed):
-            call.prepared()
-        else:
-            call.run(frame)
+        call.run(frame)
         times.append((begin - origin, now() - origin))
     frame.leave()
     return times

@@ -3,5 +3,5 @@
 Python's own path (`pypto.runtime.launch`) is the reference. It makes the first launch of every kind, and records
 through `Table.teach` when its choice holds again. Arguments that native code does not know go to Python.
 Read `recipe` (the steps of a guard), `direct` (those of launches by generated code), `native` (the table and its code),
-`tensors` (the layout of torch's tensors).
+`replay` (the launches of a plan), `tensors` (the layout of torch's tensors).
 """

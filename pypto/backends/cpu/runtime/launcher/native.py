@@ -6,7 +6,7 @@ import ctypes
 import platform
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, programs_per_
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.launcher.direct import Given, direct_recipe
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
+from pypto.backends.cpu.runtime.launcher.replay import Replay, Row
 from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
 from pypto.errors import CompilerBug
 
@@ -39,10 +40,11 @@ _ENTRY: Final = ("body", "scratch", "cost", "threads", "asks", "unbounded", "poo
 _OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
     "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
 _ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides": 40, "dtype": 56, "flags": 64})
-_FILES: Final = ("guards", "calls", "grids", "runs")
+_FILES: Final = ("guards", "calls", "grids", "runs", "replay")
 _O, _NOARGS, _FASTCALL, _KEYWORDS = 0x8, 0x4, 0x80, 0x2
 _FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS,
-    "direct": _FASTCALL})  # fmt: skip
+    "direct": _FASTCALL, "replay": _FASTCALL})  # fmt: skip
+_HELPERS: Final = ("offer", "resolve")
 MEANT: Final = (KeyError, AttributeError, TypeError)  # what a grid function raises that takes its argument wrongly
 Stored = Callable[[str, Callable[[], bytes]], bytes]  # gives code by its name, and makes it where it is missing
 
@@ -118,14 +120,17 @@ class Launcher:
     ) -> None:
         name = f"launcher {sys.implementation.cache_tag} {platform.machine()}"
         code = stored(name, lambda: engine.compile(launcher_text()))
-        self.loaded = engine.load(code, *_FUNCTIONS, "offer")
+        self.loaded = engine.load(code, *_FUNCTIONS, *_HELPERS)
         self.methods = {name: Method(name.encode(), self.loaded.addresses[n], flags, None)
             for n, (name, flags) in enumerate(_FUNCTIONS.items())}  # fmt: skip
         self.new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
         signature = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-        self.offer = partial(signature(self.loaded.addresses[-1]), ctypes.addressof(shared))
+        helpers = dict(zip(_HELPERS, self.loaded.addresses[len(_FUNCTIONS) :], strict=True))
+        self.offer = partial(signature(helpers["offer"]), ctypes.addressof(shared))
+        words = ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_void_p
+        self.resolve = ctypes.PYFUNCTYPE(ctypes.c_int64, *words)(helpers["resolve"])
         self.memory: dict[int, Any] = {}
         self.stopped = stopped
         self.shared = shared
@@ -146,6 +151,12 @@ class Launcher:
     def direct(self, kernel: Any, names: Sequence[str], python: Callable[..., Any], mode: Any, plain: Any) -> Any:
         """The table of a kernel's direct launches, which take the parameters in `names`; None if these are too many."""
         return DirectTable(self, kernel, python, mode, plain, names) if 0 < len(names) <= PARAMETERS else None
+
+    def replay(self, rows: Iterable[tuple[Any, ...]], like: Sequence[Any], arrays: int) -> Replay | None:
+        """Launches that are made again and again, see `Row` and `Replay`; None where native code does not know one."""
+        with suppress(LookupError):
+            return Replay(self, [Row(*row) for row in rows], like, arrays)
+        return None
 
     def provide(self, size: int) -> None:
         """Give the launcher scratch memory for one more launch."""
@@ -173,6 +184,7 @@ class Table:
         self.names = (ctypes.c_int64 * (PARAMETERS + 1))(*map(id, names))
         self.defaults = (ctypes.c_int64 * PARAMETERS)(*(id(defaults[n]) if n in defaults else 0 for n in names))
         self.entries = (ctypes.c_int64 * _ENTRIES)()
+        self.versions: dict[int, Any] = {}  # by the addresses of their entries
         self.grids: list[Any] = [object()] * _GRIDS
         hooks = kernel.pre_run_hooks, kernel.post_run_hooks
         self.keep: list[Any] = [mode, plain, python, *hooks]
@@ -209,6 +221,7 @@ class Table:
             block = self.entry(version.program, steps)
             self.keep += [block, version, steps.keep]
             self.entries[self.words[count]] = ctypes.addressof(block)
+            self.versions[ctypes.addressof(block)] = version
             self.words[count] += 1
 
     def entry(self, program: Any, steps: Recipe) -> Any:

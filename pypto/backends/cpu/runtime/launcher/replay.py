@@ -1,0 +1,122 @@
+"""Launches of a plan that are made again and again: argument blocks that are filled in once, see `replay.ll`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.backends.base import FIXED_SLOTS
+from pypto.backends.cpu.runtime.launcher.recipe import SLOTS
+
+_HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like")
+_PARTS: Final = 8  # of a wave, for each thread
+_UNIT: Final = 4  # words
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A launch of a replay.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    grid : tuple of int
+    values : tuple of ndarray
+        Of all parameters.
+    moves : tuple of (int, int, int)
+        Parameters whose arrays differ from call to call: the parameter, the array of the call, and how many bytes
+        behind its beginning that of the parameter begins.
+    wave : int
+        How many launches, from this one on, depend on none of each other; 0 within those of an earlier one.
+    """
+
+    kernel: Any
+    grid: tuple[int, ...]
+    values: tuple[Any, ...]
+    moves: tuple[tuple[int, int, int], ...]
+    wave: int
+
+
+class Replay:
+    """A function that makes all launches of a replay, on the arrays of a call.
+
+    It gives None when all are done, the number of a launch that Python is to make before it calls again, and -1 where
+    the arrays of the call are of other types, shapes or strides than those that it was made with.
+
+    Parameters
+    ----------
+    launcher : Launcher
+    rows : sequence of Row
+    like : sequence of ndarray
+        The first arrays of a call, as they are compared.
+    arrays : int
+        How many there are in all.
+
+    Raises
+    ------
+    LookupError
+        When native code does not know a launch.
+    """
+
+    def __init__(self, launcher: Any, rows: Sequence[Row], like: Sequence[Any], arrays: int) -> None:
+        self.keep: list[Any] = [launcher, rows]
+        launches = [word for row in rows for word in self.launch(launcher, row)]
+        threads, scratch = self.prepared(rows)
+        if scratch:
+            launcher.provide(scratch)
+        units = self.words([0] * _UNIT * (2 * len(rows) + _PARTS * threads))
+        parts = {"shared": ctypes.addressof(launcher.shared), "launches": self.words(launches),
+            "total": len(rows), "arrays": arrays, "compared": len(like), "units": units,
+            "like": self.words(described(like))}  # fmt: skip
+        self.keep.append([x.dtype for x in like])
+        self.head = (ctypes.c_int64 * len(_HEAD))(*(parts.get(name, 0) for name in _HEAD))
+        address = ctypes.addressof(self.head).to_bytes(8, "little")
+        self.run = launcher.function("replay", address, (self.head, self.keep))
+
+    def restart(self) -> None:
+        """Begin with the first launch again, and not behind the one that Python was to make."""
+        self.head[_HEAD.index("next")] = 0
+
+    def words(self, words: Sequence[int]) -> int:
+        """The address of some words, which are kept."""
+        self.keep.append((ctypes.c_int64 * max(1, len(words)))(*words))
+        return ctypes.addressof(self.keep[-1])
+
+    def launch(self, launcher: Any, row: Row) -> tuple[int, ...]:
+        """The words of a launch, with its block filled in."""
+        table = row.kernel.table
+        if not table:
+            raise LookupError
+        block = self.words([0] * SLOTS)
+        entry = launcher.resolve(ctypes.addressof(table.words), row.grid, row.values, block)
+        version = table.versions[entry]
+        self.keep.append(table)
+        slots = {s.arg: n for n, s in enumerate(version.program.artifact.abi, FIXED_SLOTS) if s.kind == "ptr"}
+        names = row.kernel.signature.names
+        moves = [(slots[names[at]], array, offset) for at, array, offset in row.moves if names[at] in slots]
+        moved = self.words([word for move in moves for word in move])
+        return ctypes.addressof(table.words), entry, block, moved, len(moves), row.wave
+
+    def prepared(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Threads of a wave, and the bytes of scratch memory that all of them need; the pool is started for it."""
+        starts = [n for n, row in enumerate(rows) if row.wave > 1]
+        if not starts:
+            return 1, 0
+        programs = [
+            version.program for n in starts for row in rows[n : n + rows[n].wave]
+            for version in row.kernel.table.versions.values()
+        ]  # fmt: skip
+        backend = programs[0].backend
+        backend.pool()
+        most = max(program.artifact.pages for program in programs)
+        return backend.threads, most * backend.threads
+
+
+def described(arrays: Sequence[Any]) -> list[int]:
+    """What arrays are like, as `replay.ll` compares it."""
+    rows = ((id(np.ndarray), id(x.dtype), x.ndim, *x.shape, *x.strides) for x in arrays)
+    return [word for row in rows for word in row]

@@ -1,0 +1,70 @@
+"""Facts of a call that its plan depends on: the form of the arguments, types and layouts of arrays, constants."""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.named import Shapes
+from pypto.graph.pytree import children
+from pypto.graph.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+NO_SHAPES: Final[Shapes] = {}
+
+
+class TracedArgument(TypeError):
+    """An argument is no array of numpy, but one of a function that is being traced, or a lazy one."""
+
+    def __init__(self) -> None:
+        super().__init__("an argument is an array of a traced function, or a lazy one: pass `np.asarray(…)` of it")
+
+
+def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shapes) -> None:
+    """Arrays by their first place, and facts in order: the form of the tree, types and layouts, constants."""
+    if isinstance(tree, np.ndarray):
+        if id(tree) in arrays:
+            facts.append(list(arrays).index(id(tree)))
+        else:
+            arrays[id(tree)] = tree
+            shape = shapes.get(id(tree))
+            facts.append((tree.shape, tree.dtype, tree.strides) if shape is None else (shape, tree.dtype))
+        return
+    found = children(tree)
+    if found is None:
+        if isinstance(tree, Tensor):
+            raise TracedArgument
+        facts.append((type(tree), tree))
+        return
+    facts.append((found[0], tuple(name for name, _ in found[1])))
+    for _, x in found[1]:
+        collect(x, arrays, facts, shapes)
+
+
+def is_fact(function: FunctionType, name: str) -> bool:
+    """Whether a global is no function, class or module: then a plan holds it as it was, and it is compared."""
+    value = function.__globals__.get(name)
+    return value is not None and not callable(value) and not isinstance(value, ModuleType)
+
+
+def surroundings(function: FunctionType, names: tuple[str, ...], cells: tuple[Any, ...]) -> list[Any]:
+    """Numbers, texts and arrays that a function takes from outside; a plan holds them as they were."""
+    values = [function.__globals__.get(name) for name in names]
+    values += [cell.cell_contents for cell in cells if cell_is_full(cell)]
+    found: list[Any] = []
+    for x in values:
+        if isinstance(x, int | float | str | bool):
+            found.append((type(x), x))
+        elif isinstance(x, np.ndarray):
+            found.append((id(x), x.shape, x.dtype, x.strides))
+    return found
+
+
+def cell_is_full(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

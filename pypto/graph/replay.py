@@ -1,0 +1,188 @@
+"""Replay of a plan: the launches of a frame in native calls, on other arrays from call to call.
+
+What kernels are given is the same in every call of a frame, but for the addresses of arguments and results. So blocks
+of arguments are filled in once, when a frame runs for the second time. Between two native calls are the steps that
+numpy makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.graph.dims import Sizes
+from pypto.graph.frame import Call, Frame
+from pypto.graph.node import Node
+from pypto.graph.scatter import FORM as SCATTER
+from pypto.graph.schedule import Schedule
+
+Array = np.ndarray[Any, Any]
+NOT_REPLAYED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Steps in a row: launches in one native call, or where `native` is None each by itself."""
+
+    calls: tuple[Call, ...]
+    native: Any = None
+
+    def run(self, frame: Frame, arrays: Sequence[Array]) -> None:
+        """Make all steps, on the arguments and results of a call."""
+        if self.native is None:
+            for call in self.calls:
+                call.run(frame)
+            return
+        left = self.native.run(*arrays)
+        while left is not None:
+            if left < 0:  # arrays of a class of their own, or the same one twice
+                Part(self.calls).run(frame, arrays)
+                return
+            self.calls[left].run(frame)
+            left = self.native.run(*arrays)
+
+
+class ReplayedFrame(Frame):
+    """A frame that makes its launches in native calls, from its second run on.
+
+    Attributes
+    ----------
+    native : object or None
+        What makes all steps in one native call, where the outputs are results as they are.
+    picked : tuple of int
+        Which results these are.
+    """
+
+    def __init__(self, plan: Schedule, given: int, sizes: Sizes) -> None:
+        super().__init__(plan, given, sizes)
+        self.has_run = False
+        self.parts: tuple[Part, ...] = ()
+        self.native: Any = None
+        self.picked: tuple[int, ...] = ()
+
+    def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
+        if memory or not self.has_run:
+            self.has_run = True
+            return super().run(arrays, memory)
+        self.enter(arrays, memory)
+        if not self.parts:
+            self.prepare(arrays)
+        made = [self.arrays[node] for node, _, _ in self.made]
+        for part in self.parts:
+            part.run(self, (*arrays, *made))
+        return self.leave()
+
+    def prepare(self, arrays: Sequence[Array]) -> None:
+        """Fill in the arguments of all launches, for arrays like these."""
+        self.parts = parts_of(self, arrays)
+        made = {node: n for n, (node, _, _) in enumerate(self.made)}
+        if len(self.parts) == 1 and all(node in made for node in self.plan.graph.outputs):
+            self.native = self.parts[0].native
+            self.picked = tuple(made[node] for node in self.plan.graph.outputs)
+
+
+def parts_of(frame: Frame, arrays: Sequence[Array]) -> tuple[Part, ...]:
+    """The parts of a frame that has run once, for arrays like those of a call that it has entered."""
+    found: list[Part] = []
+    numbers = {node: n for n, node in enumerate(changing(frame, len(arrays)))}
+    for calls, is_native in runs(frame.calls):
+        native = replay_of(frame, calls, arrays, numbers) if is_native else None
+        found.append(Part(calls, native))
+    return tuple(found)
+
+
+def changing(frame: Frame, given: int) -> Iterator[Node]:
+    """The arrays of a call, in the order in which a replay takes them: arguments, then results."""
+    yield from frame.plan.graph.inputs[:given]
+    for node, _, _ in frame.made:
+        yield node
+
+
+def runs(calls: Sequence[Call]) -> Iterator[tuple[tuple[Call, ...], bool]]:
+    """Calls in a row that are launches and nothing else, or that numpy has a part in."""
+    start = 0
+    kinds = [c.step.kernel is not None and c.step.kernel.form != SCATTER for c in calls]
+    for n in range(1, len(calls) + 1):
+        if n == len(calls) or kinds[n] != kinds[start]:
+            yield tuple(calls[start:n]), kinds[start]
+            start = n
+
+
+def replay_of(frame: Frame, calls: Sequence[Call], arrays: Sequence[Array], numbers: dict[Node, int]) -> Any:
+    """The native replay of some calls; None where there is none."""
+    kernel = calls[0].step.kernel
+    assert kernel is not None
+    launcher = None if any(kernel.kernel.modes) else kernel.kernel.compiler.session().launcher
+    if launcher is None:
+        return None
+    rows = []
+    for call in calls:
+        call.look_up(frame)
+        moves = moves_of(frame, call, numbers)
+        if moves is None:
+            return None
+        rows.append((call.step.kernel.kernel, call.grid, tuple(call.arguments), moves, call.wave))  # type: ignore[union-attr]
+    return launcher.replay(rows, arrays, len(numbers))
+
+
+def moves_of(frame: Frame, call: Call, numbers: dict[Node, int]) -> tuple[tuple[int, int, int], ...] | None:
+    """Which arguments differ from call to call, in which array of the call they lie, and where; None for copies."""
+    moves = []
+    for at, argument in call.moving:
+        base = frame.base(argument.node)
+        array, memory = call.arguments[at], frame.arrays[base]
+        if array.size and not np.may_share_memory(array, memory):
+            return None
+        offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
+        moves.append((at, numbers[frame.plan.homes.get(base, base)], offset))
+    return tuple(moves)
+
+
+class Ready:
+    """Calls of a fused function that need of Python nothing but memory for results.
+
+    Parameters
+    ----------
+    frames : list of ReplayedFrame
+        Those of the plan that are not in use.
+    facts : callable
+        Gives what the function takes from outside, which is to be what it was.
+    fill : callable
+        Makes the result of the function out of the outputs.
+    """
+
+    __slots__ = ("facts", "fill", "frames", "known")
+
+    def __init__(
+        self, frames: list[ReplayedFrame], facts: Callable[[], Any] | None, fill: Callable[..., Any] | None
+    ) -> None:
+        self.frames = frames
+        self.facts = facts
+        self.known = None if facts is None else facts()
+        self.fill = fill
+
+    def call(self, args: tuple[Any, ...]) -> Any:
+        """The result, or NOT_REPLAYED where nothing was done."""
+        if self.facts is not None and self.facts() != self.known:
+            return NOT_REPLAYED
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            return NOT_REPLAYED
+        native = frame.native
+        if native is None:
+            self.frames.append(frame)
+            return NOT_REPLAYED
+        made = [np.empty(shape, dtype) for _, shape, dtype in frame.made]
+        left = native.run(*args, *made)
+        if left is not None:
+            native.restart()
+            self.frames.append(frame)
+            return NOT_REPLAYED
+        self.frames.append(frame)
+        if self.fill is None:
+            return made[frame.picked[0]]
+        return self.fill(outputs=[made[n] for n in frame.picked])
