@@ -15,7 +15,7 @@ import numpy as np
 
 from pypto.graph.dims import Dim, Size, Sizes
 from pypto.graph.facts import NO_SHAPES, TracedArgument, collect, is_fact, surroundings
-from pypto.graph.named import Shapes, donated_arrays, named_arrays, renamed
+from pypto.graph.named import Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.outputs import run_into
 from pypto.graph.plan import NO_SIZES, Plan
 from pypto.graph.planning import plan_of, surroundings_of
@@ -223,13 +223,14 @@ class Fused(FusedViews):
     def _ready_for(self, version: Version, args: tuple[Any, ...], arrays: list[Array]) -> Ready | None:
         """Calls like one that was made, where all its arguments are arrays and a result needs no more than memory."""
         plain = len(args) == len(arrays) and all(map(operator.is_, args, arrays))
-        if not plain or self._named or version.traced.updates:
+        places = places_of(self._dims, self._named)
+        if not plain or version.traced.updates or places is None:
             return None
         facts = functools.partial(surroundings, self.function, self._names or (), self._cells)
         result = version.traced.result
         alone = isinstance(result, Slot) and bool(version.plan.graph.outputs[result.number].shape)
-        fill = None if alone else functools.partial(filled, result, sizes=NO_SIZES)
-        return Ready(version.plan.frames_for(()), facts if self._names or self._cells else None, fill)
+        fill = None if alone else functools.partial(filled, result)
+        return Ready(version.plan.frames, places, facts if self._names or self._cells else None, fill)
 
     def _version(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
 from pypto.graph.op_text import call_text, number_text
 from pypto.graph.program import Program
+from pypto.graph.versions import versions_of
 from pypto.graph.writer import Argument, KernelText, Tile, Writer
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, SCANS
@@ -48,16 +49,27 @@ def neutral(op: str, dtype: DType) -> float | int | bool:
 
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
     """The text of a group's kernel."""
-    writer = GroupWriter(program, precision, blocking)
-    for node in program.space.nodes:
-        writer.node(node)
-    for node in program.space.outputs:
-        writer.store(node)
-    return writer.text()
+    writer = GroupWriter(program, precision, blocking).written()
+    found = []
+    for version in versions_of(program):
+        other = GroupWriter(
+            version.program, precision, blocking,
+            steps=program.blocks, arguments=writer.arguments, extents=writer.extents,
+        )  # fmt: skip
+        found.append((version.most, other.written()))
+    return writer.text(found)
 
 
 class GroupWriter(Writer):
     """Writes the nodes of a group."""
+
+    def written(self) -> GroupWriter:
+        """This writer, when it has written all."""
+        for node in self.program.space.nodes:
+            self.node(node)
+        for node in self.program.space.outputs:
+            self.store(node)
+        return self
 
     def node(self, node: Node) -> None:
         online = self.program.online
@@ -288,14 +300,29 @@ class GroupWriter(Writer):
 
     # --- the whole -------------------------------------------------------------------------------------------------
 
-    def text(self) -> KernelText:
+    def body(self) -> list[str]:
+        """All lines but those that say which elements a program has."""
         before, within, after = self.lines
-        body = list(before)
+        found = before[self.heads :]
         if self.program.loop is not None:
-            loop = self.program.loop
-            body.append(f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):")
-            body += [f"    {line}" for line in within]
-        body = [*self.extent_lines(), *body, *after]
+            found.append(f"for k in range(0, {self.size_text(self.program.loop)}, {self.program.chunk}):")
+            found += [f"    {line}" for line in within]
+        return [*found, *after]
+
+    def condition(self, most: Mapping[int, int]) -> str:
+        """Whether there are so few elements along some axes."""
+        rests = {a: f"{self.size_text(a)} - {self.indices[a][0]}" for a in most if a in self.program.blocks}
+        return " and ".join(f"{rests.get(a) or self.size_text(a)} <= {count}" for a, count in most.items())
+
+    def text(self, versions: Sequence[tuple[Mapping[int, int], GroupWriter]] = ()) -> KernelText:
+        """The kernel, with other bodies for few elements along some axes."""
+        body = self.body()
+        if versions:
+            body = ["else:", *(f"    {line}" for line in body)]
+        for most, writer in reversed(versions):
+            word = "if" if most is versions[0][0] else "elif"
+            body = [f"{word} {self.condition(most)}:", *(f"    {line}" for line in writer.body()), *body]
+        body = [*self.extent_lines(), *self.lines[0][: self.heads], *body]
         given = tuple(self.arguments.values())
         rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
         sized = self.sized()

@@ -113,6 +113,13 @@ def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim |
     return tuple(rows)
 
 
+def places_of(dims: Sequence[Dim], named: Sequence[NamedArray]) -> tuple[tuple[int, int], ...] | None:
+    """For each dimension by name an argument and the axis along which it has that size; None where none is an array."""
+    rows = [(d, row.at.position, n) for row in named if len(row.at.names) == 1 for n, d in enumerate(row.dims)]
+    found = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
+    return tuple(found[dim] for dim in dims) if all(dim in found for dim in dims) else None
+
+
 def positional(function: Callable[..., Any]) -> list[str]:
     """The names of parameters that take arguments by position; none of a function that does not tell."""
     try:

@@ -66,6 +66,8 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
         raise Clash("a long axis would be gone through twice")
     maximum = found[0]
     guards, difference = guarded(maximum, readers)
+    if not members.issuperset((difference, *guards)):  # a form of the maximum is made elsewhere
+        raise Clash("a long axis would be gone through twice")
     exponentials = readers[difference]
     if len(exponentials) != 1 or exponentials[0].op != "exp" or difference.inputs[0] is not maximum.inputs[0]:
         raise Clash("a long axis would be gone through twice")

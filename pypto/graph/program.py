@@ -16,7 +16,7 @@ tile as large as it can be, with what lies behind its end left out of reductions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import bounds, hint, is_fixed, quotient
@@ -59,6 +59,8 @@ class Program:
     chunk : int
     form : str
         What this is called where decisions are explained.
+    most : mapping from int to int
+        Elements of inner axes in a tile, where they are fewer than the size may be.
     """
 
     space: IndexSpace
@@ -71,6 +73,7 @@ class Program:
     chunk: int
     form: str
     online: Online | None = None
+    most: Mapping[int, int] = field(default_factory=dict)
 
     def is_shared(self, axis: int) -> bool:
         """Whether programs share an axis out."""
@@ -82,7 +85,7 @@ class Program:
         """Elements of an axis in a tile."""
         if axis == self.loop:
             return self.chunk
-        return self.blocks.get(axis, bounds(self.sizes[axis])[1])
+        return self.blocks[axis] if axis in self.blocks else self.most.get(axis, bounds(self.sizes[axis])[1])
 
     def has_rest(self, axis: int) -> bool:
         """Whether tiles reach behind the end of an axis that a program has all of."""

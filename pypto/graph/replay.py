@@ -146,20 +146,27 @@ class Ready:
 
     Parameters
     ----------
-    frames : list of ReplayedFrame
-        Those of the plan that are not in use.
+    frames : mapping from tuple of int to list of ReplayedFrame
+        Those of the plan that are not in use, by the sizes of dimensions by name.
+    places : sequence of (int, int)
+        Where these sizes are: of which argument, along which axis.
     facts : callable
         Gives what the function takes from outside, which is to be what it was.
     fill : callable
         Makes the result of the function out of the outputs.
     """
 
-    __slots__ = ("facts", "fill", "frames", "known")
+    __slots__ = ("facts", "fill", "frames", "known", "places")
 
     def __init__(
-        self, frames: list[ReplayedFrame], facts: Callable[[], Any] | None, fill: Callable[..., Any] | None
+        self,
+        frames: Mapping[tuple[int, ...], list[ReplayedFrame]],
+        places: Sequence[tuple[int, int]],
+        facts: Callable[[], Any] | None,
+        fill: Callable[..., Any] | None,
     ) -> None:
         self.frames = frames
+        self.places = places
         self.facts = facts
         self.known = None if facts is None else facts()
         self.fill = fill
@@ -169,20 +176,21 @@ class Ready:
         if self.facts is not None and self.facts() != self.known:
             return NOT_REPLAYED
         try:
-            frame = self.frames.pop()
-        except IndexError:
+            frames = self.frames[tuple([args[n].shape[axis] for n, axis in self.places])]
+            frame = frames.pop()
+        except (LookupError, AttributeError, TypeError):
             return NOT_REPLAYED
         native = frame.native
         if native is None:
-            self.frames.append(frame)
+            frames.append(frame)
             return NOT_REPLAYED
         made = [np.empty(shape, dtype) for _, shape, dtype in frame.made]
         left = native.run(*args, *made)
         if left is not None:
             native.restart()
-            self.frames.append(frame)
+            frames.append(frame)
             return NOT_REPLAYED
-        self.frames.append(frame)
+        frames.append(frame)
         if self.fill is None:
             return made[frame.picked[0]]
-        return self.fill(outputs=[made[n] for n in frame.picked])
+        return self.fill(outputs=[made[n] for n in frame.picked], sizes=frame.sizes)

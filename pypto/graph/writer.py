@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,16 +66,20 @@ class Writer:
     scale: Tile | None = None  # of an online softmax
     final: dict[Node, Tile] = field(default_factory=dict)  # forms of its maximum behind the loop
     count: int = 0
+    steps: Mapping[int, int] | None = None  # from program to program along axes of the grid, where not their blocks
+    heads: int = 0  # lines that say which elements a program has
 
     def __post_init__(self) -> None:
         self.write_indices()
+        self.heads = len(self.lines[0])
 
     # --- programs --------------------------------------------------------------------------------------------------
 
     def write_indices(self) -> None:
         """Which elements this program has, along every axis."""
         p = self.program
-        counts = {a: ceil_div(p.sizes[a], block) for a, block in p.blocks.items()}
+        self.steps = p.blocks if self.steps is None else self.steps
+        counts = {a: ceil_div(p.sizes[a], step) for a, step in self.steps.items()}
         shared = [a for a in self.grid_order() if counts[a] != 1]
         first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
         sizes = [counts[a] for a in first]
@@ -89,9 +94,9 @@ class Writer:
             sizes.append(total)
         self.grid = tuple(sizes) or (1,)
         for n, a in enumerate(shared):
-            block = p.blocks[a]
+            block, step = p.blocks[a], self.steps[a]
             name = f"i{n}"
-            self.put(0, f"{name} = {names[a]}" + (f" * {block}" if block > 1 else ""))
+            self.put(0, f"{name} = {names[a]}" + (f" * {step}" if step > 1 else ""))
             self.indices[a] = name, f"{name} : {name} + {block}" if block > 1 else name
         for a in p.sizes:
             if a == p.loop:
@@ -108,7 +113,7 @@ class Writer:
 
     def count_text(self, axis: int) -> str:
         """How many blocks of an axis there are."""
-        block = self.program.blocks[axis]
+        block = (self.steps or self.program.blocks)[axis]
         size = self.program.sizes[axis]
         if is_fixed(size):
             return str(ceil_div(size, block))
