@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypto.graph.axes import Clash
-from pypto.graph.index_space import space_of
+from pypto.graph.index_space import IndexSpace, space_of
 from pypto.graph.kernel_text import kernel_text
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Node, key_of
@@ -78,8 +78,9 @@ class Programs:
         numbers = {node: n for n, node in enumerate(nodes)}
         outside: dict[Node, int] = {}
         found: list[int] = []
+        kind = self.kind
         for node in nodes:
-            found.append(self.kinds_of(node)[0])
+            found.append((kind.get(node) or self.kinds_of(node))[0])
             for x in node.inputs:
                 number = numbers.get(x)
                 found.append(-1 - outside.setdefault(x, len(outside)) if number is None else number)
@@ -142,13 +143,16 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
             difference=other[online.difference],
             sums=tuple(other[n] for n in online.sums),
         )
-    made = replace(
-        space,
+    made = IndexSpace(
         nodes=tuple(nodes),
         outputs=tuple(other[n] for n in space.outputs),
+        axes=space.axes,
         values={other[n]: dims for n, dims in space.values.items()},
         reads={(other[n], k): dims for (n, k), dims in space.reads.items()},
+        reduced=space.reduced,
+        parallel=space.parallel,
     )
     values = {other[n]: line for n, line in program.values.items()}
     reads = {(other[n], k): line for (n, k), line in program.reads.items()}
-    return replace(program, space=made, values=values, reads=reads, online=online)
+    p = program
+    return Program(made, p.sizes, values, reads, p.blocks, p.whole, p.loop, p.chunk, p.form, online, p.most)

@@ -39,10 +39,13 @@ class Axes:
 
     def resolve(self, dim: Iterable[int]) -> Dim:
         """The atomic axes of a dimension, as they are by now."""
+        same = self.same
+        if type(dim) is tuple and same.keys().isdisjoint(dim):
+            return dim
         found: list[int] = []
         for axis in dim:
-            if axis in self.same:
-                found += self.resolve(self.same[axis])
+            if axis in same:
+                found += self.resolve(same[axis])
             else:
                 found.append(axis)
         return tuple(found)
@@ -61,7 +64,7 @@ class Axes:
         Clash
             When their parts do not fit together.
         """
-        while True:
+        while a != b:
             left, right = self.resolve(a), self.resolve(b)
             pair = next(((x, y) for x, y in zip(left, right, strict=False) if x != y), None)
             if pair is None:

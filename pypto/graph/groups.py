@@ -24,6 +24,7 @@ from pypto.graph.nodes import ASSEMBLED, SORTS
 from pypto.graph.order import Order, Unit
 from pypto.graph.program import Program
 from pypto.graph.rules import MOVEMENT
+from pypto.graph.strides import contiguous
 from pypto.graph.writer import KernelText
 from pypto.ops.table import REDUCTIONS, TABLE
 
@@ -42,6 +43,7 @@ class Group:
     problem: str = ""  # why there is no kernel
     dims: dict[Node, Dims] = field(default_factory=dict)  # axes of its nodes, where they are known
     is_stale: bool = False  # whether nodes have come that the program does not know
+    is_pointwise: bool = False  # whether all nodes are elementwise, of one shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class _Partitioner:
         unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
         for group in unique:
             if group.is_stale:
-                group.program = self.program(group.nodes)
+                self.settle(group)
         self.found.groups = list(unique)
         return self.found
 
@@ -110,23 +112,38 @@ class _Partitioner:
         return [u for u in units if u is not None]
 
     def joined(self, node: Node) -> bool:
-        """Add an elementwise node to the group of its operands, where they all have one index: that is legal always."""
+        """Add an elementwise node to the group of its operands, where they all have one index: that is legal always.
+
+        In a pointwise group, arguments in C order have that index as well.
+        """
         if node.op not in TABLE or not TABLE[node.op].elementwise:
             return False
         operands = [x for x in node.inputs if x.op != "constant"]
-        group = self.group.get(operands[0])
-        if group is None or group.problem or len(group.nodes) >= MOST_NODES:
-            return False
-        dims = group.dims.get(operands[0])
-        if dims is None or any(x not in group.dims or group.dims[x] != dims for x in operands):
-            return False
         if any(x.shape != node.shape for x in operands):
+            return False
+        group = next((self.group[x] for x in operands if x in self.group), None)
+        if group is None:
+            return False
+        if group.is_stale and group.program is None:
+            self.settle(group)
+        if group.problem or len(group.nodes) >= MOST_NODES:
+            return False
+        inner = [x for x in operands if x in group.dims]
+        dims = group.dims[inner[0]] if inner else None
+        if dims is None or any(group.dims[x] != dims for x in inner):
+            return False
+        others = [x for x in operands if x not in group.dims]
+        if others and not (group.is_pointwise and all(x.op == "input" and self.is_plain(x) for x in others)):
             return False
         group.nodes.append(node)
         group.dims[node] = dims
         group.is_stale = True
         self.group[node] = group
         return True
+
+    def is_plain(self, node: Node) -> bool:
+        """Whether an array is in C order, so that it adds nothing to what a pointwise group asks of its axes."""
+        return self.layouts.strides(node) == contiguous(node.shape)
 
     def movement(self, node: Node) -> None:
         """A view costs nothing; what is none joins the group that makes its source, or is a copy."""
@@ -222,10 +239,19 @@ class _Partitioner:
         return node, path
 
     def alone(self, node: Node) -> None:
+        """Make a node a group of its own; what is elementwise has a program always, so that it is decided on later."""
         group = Group([node], self.order.new(self.sources(node)))
         self.group[node] = group
+        if node.op in TABLE and TABLE[node.op].elementwise:
+            group.is_stale = True
+        else:
+            self.settle(group)
+
+    def settle(self, group: Group) -> None:
+        """Decide on the program of a group as it is now."""
+        group.is_stale = False
         try:
-            group.program = self.program([node])
+            group.program = self.program(group.nodes)
             self.become(group)
         except Clash as clash:
             group.problem = str(clash)
@@ -234,6 +260,8 @@ class _Partitioner:
         """Make a group that of its nodes."""
         assert group.program is not None
         group.dims = dict(group.program.space.values)
+        shape = group.nodes[0].shape
+        group.is_pointwise = all(n.op in TABLE and TABLE[n.op].elementwise and n.shape == shape for n in group.nodes)
         for n in group.nodes:
             self.group[n] = group
 

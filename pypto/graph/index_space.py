@@ -86,9 +86,9 @@ def spaced(nodes: Sequence[Node], outputs: tuple[Node, ...], share_vectors: bool
     for node in nodes:
         builder.add(node)
     axes = builder.axes
-    values = {n: tuple(axes.resolve(d) for d in builder.values[n]) for n in nodes}
-    reads = {use: tuple(axes.resolve(d) for d in dims) for use, dims in builder.reads.items()}
-    for dims in (*values.values(), *reads.values()):
+    values = {n: tuple(map(axes.resolve, builder.values[n])) for n in nodes}
+    reads = {use: tuple(map(axes.resolve, dims)) for use, dims in builder.reads.items()}
+    for dims in {*values.values(), *reads.values()}:
         every = flat(dims)
         if len(set(every)) != len(every):
             raise Clash("one array is needed in two orders at once")

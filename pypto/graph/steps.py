@@ -15,7 +15,7 @@ def steps_of(graph: Graph, parts: Partition) -> list[Group]:
             owner[node] = Group([node], Unit(0))
     done: dict[Group, None] = {}
     for node in graph.live():
-        if node in owner:
+        if node in owner and owner[node] not in done:
             visit(owner[node], owner, done)
     return list(done)
 

@@ -142,12 +142,19 @@ def weak(value: Any) -> Any:
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 
+@lru_cache(maxsize=1024)
+def loop_types(ufunc: Any, asked: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
+    """The dtypes that numpy's promotion gives for operands and results."""
+    how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, dtype)}
+    found: tuple[Any, ...] = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout), **how)
+    return found
+
+
 def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
     """The dtypes of operands and result that numpy computes in."""
-    asked = tuple(weak(x) for x in inputs)
+    asked = tuple(map(weak, inputs))
     try:
-        how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, np.dtype(dtype))}
-        return list(ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout), **how))
+        return list(loop_types(ufunc, asked, None if dtype is None else np.dtype(dtype)))
     except TypeError:
         kinds = ", ".join(str(k) for k in asked)
         raise untraced(ufunc.__name__, f"numpy has no loop for {kinds}", "cast the operands") from None

@@ -311,3 +311,24 @@ def test_long_reductions(name: str) -> None:
     several = isinstance(wanted, tuple)
     for a, b in zip(found if several else [found], wanted if several else [wanted], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_a_long_chain_is_not_decided_on_again_for_each_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pypto.graph import alike
+
+    decided: list[int] = []
+    known = alike.space_of
+    monkeypatch.setattr(
+        alike, "space_of", lambda nodes, outputs: (decided.append(len(nodes)), known(nodes, outputs))[1]
+    )
+
+    def chain(x: Any, y: Any) -> Any:
+        for n in range(60):
+            x = np.sin(x * y + n) - y
+        return x
+
+    x, y = np.ones((2, 5, 6), np.float32)
+    fused = pto.fuse(chain)
+    np.testing.assert_allclose(fused(x, y), chain(x, y), rtol=1e-4, atol=1e-5)
+    (step,) = fused.plan(x, y).steps
+    assert sum(decided) <= 3 * len(step.nodes)
