@@ -142,6 +142,8 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
             guards=tuple(other[n] for n in online.guards),
             difference=other[online.difference],
             sums=tuple(other[n] for n in online.sums),
+            second=tuple(other[n] for n in online.second),
+            repeated=tuple(other[n] for n in online.repeated),
         )
     made = IndexSpace(
         nodes=tuple(nodes),

@@ -17,7 +17,7 @@ from pypto.graph.arena import ALIGNMENT
 from pypto.graph.dims import Sizes, value_of
 from pypto.graph.meaning import apply, moved
 from pypto.graph.node import Node
-from pypto.graph.nodes import span
+from pypto.graph.nodes import put_into, span
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.scatter import FORM as SCATTER
 from pypto.graph.scatter import check_indices
@@ -209,7 +209,9 @@ def assemble(node: Node, frame: Frame) -> None:
         np.copyto(target, called(node, frame))
         return
     if node.op == "put":
-        check_indices(node.attr("axis"), target.shape[node.attr("axis")], frame.view(node.inputs[1]))
+        begin_update(node, frame)
+        put_into(frame.attrs(node), target, *(frame.view(x) for x in node.inputs[1:]))
+        return
     if node.op != "concat":  # there are no elements to compute with
         type = TensorType(target.shape, node.type.dtype)
         np.copyto(target, apply(node.op, [frame.view(x) for x in node.inputs], frame.attrs(node), type))

@@ -18,6 +18,7 @@ from pypto.graph.alike import Check, Programs
 from pypto.graph.axes import Clash, Dims
 from pypto.graph.dims import hint
 from pypto.graph.index_space import FUSIBLE_MOVEMENT
+from pypto.graph.joining import is_joined_in_product
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import ASSEMBLED, SORTS
@@ -88,12 +89,15 @@ class _Partitioner:
         self.group: dict[Node, Group] = {}
         self.order = Order()
         self.units: dict[Node, Unit] = {}  # of assemblies
+        self.joined_by: dict[Node, Node] = {}  # the joined operand of a product, which no one makes
         self.found = Partition(graph, [], self.programs)
 
     def run(self) -> Partition:
         for node in self.nodes:
             if node.op in MOVEMENT:
                 self.movement(node)
+            elif self.joins_in_product(node):
+                continue  # the product reads the parts
             elif is_assembled(node):
                 self.units[node] = self.order.new(self.sources(node))
             elif node.op not in ("input", "constant", "extent") and not self.joined(node):
@@ -104,6 +108,18 @@ class _Partitioner:
                 self.settle(group)
         self.found.groups = list(unique)
         return self.found
+
+    def joins_in_product(self, node: Node) -> bool:
+        """Whether arrays are joined by the product alone that reads them."""
+        readers = [] if node in self.results else self.consumers[node]
+        if not is_joined_in_product(node, readers) or is_assembled(readers[0]):
+            return False
+        try:
+            self.programs.of([node, readers[0]], readers[:1])
+        except Clash:
+            return False
+        self.joined_by[readers[0]] = node
+        return True
 
     def sources(self, node: Node) -> list[Unit]:
         """The units that make what a node reads."""
@@ -171,7 +187,8 @@ class _Partitioner:
 
     def computation(self, node: Node) -> None:
         self.alone(node)
-        for x in node.inputs:
+        parts = self.joined_by[node].inputs if node in self.joined_by else ()
+        for x in (*node.inputs, *parts):
             base, path = self.source(x)
             if base in self.group:
                 fusible = all(n.op in FUSIBLE_MOVEMENT for n in path)
@@ -240,7 +257,8 @@ class _Partitioner:
 
     def alone(self, node: Node) -> None:
         """Make a node a group of its own; what is elementwise has a program always, so that it is decided on later."""
-        group = Group([node], self.order.new(self.sources(node)))
+        nodes = [self.joined_by[node], node] if node in self.joined_by else [node]
+        group = Group(nodes, self.order.new([u for n in nodes for u in self.sources(n)]))
         self.group[node] = group
         if node.op in TABLE and TABLE[node.op].elementwise:
             group.is_stale = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pypto.graph.axes import Axes, Clash, Dim, Dims
 from pypto.graph.node import Node
@@ -129,6 +130,9 @@ class _Builder:
     share_vectors: bool
 
     def add(self, node: Node) -> None:
+        if node.op == "window":
+            self.window(node)
+            return
         operands = [self.operand(node, n) for n in range(len(node.inputs))]
         row = TABLE.get(node.op)
         if (row is not None and row.elementwise) or node.op == "copy":
@@ -143,10 +147,11 @@ class _Builder:
             self.values[node] = self.movement(node, operands[0])
         elif node.op == "arange":
             self.values[node] = self.axes.fresh(node.shape)
+        elif node.op == "concat":
+            self.values[node] = self.joined(node, operands)
         elif node.op == "take":
-            axis = node.attr("axis")
             source, index = operands
-            self.values[node] = (*source[:axis], *index, *source[axis + 1 :])
+            self.values[node] = self.picked(dict(node.attrs), source, index)
         else:
             raise Clash(f"{node.op} has no form in a kernel of several nodes")
 
@@ -202,6 +207,26 @@ class _Builder:
                 self.axes.unify(*full)
             batch.append(full[0] if full else ())
         return (*batch, a[-2], b[-1])
+
+    def window(self, node: Node) -> None:
+        """A window has axes of its own: an array is read at them, moved by numbers."""
+        if node.inputs[0] in self.members:
+            raise Clash("a slice of it is read")
+        self.values[node] = self.reads[node, 0] = self.axes.fresh(node.shape)
+
+    def joined(self, node: Node, parts: list[Dims]) -> Dims:
+        """Arrays along the last axis, which a product contracts."""
+        first, *others = parts
+        for dims in others:
+            for a, b in zip(first[:-1], dims[:-1], strict=True):
+                self.axes.unify(a, b)
+        return (*first[:-1], self.axes.new(node.shape[-1]))
+
+    def picked(self, attrs: Mapping[str, Any], source: Dims, index: Dims) -> Dims:
+        axis, batch = attrs["axis"], attrs.get("batch", 0)
+        for a, b in zip(source[:batch], index[:batch], strict=True):
+            self.axes.unify(a, b)
+        return (*source[:axis], *index[batch:], *source[axis + 1 :])
 
     def movement(self, node: Node, source: Dims) -> Dims:
         if node.op == "permute":

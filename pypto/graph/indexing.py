@@ -1,4 +1,7 @@
-"""Indices of arrays: slices and numbers are views, arrays of integers gather, masks choose."""
+"""Indices of arrays: slices and numbers are views, arrays of integers gather, masks choose.
+
+Several arrays of integers, one for each of neighbouring dimensions, are one: these dimensions are seen as one, too.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index in parts: a slice of every dimension, the shape that it is seen in, and at most one array."""
+    """An index in parts: a slice of every dimension, the shape that it is seen in, and its arrays."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
@@ -25,6 +28,7 @@ class Index:
     seen: tuple[int, ...]
     array: Any = None  # picks along `axis` of what is seen, or is a mask over all of it
     axis: int = 0
+    others: tuple[Any, ...] = ()  # arrays that pick along the axes behind that
 
 
 def refuse(problem: str, way: str) -> NotTraced:
@@ -45,10 +49,12 @@ def index_of(tensor: Tensor, key: Any) -> Index:
     fill = [slice(None)] * max(0, tensor.ndim - count)
     at = next((n for n, k in enumerate(keys) if k is Ellipsis), len(keys))
     keys = [*keys[:at], *fill, *(k for k in keys[at:] if k is not Ellipsis)]
-    arrays = [k for k in keys if is_array(k)]
-    if len(arrays) > 1:
-        raise refuse("it has more than one array", "pick along one axis after the other, or use flat indices")
-    if arrays and getattr(arrays[0], "dtype", None) == np.bool_:
+    places = [n for n, k in enumerate(keys) if is_array(k)]
+    arrays = [keys[n] for n in places]
+    masks = any(getattr(k, "dtype", None) == np.bool_ for k in arrays)
+    if len(arrays) > 1 and (masks or places[-1] - places[0] >= len(places)):
+        raise refuse("it has arrays of different kinds, or apart from each other", "pick along one after the other")
+    if masks:
         return masked(tensor, arrays[0], keys)
     return parts(tensor, keys, arrays)
 
@@ -71,13 +77,13 @@ def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
         starts.append(start)
         shape.append(count)
         steps.append(step)
-        if is_array(k):
+        if arrays and k is arrays[0]:
             axis = len(seen)
         if isinstance(k, slice) or is_array(k):
             seen.append(count)
         dim += 1
-    array = arrays[0] if arrays else None
-    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), array, axis)
+    first, *others = arrays or [None]
+    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, axis, tuple(others))
 
 
 def one(key: Any, size: int) -> tuple[int, int, int]:
@@ -141,7 +147,10 @@ def read(tensor: Tensor, index: Index) -> Tensor:
     if index.array is None:
         return part
     from pypto.graph.functions import take
+    from pypto.graph.ordering import take_several
 
+    if index.others:
+        return take_several(part, (index.array, *index.others), index.axis)
     if getattr(index.array, "dtype", None) == np.bool_:
         raise refuse(
             "how many elements a mask picks is not known while a function is traced",
@@ -161,7 +170,7 @@ def write_at(tensor: Tensor, index: Index, value: Any) -> None:
     if getattr(index.array, "dtype", None) != np.bool_:
         from pypto.graph.ordering import put
 
-        put(part, index.array, index.axis, value)
+        put(part, (index.array, *index.others), index.axis, value)
         return
     if getattr(value, "shape", ()) not in ((), tensor.shape):
         raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")

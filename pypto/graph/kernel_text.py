@@ -7,10 +7,9 @@ their array that are no single indices of the program; where tiles with differen
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pypto.blocking import AUTO, Blocking
 from pypto.graph.axes import Clash, Dim
@@ -18,33 +17,12 @@ from pypto.graph.dims import quotient
 from pypto.graph.index_space import scanned
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
-from pypto.graph.op_text import call_text, number_text
+from pypto.graph.op_text import CARRIED, call_text, neutral
+from pypto.graph.product_text import ProductWriter
 from pypto.graph.program import Program
 from pypto.graph.versions import versions_of
-from pypto.graph.writer import Argument, KernelText, Tile, Writer
-from pypto.ir.types import DType
+from pypto.graph.writer import Argument, KernelText, Tile
 from pypto.ops.table import REDUCTIONS, SCANS
-
-# Reductions in pieces: what they begin with, and how two results are one.
-CARRIED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sum": "{a} + {b}",
-        "prod": "{a} * {b}",
-        "max": "pto.maximum({a}, {b})",
-        "min": "pto.minimum({a}, {b})",
-        "reduce_or": "{a} | {b}",
-    }
-)
-
-
-def neutral(op: str, dtype: DType) -> float | int | bool:
-    """What a reduction begins with."""
-    if op in ("sum", "reduce_or"):
-        return False if dtype.is_bool else 0
-    if op == "prod":
-        return 1
-    low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
-    return low if op in ("max", "argmax") else high
 
 
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
@@ -60,15 +38,28 @@ def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO
     return writer.text(found)
 
 
-class GroupWriter(Writer):
+class GroupWriter(ProductWriter):
     """Writes the nodes of a group."""
 
     def written(self) -> GroupWriter:
         """This writer, when it has written all."""
-        for node in self.program.space.nodes:
-            self.node(node)
-        for node in self.program.space.outputs:
-            self.store(node)
+        online, nodes, outputs = self.program.online, self.program.space.nodes, self.program.space.outputs
+        second = () if online is None else online.second
+        later = () if online is None else (*second, *online.repeated)
+        for node in nodes:
+            if node not in second:
+                self.node(node)
+        for node in outputs:
+            if node not in later:
+                self.store(node)
+        if later:
+            self.begin_second_loop()
+        for node in nodes:
+            if node in later:
+                self.node(node)
+        for node in outputs:
+            if node in later:
+                self.store(node)
         return self
 
     def node(self, node: Node) -> None:
@@ -79,21 +70,26 @@ class GroupWriter(Writer):
             if online.is_read_late:
                 self.final[node] = self.guard(node)
             self.tiles[node] = self.tiles[online.maximum]
-        elif node.op in ("reshape", "permute", "broadcast_to", "copy"):
-            tile = self.operand(node, 0)
-            self.tiles[node] = tile
-        elif node.op == "dot":
-            self.tiles[node] = self.product(node)
-        elif node.op in REDUCTIONS:
-            self.tiles[node] = self.reduction(node)
-        elif node.op == "take":
-            self.tiles[node] = self.take(node)
-        elif node.op == "arange":
-            self.tiles[node] = self.counted(node)
-        elif node.op in SCANS or node.op in SORTS:
-            self.tiles[node] = self.scan(node)
-        else:
-            self.tiles[node] = self.elementwise(node)
+        elif node.op != "concat":  # its parts are read by a product
+            self.tiles[node] = self.computed(node)
+
+    def computed(self, node: Node) -> Tile:
+        """The tile of a node."""
+        if node.op in _WRITERS:
+            return _WRITERS[node.op](self, node)
+        if node.op in REDUCTIONS:
+            return self.reduction(node)
+        return self.scan(node) if node.op in SCANS or node.op in SORTS else self.elementwise(node)
+
+    def renamed(self, node: Node) -> Tile:
+        """What moves no element of a tile."""
+        return self.operand(node, 0)
+
+    def begin_second_loop(self) -> None:
+        """What was made in the first loop is not there any more."""
+        self.within = 3
+        self.tiles = {node: tile for node, tile in self.tiles.items() if self.stages.get(tile.name, 0) != 1}
+        self.loads = {name: tile for name, tile in self.loads.items() if self.stages[tile.name] != 1}
 
     def elementwise(self, node: Node) -> Tile:
         operands = [self.operand(node, n) for n in range(len(node.inputs))]
@@ -114,7 +110,7 @@ class GroupWriter(Writer):
         if not self.is_tiled(axis):
             return self.variable(0, f"({offset}).to(pto.int32)", (), node)
         text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
-        return self.variable(1 if axis == self.program.loop else 0, text, (axis,), node)
+        return self.variable(self.within if axis == self.program.loop else 0, text, (axis,), node)
 
     def reduction(self, node: Node) -> Tile:
         source = self.operand(node, 0)
@@ -189,71 +185,30 @@ class GroupWriter(Writer):
         axes = operands[2].axes
         return self.variable(2, call_text(node, [self.aligned(t, axes) for t in operands]), axes, node)
 
-    def scaled(self, node: Node, name: str, axes: Dim) -> str:
-        """A sum so far, as it is with the maximum so far."""
-        online = self.program.online
-        if online is None or node not in online.sums or self.scale is None:
-            return name
-        return f"{name} * {self.aligned(self.scale, axes)}"
+    def window(self, node: Node) -> Tile:
+        """What lies beside an array reads as 0."""
+        (x,) = node.inputs
+        key = x.number, (), False
+        if key not in self.arguments:
+            number = sum(1 for a in self.arguments.values() if not a.is_output)
+            self.arguments[key] = Argument(f"a{number}", x, x.shape)
+        at, axes = [], []
+        for start, dim in zip(node.attr("starts"), self.program.space.values[node], strict=True):
+            found = [a for a in dim if a in self.program.sizes]
+            if len(found) > 1:
+                raise Clash("a part of an array is read along one dimension in two ways")
+            at.append(self.moved_index(found[0], start) if found else str(start))
+            axes += [a for a in found if self.is_tiled(a)]
+        stage = self.within if self.program.loop in axes else 0
+        return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
 
-    def masked(self, text: str, axes: Dim, along: Iterable[int], value: Any) -> str:
-        """A tile with what lies behind the end of some of its axes replaced."""
-        number = f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
-        for axis in along:
-            if not self.program.has_rest(axis):
-                continue
-            first = "k + " if axis == self.program.loop else ""
-            inside = f"({first}pto.arange(0, {self.program.tile_size(axis)}) < {self.size_text(axis)})"
-            text = f"pto.where({self.aligned(Tile(inside, (axis,)), axes)}, {text}, {number})"
-        return text
-
-    def accumulated(self, node: Node, axes: Dim, combine: Callable[[str], str]) -> Tile:
-        """A reduction over the axis of the loop, in a variable that the loop carries."""
-        shape = tuple(self.program.tile_size(a) for a in axes)
-        start = number_text(neutral(node.op if node.op != "dot" else "sum", node.type.dtype), node.type.dtype)
-        tile = self.variable(0, f"pto.full({shape}, {start}, pto.{node.type.dtype.public})", axes)
-        self.put(1, f"{tile.name} = {combine(self.scaled(node, tile.name, axes))}", node)
-        self.stages[tile.name] = 2
-        return tile
-
-    def product(self, node: Node) -> Tile:
-        a, b = self.operand(node, 0), self.operand(node, 1)
-        lines = [self.program.reads.get((node, n), self.program.values.get(x, ())) for n, x in enumerate(node.inputs)]
-        tiled = [[x for x in line if self.is_tiled(x)] for line in lines]
-        (depth,) = [x for x in tiled[0] if x in tiled[1]]
-        rows, columns = ([x for x in line if x != depth] for line in tiled)
-        left = self.full(a, (*rows, depth), node.inputs[0].type.dtype)
-        right = self.full(b, (depth, *columns), node.inputs[1].type.dtype)
-        if (node, 0) not in self.program.reads:
-            left = self.masked(left, (*rows, depth), [depth], 0)
-        if (
-            node,
-            1,
-        ) not in self.program.reads:  # behind the end may be infinities, and 0 times one is NaN
-            right = self.masked(right, (depth, *columns), [depth], 0)
-        left = left if rows else f"{left}[None, :]"
-        right = right if columns else f"{right}[:, None]"
-        how = f', input_precision="{self.precision}"' if self.precision and node.inputs[0].type.dtype.bits == 32 else ""
-        axes = (*rows, *columns)
-        if depth == self.program.loop:
-            return self.carried_product(node, left, right, how, axes, bool(rows and columns))
-        tile = self.variable(self.stage(a, b), f"pto.dot({left}, {right}{how})", axes, node)
-        return tile if rows and columns else self.flattened(tile, axes)
-
-    def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, whole: bool) -> Tile:
-        if whole:
-            return self.accumulated(node, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
-        text = self.reshaped(f"pto.dot({left}, {right}{how})", axes)
-        return self.accumulated(node, axes, lambda name: f"{name} + {text}")
-
-    def flattened(self, tile: Tile, axes: Dim) -> Tile:
-        stage = self.stages[tile.name]
-        return self.variable(stage, self.reshaped(tile.name, axes), axes)
-
-    def reshaped(self, text: str, axes: Dim) -> str:
-        """A product with one row or one column, without that dimension."""
-        shape = tuple(self.program.tile_size(a) for a in axes)
-        return f"pto.reshape({text}, {shape or (1,)})" + ("" if shape else "[0]")
+    def moved_index(self, axis: int, by: int) -> str:
+        """The elements of an axis that a program has, moved by a number."""
+        first, _ = self.indices[axis]
+        if first == "0":
+            return f"{by} : {by + self.program.tile_size(axis)}"
+        moved = first if by == 0 else f"{first} {'-' if by < 0 else '+'} {abs(by)}"
+        return f"{moved} : {moved} + {self.program.tile_size(axis)}" if self.is_tiled(axis) else moved
 
     def take(self, node: Node) -> Tile:
         """Elements by an array of indices: a slice where the index is one number, and pointers where it is a tile."""
@@ -265,7 +220,7 @@ class GroupWriter(Writer):
         if not index.axes:
             at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
             axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
-            stage = max(self.stage(index), 1 if self.program.loop in axes else 0)
+            stage = max(self.stage(index), self.within if self.program.loop in axes else 0)
             return self.variable(stage, f"{array.name}[{at}]", axes, node)
         return self.gathered(node, array, line, picked, index)
 
@@ -285,29 +240,33 @@ class GroupWriter(Writer):
                 masks.append(f"({text} < {self.size_text(a)})")
         mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
         text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
-        return self.variable(max(self.stage(index), 1 if loop in axes else 0), text, axes, node)
+        return self.variable(max(self.stage(index), self.within if loop in axes else 0), text, axes, node)
 
     def store(self, node: Node) -> None:
         tile = self.final.get(node) or self.tiles[node]
         line = self.program.values[node]
         array = self.argument(node, line, True)
         axes = tuple(a for a in line if self.is_tiled(a))
-        stage = 1 if self.program.loop in line else 2
-        if stage == 1 and self.stages.get(tile.name) == 2:
+        stage = self.within if self.program.loop in line else self.within + 1
+        if stage == self.within and self.stages.get(tile.name) == self.within + 1:
             raise Clash("a long axis would be gone through twice")
         text = self.full(tile, axes, node.type.dtype)
         self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
 
     # --- the whole -------------------------------------------------------------------------------------------------
 
+    def looped(self, lines: list[str]) -> list[str]:
+        """Lines as a loop over the long axis, where there is one."""
+        loop = self.program.loop
+        if loop is None:
+            return []
+        return [f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):", *(f"    {x}" for x in lines)]
+
     def body(self) -> list[str]:
         """All lines but those that say which elements a program has."""
-        before, within, after = self.lines
-        found = before[self.heads :]
-        if self.program.loop is not None:
-            found.append(f"for k in range(0, {self.size_text(self.program.loop)}, {self.program.chunk}):")
-            found += [f"    {line}" for line in within]
-        return [*found, *after]
+        before, first, between, second, after = self.lines
+        last = self.looped(second) if second else []
+        return [*before[self.heads :], *self.looped(first), *between, *last, *after]
 
     def condition(self, most: Mapping[int, int]) -> str:
         """Whether there are so few elements along some axes."""
@@ -331,6 +290,17 @@ class GroupWriter(Writer):
         return KernelText(
             name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized, self.blocking
         )
+
+
+_WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("reshape", "permute", "broadcast_to", "copy"), GroupWriter.renamed),
+        "dot": GroupWriter.product,
+        "take": GroupWriter.take,
+        "window": GroupWriter.window,
+        "arange": GroupWriter.counted,
+    }
+)
 
 
 def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:

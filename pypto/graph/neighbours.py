@@ -36,7 +36,7 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
     after: dict[int, set[int | None]] = {}
     before: dict[int, set[int | None]] = {}
     arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
-    arrays.update(dict.fromkeys((dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()))
+    arrays.update(dict.fromkeys((dims, steps_of(node, n, strides)) for (node, n), dims in space.reads.items()))
     for dims, steps in arrays:
         line = flat(dims)
         breaks = breaks_of(dims, steps, space)
@@ -53,6 +53,11 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
         if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
             found[axis] = follower
     return found
+
+
+def steps_of(node: Node, number: int, strides: Strides) -> tuple[int, ...] | None:
+    """Strides of an operand; the dimensions of a window never follow each other."""
+    return (1,) * len(node.shape) if node.op == "window" else strides(node.inputs[number])
 
 
 def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:

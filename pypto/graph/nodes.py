@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.graph.joining import window
 from pypto.graph.types import TensorType
 from pypto.ir.types import int32
 
@@ -37,11 +38,20 @@ def infer_take(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
         raise TypeError(f"axis {axis} is out of range for an array of {len(source.shape)} dimensions")
     if not index.dtype.is_int:
         raise TypeError(f"indices are integers, not {index.dtype}")
-    return TensorType((*source.shape[:axis], *index.shape, *source.shape[axis + 1 :]), source.dtype)
+    batch = attrs.get("batch", 0)
+    if batch not in (0, axis) or index.shape[:batch] != source.shape[:batch]:
+        raise TypeError(f"{source} and {index} do not share the {batch} dimensions before axis {axis}")
+    return TensorType((*source.shape[:axis], *index.shape[batch:], *source.shape[axis + 1 :]), source.dtype)
 
 
 def take(attrs: Attrs, source: Array, index: Array) -> Array:
-    return np.take(source, index, axis=attrs["axis"])
+    """Elements along an axis; `batch` dimensions before it are shared with the indices."""
+    batch = attrs.get("batch", 0)
+    if not batch:
+        return np.take(source, index, axis=attrs["axis"])
+    counted = np.indices(index.shape, sparse=True)[:batch]
+    picked: Array = source[(*counted, index)]
+    return picked
 
 
 def infer_place(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -65,6 +75,13 @@ def place(attrs: Attrs, base: Array, value: Array) -> Array:
     spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
     result[tuple(span(*each) for each in spans)] = value
     return result
+
+
+def infer_window(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    (source,) = types
+    if not len(source.shape) == len(attrs["starts"]) == len(attrs["shape"]):
+        raise TypeError(f"{attrs['shape']} at {attrs['starts']} is no window of {source}")
+    return TensorType(tuple(attrs["shape"]), source.dtype)
 
 
 def infer_concat(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -113,28 +130,37 @@ def infer_put(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     if not index.dtype.is_int:
         raise TypeError(f"indices are integers, not {index.dtype}")
     shape = (*base.shape[:axis], *index.shape, *base.shape[axis + 1 :])
-    if base.dtype != value.dtype or value.shape != shape:
+    if base.dtype != value.dtype or value.shape != shape or attrs["how"] not in ("", *COMBINED):
         raise TypeError(f"{value} cannot be put into {base} at {index}")
     return base
 
 
 def put(attrs: Attrs, base: Array, index: Array, value: Array) -> Array:
-    """An array with elements along an axis replaced, or added to; of equal indices the last one counts."""
+    """An array with elements along an axis replaced, or combined with others."""
     result = base.copy()
-    at = (*(slice(None),) * attrs["axis"], index)
-    if attrs["add"]:
-        np.add.at(result, at, value)
-    else:
-        result[at] = value
+    put_into(attrs, result, index, value)
     return result
 
 
+def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
+    """`put` in the memory of an array. Of equal indices the last one counts, or all do, in their order."""
+    at = (*(slice(None),) * attrs["axis"], index)
+    if attrs["how"]:
+        getattr(np, attrs["how"]).at(target, at, value)
+    else:
+        target[at] = value
+
+
+COMBINED: Final = ("add", "subtract", "multiply", "maximum", "minimum")  # numpy's names of what `put` may do
 SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
 ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays
 UPDATES: Final = ("place", "put")  # of an array, the first operand, which may be in place
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
-    NodeRow("take", infer_take, take, "Elements along an axis by an array of indices, which are from 0."),
+    NodeRow(
+        "take", infer_take, take, "Elements along an axis by an array of indices from 0; `batch` dimensions are shared."
+    ),
+    NodeRow("window", infer_window, window, "A part of an array that may reach beyond it, where it is 0."),
     NodeRow("place", infer_place, place, "An array with a slice of it replaced."),
     NodeRow(
         "concat",
@@ -149,7 +175,9 @@ ROWS: Final = (
         "Elements in order along an axis, NaN last.",
     ),
     NodeRow("argsort", infer_argsort, order_of, "Where the elements of a sorted array were."),
-    NodeRow("put", infer_put, put, "An array with elements along an axis replaced, or added to, by indices."),
+    NodeRow(
+        "put", infer_put, put, "An array with elements along an axis replaced, or combined with others, by indices."
+    ),
     NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
     NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
     NodeRow("call", declared, None, "One result of a function on arrays that runs between kernels."),

@@ -4,6 +4,9 @@ The rule is algebra on four ops. Let ``m = max(s)``, ``e = exp(s - m)``, and let
 the axis of the maximum alone. Then the loop may use the maximum of what it has seen: where that grows from m to m',
 all sums so far are multiplied by ``exp(m - m')``. Attention over a long axis is one instance of it.
 
+What else is read along the axis behind the sums, as in ``s - m - log(sum(e))``, is made in a second loop, with the
+maximum as it is by then. What it needs of the first loop is cheap, and made again.
+
 What numpy does with NaN is kept: a NaN in s makes all these sums NaN either way, so the guard that makes the maximum
 NaN is left out.
 """
@@ -14,13 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pypto.graph.axes import Clash, Dim
-from pypto.graph.index_space import IndexSpace
+from pypto.graph.index_space import FUSIBLE_MOVEMENT, IndexSpace
 from pypto.graph.node import Node
+from pypto.graph.op_text import CARRIED
+from pypto.ops.table import TABLE
+
+TWICE = "a long axis would be gone through twice"
 
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """A softmax that is made in one loop.
+    """A softmax that is made in one loop, or in two.
 
     Parameters
     ----------
@@ -34,6 +41,10 @@ class Online:
         The sums and products of ``exp(s - m)`` along the axis.
     is_read_late : bool
         Whether something behind the loop needs the maximum itself, as the logarithm of a sum of exponentials does.
+    second : tuple of Node
+        What a second loop computes, and what is computed behind that.
+    repeated : tuple of Node
+        What the second loop computes again.
     """
 
     maximum: Node
@@ -41,6 +52,8 @@ class Online:
     difference: Node
     sums: tuple[Node, ...]
     is_read_late: bool = False
+    second: tuple[Node, ...] = ()
+    repeated: tuple[Node, ...] = ()
 
     def is_late(self, reader: Node | None, x: Node) -> bool:
         """Whether a reader of the maximum needs it as it is behind the loop."""
@@ -63,22 +76,23 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
                 readers[x].append(n)
     found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
     if len(found) != 1:
-        raise Clash("a long axis would be gone through twice")
+        raise Clash(TWICE)
     maximum = found[0]
     guards, difference = guarded(maximum, readers)
     if not members.issuperset((difference, *guards)):  # a form of the maximum is made elsewhere
-        raise Clash("a long axis would be gone through twice")
-    exponentials = readers[difference]
-    if len(exponentials) != 1 or exponentials[0].op != "exp" or difference.inputs[0] is not maximum.inputs[0]:
-        raise Clash("a long axis would be gone through twice")
-    sums = readers[exponentials[0]]
-    stored = {difference, exponentials[0]}.intersection(space.outputs)
-    if stored or not sums or not all(is_sum(n, exponentials[0], axis, lines) for n in sums):
-        raise Clash("a long axis would be gone through twice")
+        raise Clash(TWICE)
+    exponentials = [n for n in readers[difference] if n.op == "exp"]
+    if len(exponentials) != 1 or difference.inputs[0] is not maximum.inputs[0]:
+        raise Clash(TWICE)
+    sums = tuple(n for n in readers[exponentials[0]] if is_sum(n, exponentials[0], axis, lines))
+    if not sums:
+        raise Clash(TWICE)
+    found_online = Online(maximum, guards, difference, sums)
+    second, repeated = second_loop(space, axis, found_online, exponentials[0], lines)
+    inner = (*guards, *(() if difference in repeated else (difference,)))
     chain = (maximum, *guards)
-    inner = (difference, *guards)
     is_read_late = any(x in space.outputs or any(r not in inner for r in readers[x]) for x in chain)
-    return Online(maximum, guards, difference, tuple(sums), is_read_late)
+    return Online(maximum, guards, difference, sums, is_read_late, second, repeated)
 
 
 def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
@@ -88,7 +102,7 @@ def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[No
     while True:
         reader = next((r for r in readers[current] if leads_on(r, current, maximum)), None)
         if reader is None:
-            raise Clash("a long axis would be gone through twice")
+            raise Clash(TWICE)
         if reader.op == "sub":
             return tuple(guards), reader
         if reader.op == "where":
@@ -125,13 +139,40 @@ def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) 
     )
 
 
-def late_after(space: IndexSpace, axis: int, online: Online, lines: Mapping[Node, Dim]) -> None:
-    """Check that nothing else along the axis waits for the end of the loop."""
-    late = set(online.sums)
+def second_loop(
+    space: IndexSpace, axis: int, online: Online, exponential: Node, lines: Mapping[Node, Dim]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What is made in a second loop and behind it, and what of the first loop it makes again.
+
+    Raises
+    ------
+    Clash
+        When it is no cheap work.
+    """
+    first = {online.maximum, online.difference, exponential, *online.guards, *online.sums}
+    passing = {online.difference, exponential}  # by the maximum so far, which is none to read elsewhere
+    late, second = set(online.sums), dict[Node, None]()
     for node in space.nodes:
-        if node in online.sums or node in online.guards:
+        if node in first:
             continue
-        if any(x in late or online.is_late(node, x) for x in node.inputs):
-            if axis in lines[node]:
-                raise Clash("a long axis would be gone through twice")
+        if any(x in passing or x in second for x in node.inputs):
+            second[node] = None
+        elif any(x in late or online.is_late(node, x) for x in node.inputs):
             late.add(node)
+            if axis in lines[node]:
+                second[node] = None
+    wanted = [*(x for n in second for x in n.inputs), *(x for x in passing if x in space.outputs)]
+    members, again = set(space.nodes), set[Node]()
+    while wanted:
+        node = wanted.pop()
+        if node in members and axis in lines[node] and node not in second and node not in again:
+            again.add(node)
+            wanted += node.inputs
+    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in CARRIED for n in second):
+        raise Clash(TWICE)
+    return tuple(second), tuple(n for n in space.nodes if n in again)
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether a node is made again rather than stored."""
+    return node.op in TABLE and (TABLE[node.op].elementwise or node.op in (*FUSIBLE_MOVEMENT, "arange"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -14,6 +16,18 @@ from pypto.ir.types import DType
 from pypto.ops.table import TABLE
 
 SYMBOLS: Final = {row: symbol for symbol, _, row in OPERATORS.values() if row}
+
+
+# Reductions in pieces: what they begin with, and how two results are one.
+CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sum": "{a} + {b}",
+        "prod": "{a} * {b}",
+        "max": "pto.maximum({a}, {b})",
+        "min": "pto.minimum({a}, {b})",
+        "reduce_or": "{a} | {b}",
+    }
+)
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:
@@ -64,3 +78,13 @@ def rounded(node: Node, text: str) -> str:
     if node.op == "div" and node.type.dtype.is_narrow:
         return f"({text}).to(pto.{node.type.dtype.public})"
     return text
+
+
+def neutral(op: str, dtype: DType) -> float | int | bool:
+    """What a reduction begins with."""
+    if op in ("sum", "reduce_or"):
+        return False if dtype.is_bool else 0
+    if op == "prod":
+        return 1
+    low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
+    return low if op in ("max", "argmax") else high

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from pypto.graph.movement import reshape
-from pypto.graph.node import Node
+from pypto.graph.dims import is_fixed
+from pypto.graph.indexing import index_of, view
+from pypto.graph.movement import reshape, swapaxes
+from pypto.graph.node import Graph, Node
+from pypto.graph.nodes import COMBINED
+from pypto.graph.picking import flat_index, take_where
 from pypto.graph.places import checked, here
+from pypto.graph.rules import broadcast
 from pypto.graph.tensor import Tensor
 from pypto.graph.types import TensorType
-from pypto.graph.ufuncs import assign, call, cast, lift, untraced, where
+from pypto.graph.ufuncs import assign, call, cast, lift, resolved, untraced, where
 from pypto.ir.types import int32
 
 
@@ -69,12 +75,22 @@ def counted(x: Tensor, dim: int) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
-    """``np.take_along_axis``"""
-    from pypto.graph.functions import graph_of, take
+    """``np.take_along_axis``: the axis is put last, and the dimensions before it are those of the indices, too."""
+    from pypto.graph.functions import graph_of
 
-    source, at = flat_where_none(lift(graph_of(x, indices), x), axis)
-    index, _ = positions(source, indices, at)
-    return take(source.reshape(-1), index, axis=0)
+    graph = graph_of(x, indices)
+    source, at = flat_where_none(lift(graph, x), axis)
+    index = lift(graph, indices)
+    if index.ndim != source.ndim or index.dtype.kind not in "iu":
+        raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
+    last, at = source.ndim - 1, at % max(1, source.ndim)
+    source, index = swapaxes(source, at, last), swapaxes(index, at, last)
+    lead = checked("`np.take_along_axis`", lambda: broadcast(source.node.shape[:-1], index.node.shape[:-1]))
+    if index.type.dtype.kind == "int":
+        index = where(index < 0, index + source.shape[-1], index)
+    nodes = [graph.add("broadcast_to", n, place=here(), shape=(*lead, n.shape[-1])) for n in (source.node, index.node)]
+    node = checked("`np.take_along_axis`", lambda: graph.add("take", *nodes, place=here(), axis=last, batch=last))
+    return swapaxes(Tensor.fresh(graph, node), at, last)
 
 
 def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
@@ -85,21 +101,89 @@ def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
     flat = Tensor.fresh(x.graph, x.node).reshape(-1)
     shown = lift(x.graph, values, x.dtype).node
     full = x.graph.add("broadcast_to", shown, place=here(), shape=index.node.shape)
-    put(flat, index.reshape(-1), 0, Tensor.fresh(x.graph, full).reshape(-1))
+    put(flat, (index.reshape(-1),), 0, Tensor.fresh(x.graph, full).reshape(-1))
     assign(x, flat.reshape(x.node.shape))
 
 
-def put(part: Tensor, indices: Any, axis: int, value: Any, add: bool = False) -> None:
-    """Write to, or add to, elements of a view along an axis by an array of indices."""
-    graph = part.graph
-    index = lift(graph, indices)
-    if index.type.dtype.kind == "int":
-        index = where(index < 0, index + part.shape[axis], index)
+def update_at(graph: Graph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
+    """``np.add.at`` and its like: an update of elements by an index, where equal indices all count, in their order."""
+    name = f"{ufunc.__name__}.at"
+    if ufunc.__name__ not in COMBINED:
+        raise untraced(name, f"updates by indices are {', '.join(COMBINED)}", "write it by one of these")
+    if not isinstance(target, Tensor):
+        raise untraced(name, "it updates an array from outside", "pass the array as an argument, or update a copy")
+    if value is None:
+        raise untraced(name, "it has no values", "give them as the third argument")
+    dtype = resolved(ufunc, (target, value), None)[-1]
+    if dtype != target.dtype:
+        problem = f"numpy computes it in {dtype}, and rounds to {target.dtype} each time"
+        raise untraced(name, problem, f"cast the values to {target.dtype}, or the array to {dtype}")
+    index = index_of(target, key)
+    part = view(target, index)
+    if index.array is None:
+        assign(part, call(graph, ufunc, (part, value)))
+    elif getattr(index.array, "dtype", None) != np.bool_:
+        put(part, (index.array, *index.others), index.axis, value, ufunc.__name__)
+    else:
+        raise untraced(name, "its index is a mask", "use `np.where(mask, a, b)`")
+
+
+def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:
+    """Indices along neighbouring dimensions in one shape and type; negative ones count from the end."""
+    found = []
+    for dim, array in enumerate(arrays, axis):
+        index = lift(part.graph, array)
+        if index.dtype.kind not in "iu":
+            raise untraced("this index", "an array of it is not of integers", "cast it")
+        found.append(where(index < 0, index + part.shape[dim], index) if index.dtype.kind == "i" else index)
+    if len(found) == 1:
+        return [found[0].node]
+    shape = checked("this index", lambda: broadcast(*(x.node.shape for x in found)))
+    add = part.graph.add
+    return [add("broadcast_to", cast(x, np.int64).node, place=here(), shape=shape) for x in found]
+
+
+def seen_flat(part: Tensor, axis: int, count: int) -> Tensor:
+    """An array with neighbouring dimensions seen as one."""
     shape = part.node.shape
+    if count == 1:
+        return part
+    return part.moved("reshape", shape=(*shape[:axis], math.prod(shape[axis : axis + count]), *shape[axis + count :]))
+
+
+def take_several(part: Tensor, arrays: tuple[Any, ...], axis: int) -> Tensor:
+    """Elements by arrays of indices for neighbouring dimensions."""
+    graph, count = part.graph, len(arrays)
+    indices = counted_from_0(part, arrays, axis)
+    if all(map(is_fixed, (*part.node.shape, *indices[0].shape))):
+        few = take_where(graph, part.node, tuple(indices), axis, here())
+        if few is not None:
+            return Tensor.fresh(graph, few)
+    sizes = part.node.shape[axis : axis + count]
+    index = flat_index(graph, list(zip(sizes, indices, strict=True)), here())
+    source = seen_flat(part, axis, count).node
+    return Tensor.fresh(graph, graph.add("take", source, index, place=here(), axis=axis))
+
+
+def put(part: Tensor, arrays: tuple[Any, ...], axis: int, value: Any, how: str = "") -> None:
+    """Write to elements of a view by arrays of indices for neighbouring dimensions; `how` combines with the old ones.
+
+    An index out of range in its own dimension is out of range for all of them.
+    """
+    graph, count = part.graph, len(arrays)
+    indices = counted_from_0(part, arrays, axis)
+    sizes = part.shape[axis : axis + count]
+    index = Tensor.fresh(graph, flat_index(graph, list(zip(part.node.shape[axis:], indices, strict=False)), here()))
+    if count > 1:
+        for size, node in zip(sizes, indices, strict=True):
+            each = Tensor.fresh(graph, node)
+            index = where((each >= 0) & (each < size), index, math.prod(sizes))
+    view = seen_flat(part, axis, count)
+    shape = view.node.shape
     wanted = (*shape[:axis], *index.node.shape, *shape[axis + 1 :])
     given = lift(graph, value, part.dtype).node
     full = checked("this update", lambda: graph.add("broadcast_to", given, place=here(), shape=wanted))
     made = checked(
-        "this update", lambda: graph.add("put", part.node, index.node, full, place=here(), axis=axis, add=add)
+        "this update", lambda: graph.add("put", view.node, index.node, full, place=here(), axis=axis, how=how)
     )
-    part.write(made)
+    view.write(made)

@@ -140,5 +140,5 @@ def is_in_place(step: Step, source: Node, result: Node) -> bool:
     views = [a.shape for a in step.arguments if a.node is source and not a.is_output]
     targets = [a.shape for a in step.arguments if a.node is result and a.is_output]
     read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
-    moved = any(n.op in ("permute", "take") for n in step.nodes)
+    moved = any(n.op in ("permute", "take", "window") for n in step.nodes)
     return len(read) == len(views) == 1 and views == targets and not moved

@@ -24,7 +24,7 @@ from pypto.graph.index_space import IndexSpace, Use, flat
 from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
-from pypto.graph.online import Online, late_after, online_of
+from pypto.graph.online import Online, online_of
 from pypto.ops.table import REDUCTIONS, SCANS
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
@@ -227,7 +227,8 @@ class Draft:
         except Clash:
             lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
             online = online_of(self.space, axis, lines)
-            late_after(self.space, axis, online, lines)
+            if online.second and self.product(self.parallel) < self.threads:
+                raise Clash("a second loop over a long axis would have fewer programs than there are threads") from None
             return online
         return None
 
@@ -319,6 +320,8 @@ class Draft:
         """The axis that products go through in pieces."""
         axis = parts[-1][2]
         piece = CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK
+        if self.dots[-1].inputs[0].op == "concat":
+            return None, 0, None  # it goes through the parts
         fixed = is_fixed(self.sizes[axis])
         piece = even_piece(self.sizes[axis], piece) if fixed else UNKNOWN_PIECE
         if fixed and self.sizes[axis] <= 2 * piece:

@@ -1,4 +1,4 @@
-"""Updates of rows by an array of indices as kernels: what `x[indices] = values` and additions of that form run.
+"""Updates of rows by an array of indices as kernels: `x[indices] = values`, `np.add.at(x, indices, values)`.
 
 The kernel goes through the indices in order, so of equal ones the last value stays, and sums are added up in the order
 of the indices: the result is the same on any number of threads. Programs share out the other dimensions. The array is a
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from pypto.graph.writer import Argument, KernelText
 
 Array = np.ndarray[Any, Any]
 FORM: Final = "scatter"
+_SYMBOLS: Final[Mapping[str, str]] = MappingProxyType({"add": "+", "subtract": "-", "multiply": "*"})
 _LEAST_ROW: Final = 4  # elements of the last dimension
 _COLUMNS: Final = 1024  # elements of the last dimension that a program updates at a time
 
@@ -29,7 +32,7 @@ def has_kernel(node: Node) -> bool:
 
     Single elements stay with numpy, which takes a fifth of the time of a kernel that must keep their order.
     """
-    if node.op != "put" or (node.attr("add") and node.type.dtype.is_bool):
+    if node.op != "put" or (node.attr("how") and node.type.dtype.is_bool):
         return False
     if node.attr("axis") == len(node.shape) - 1 or not is_fixed(node.shape[-1]) or node.shape[-1] < _LEAST_ROW:
         return False
@@ -65,7 +68,7 @@ def scatter_text(node: Node) -> KernelText:
     target = ", ".join([*before_axis, "at", *behind])
     place = f"  # {node.loc.file.rpartition('/')[2]}:{node.loc.line}" if node.place is not None else ""
     body.append(f"{inner}at = a0[{', '.join(loops) or '0'}]")
-    body.append(f"{inner}out0[{target}] {'+=' if node.attr('add') else '='} a1[{given or '0'}]{place}")
+    body.append(f"{inner}{update_text(node.attr('how'), f'out0[{target}]', f'a1[{given or 0}]')}{place}")
     rest = "\n".join(["(a0, a1, out0):", *(f"    {line}" for line in (*lines, *body))])
     name = f"{FORM}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
     arguments = (
@@ -74,6 +77,13 @@ def scatter_text(node: Node) -> KernelText:
         Argument("out0", node, node.shape, True),
     )
     return KernelText(name, f"@pto.jit\ndef {name}{rest}\n", arguments, (math.prod(counts),), FORM)
+
+
+def update_text(how: str, target: str, value: str) -> str:
+    """The assignment to some elements."""
+    if how in _SYMBOLS:
+        return f"{target} {_SYMBOLS[how]}= {value}"
+    return f"{target} = " + (f"pto.{how}({target}, {value}, propagate_nan=True)" if how else value)
 
 
 def check_indices(axis: int, size: int, index: Array) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pypto.graph.dims import is_fixed
+from pypto.graph.joining import fold_concat, fold_window, window_of_place, window_of_slice
+from pypto.graph.picking import take_few
 from pypto.graph.rules import infer
 from pypto.graph.types import TensorType
 from pypto.ir.types import DType
@@ -73,6 +75,8 @@ def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
     (x,) = inputs
     if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
         return x
+    if x.op == "window":
+        return window_of_slice(graph, x, attrs, place)
     return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
 
 
@@ -91,14 +95,15 @@ def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
 
 
 def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """Along an axis of one element all indices name that element: it is repeated."""
+    """Along an axis of one element all indices name that element: it is repeated. Operations come after a pick."""
     source, index = inputs
-    axis = attrs["axis"]
+    axis, batch = attrs["axis"], attrs.get("batch", 0)
     if source.op == "constant":
         return graph.constant(source.attr("value"), type, place)
     if not is_fixed(source.shape[axis]) or source.shape[axis] != 1:
-        return None
-    ones = (1,) * len(index.shape)
+        fixed = all(map(is_fixed, (*source.shape, *index.shape)))
+        return take_few(graph, source, index, attrs, type, place) if fixed else None
+    ones = (1,) * (len(index.shape) - batch)
     shape = (*source.shape[:axis], *ones, *source.shape[axis + 1 :])
     return graph.add(
         "broadcast_to", graph.add("reshape", source, place=place, shape=shape), place=place, shape=type.shape
@@ -107,7 +112,9 @@ def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
 
 def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     value = inputs[1]
-    return value if value.shape == type.shape and all(step == 1 for step in attrs["steps"]) else None
+    if value.shape == type.shape and all(step == 1 for step in attrs["steps"]):
+        return value
+    return window_of_place(graph, inputs, attrs, place)
 
 
 def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
@@ -147,6 +154,8 @@ FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "cast": fold_cast,
         "take": fold_take,
         "place": fold_place,
+        "window": fold_window,
+        "concat": fold_concat,
         "dot": fold_dot,
     }
 )

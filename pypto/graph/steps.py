@@ -11,7 +11,7 @@ def steps_of(graph: Graph, parts: Partition) -> list[Group]:
     """Groups and assemblies in an order in which they can run."""
     owner: dict[Node, Group] = {n: g for g in parts.groups for n in g.nodes}
     for node in graph.live():
-        if is_assembled(node):
+        if is_assembled(node) and node not in owner:
             owner[node] = Group([node], Unit(0))
     done: dict[Group, None] = {}
     for node in graph.live():

@@ -53,6 +53,10 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     strange = {name for name, value in kwargs.items() if name not in _ALLOWED and value not in (None, True, "K")}
     if strange:
         raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+    if method == "at":
+        from pypto.graph.ordering import update_at
+
+        return update_at(graph, ufunc, *inputs)
     out = kwargs.get("out")
     targets = out if isinstance(out, tuple) else (out,)
     if method in ("reduce", "accumulate"):

@@ -49,14 +49,16 @@ class Tile:
 
 @dataclass(slots=True)
 class Writer:
-    """Lines of a kernel: before its loop, in it, and after it; its arguments, and which elements a program has."""
+    """Lines of a kernel: before its loop, in it, after it, in a second loop, and after that; its arguments, and which
+    elements a program has."""
 
     program: Program
     precision: str = ""
     blocking: Blocking = AUTO
-    lines: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
+    lines: tuple[list[str], ...] = field(default_factory=lambda: ([], [], [], [], []))
+    within: int = 1  # the stage of the loop that is being written
     tiles: dict[Node, Tile] = field(default_factory=dict)
-    stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after the loop
+    stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after a loop
     loads: dict[Any, Tile] = field(default_factory=dict)
     arguments: dict[Any, Argument] = field(default_factory=dict)
     indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
@@ -159,7 +161,7 @@ class Writer:
     def stage(self, *tiles: Tile) -> int:
         """Where a line stands that reads some variables."""
         found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
-        if found == 2 and any(self.stages.get(t.name) == 1 for t in tiles):
+        if any(stage % 2 and stage < found for stage in (self.stages.get(t.name, 0) for t in tiles)):
             raise Clash("a long axis would be gone through twice")
         return found
 
@@ -183,7 +185,7 @@ class Writer:
         array = self.argument(node.inputs[number], line)
         if array.name not in self.loads:
             axes = tuple(a for a in line if self.is_tiled(a))
-            stage = 1 if self.program.loop in line else 0
+            stage = self.within if self.program.loop in line else 0
             self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
         return self.loads[array.name]
 
@@ -192,7 +194,7 @@ class Writer:
         if x.op == "constant":
             return Tile(number_text(x.attr("value"), x.type.dtype), ())
         online = self.program.online
-        if online is not None and online.is_late(node, x):
+        if online is not None and (online.is_late(node, x) or (self.within > 1 and x in self.final)):
             return self.final[x]
         return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
 

@@ -143,3 +143,21 @@ def test_rows_that_exist_in_part(first: int, width: int, level: str) -> None:
         pto.interpret(some)[-(-width // 48),](x, weight, wanted, first, K=16, BW=48)
         np.testing.assert_array_equal(out, wanted)
     assert shared(some, x=x, weight=weight, out=out, first=0, K=16, BW=48) == [(0, 0), (0, 1), (0, 2)]
+
+
+@pto.jit
+def ranks(x, row, weight, out, BW: pto.constexpr):
+    """Columns of a vector and of a matrix: they lie in no common window."""
+    w = pto.program_id(0) * BW
+    acc = pto.dot(weight[0, :, :], x[0:1, w : w + BW])
+    acc = pto.dot(weight[1, :, :], row[w : w + BW][None, :], acc)
+    out[:, w : w + BW] = pto.dot(weight[2, :, :], x[0:1, w + 1 : w + 1 + BW], acc)
+
+
+def test_arrays_of_other_ranks_share_no_window() -> None:
+    rng = np.random.default_rng(2)
+    x, row = rng.standard_normal((2, 70), np.float32), rng.standard_normal(70, np.float32)
+    weight, out = rng.standard_normal((3, 6, 1), np.float32), np.zeros((6, 70), np.float32)
+    ranks[3](x, row, weight, out, BW=32)
+    moved = np.append(x[0, 1:], np.float32(0))
+    np.testing.assert_allclose(out, weight[0] * x[0] + weight[1] * row + weight[2] * moved, rtol=1e-5, atol=1e-5)

@@ -117,7 +117,7 @@ def test_put_adds_and_of_equal_indices_the_last_counts() -> None:
     base = graph.outputs[0]
     index = graph.input("i", trace(lambda i: i, np.zeros(3, np.int64)).graph.inputs[0].type)
     value = graph.input("v", trace(lambda v: v, np.zeros(3, np.float32)).graph.inputs[0].type)
-    graph.outputs[:] = [graph.add("put", base, index, value, axis=0, add=add) for add in (True, False)]
+    graph.outputs[:] = [graph.add("put", base, index, value, axis=0, how=how) for how in ("add", "")]
     given = [np.zeros(4, np.float32), np.array([1, 1, 3]), np.float32([5, 6, 7])]
     added, replaced = evaluate(graph, given)
     np.testing.assert_array_equal(added, [0, 11, 0, 7])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.errors.graph import NotTraced
 from pypto.graph import Graph, TensorType
 from pypto.graph.layout import Layouts
 from pypto.graph.meaning import evaluate
@@ -19,14 +20,14 @@ from pypto.ir.types import DType, float32, float64, int8, int32, int64
 RNG = np.random.default_rng(4)
 
 
-def update(shape: tuple[int, ...], index: tuple[int, ...], axis: int, add: bool, dtype: DType) -> tuple[Graph, Any]:
+def update(shape: tuple[int, ...], index: tuple[int, ...], axis: int, how: str, dtype: DType) -> tuple[Graph, Any]:
     """A graph with one update, and its arrays, where many indices are equal."""
     graph = Graph("update")
     wanted = (*shape[:axis], *index, *shape[axis + 1 :])
     base = graph.input("x", TensorType(shape, dtype))
     at = graph.input("at", TensorType(index, int64))
     value = graph.input("value", TensorType(wanted, dtype))
-    graph.outputs.append(graph.add("put", base, at, value, axis=axis, add=add))
+    graph.outputs.append(graph.add("put", base, at, value, axis=axis, how=how))
     arrays = [
         (RNG.standard_normal(shape) * 50).astype(dtype.numpy),
         RNG.integers(0, shape[axis], index),
@@ -35,7 +36,7 @@ def update(shape: tuple[int, ...], index: tuple[int, ...], axis: int, add: bool,
     return graph, arrays
 
 
-@pytest.mark.parametrize("add", [False, True], ids=["put", "add"])
+@pytest.mark.parametrize("how", ["", "add", "subtract", "maximum"])
 @pytest.mark.parametrize(
     ("shape", "index", "axis"),
     [
@@ -49,9 +50,9 @@ def update(shape: tuple[int, ...], index: tuple[int, ...], axis: int, add: bool,
 )
 @pytest.mark.parametrize("dtype", [float32, float64, int8, int32], ids=str)
 def test_an_update_is_numpys_to_the_bit(
-    shape: tuple[int, ...], index: tuple[int, ...], axis: int, add: bool, dtype: DType
+    shape: tuple[int, ...], index: tuple[int, ...], axis: int, how: str, dtype: DType
 ) -> None:
-    graph, arrays = update(shape, index, axis, add, dtype)
+    graph, arrays = update(shape, index, axis, how, dtype)
     layouts = Layouts({x: contiguous(x.shape) for x in graph.inputs})
     plan = plan_of(graph, layouts, {}, "")
     (expected,) = evaluate(graph, arrays)
@@ -98,3 +99,66 @@ def test_an_index_out_of_range_is_an_error_before_anything_is_written(shape: tup
         with pytest.raises(IndexError, match="out of bounds"):
             fused(x, np.array([0, wrong]))
     np.testing.assert_array_equal(x.reshape(5, -1)[:, 0], [1, 0, 0, 1, 1])
+
+
+def several(x: Any, a: Any, b: Any, v: Any) -> Any:
+    y = x.copy()
+    y[a, b] = v
+    y[1:, a[:, None], b] += 2
+    return y, x[a, b], (x * 2 + x[:, :1])[a, b], x[:, a, 0].max(axis=1), x[..., a, b]
+
+
+def test_arrays_of_indices_for_neighbouring_dimensions() -> None:
+    x, v = RNG.standard_normal((6, 6, 6)), RNG.standard_normal((9, 6))
+    a, b = RNG.integers(-6, 6, 9), RNG.integers(-6, 6, (9,)).astype(np.int32)
+    fused = pto.fuse(several)
+    for found, wanted in zip(fused(x, a, b, v), several(x, a, b, v), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    b[3] = 6  # behind the end of its dimension, and within the array
+    with pytest.raises(IndexError, match="out of bounds"):
+        fused(x, a, b, v)
+
+
+UPDATES: dict[str, Any] = {
+    "rows": lambda x, i, v: np.add.at(x, i, v * 2),
+    "numbers": lambda x, i, v: np.subtract.at(x, i, 3),
+    "a view": lambda x, i, v: np.maximum.at(x[::-1, 1:], i, v[:, 1:]),
+    "elements": lambda x, i, v: np.multiply.at(x, (i, 0), v[:, 0]),
+    "columns": lambda x, i, v: np.minimum.at(x, (slice(None), i % 5), v.T[:1]),
+    "a slice": lambda x, i, v: np.add.at(x, slice(1, 5), v[0]),
+    "all elements": lambda x, i, v: np.add.at(x[:, 0], i, v[:, 1]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_at_equal_indices_all_count_in_their_order(name: str, dtype: Any) -> None:
+    x, v = (RNG.standard_normal((12, 5)) * 50).astype(dtype), (RNG.standard_normal((200, 5)) * 50).astype(dtype)
+    if dtype != np.int32:
+        v[7] = np.nan
+    i = RNG.integers(-12, 12, 200)
+    wanted, found = x.copy(), [x.copy(), x.copy()]
+    UPDATES[name](wanted, i, v)
+    fused = pto.fuse(UPDATES[name])
+    for each in found:
+        fused(each, i, v)
+        np.testing.assert_array_equal(each, wanted)
+    with pto.interpreter():
+        pto.fuse(UPDATES[name])(x, i, v)
+    np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize(
+    ("update", "way"),
+    [
+        (lambda x, i, v: np.power.at(x, i, v * 2), "updates by indices are add"),
+        (lambda x, i, v: np.add.at(x, i, v.astype(np.float64)), "cast the values to float32"),
+        (lambda x, i, v: np.add.at(np.ones(3), i, v), "pass the array as an argument"),
+        (lambda x, i, v: np.add.at(x, x > 0, 1), "np.where"),
+        (lambda x, i, v: np.negative.at(x, i), "updates by indices are add"),
+    ],
+)
+def test_an_update_that_is_not_offered_says_the_way_out(update: Any, way: str) -> None:
+    x = np.ones((4, 5), np.float32)
+    with pytest.raises(NotTraced, match=way):
+        pto.fuse(update)(x, np.array([1, 1]), x[:2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import ml_dtypes
@@ -203,3 +204,24 @@ def test_empty_arrays() -> None:
     out = np.zeros(1, np.int32)
     sizes[1](np.zeros(0, np.float32), np.zeros((0, 3), np.float64), out)
     assert out[0] == 31
+
+
+def test_a_kernel_of_many_arrays_is_launched_again_and_again() -> None:
+    """Their places may be more than an argument block of the launcher has."""
+    for count in (40, 95):
+        names = [f"a{n}" for n in range(count)]
+        lines = [f"def total({', '.join(names)}, out):", "    t = pto.zeros((4,), pto.float32)"]
+        lines += [f"    t = t + {name}[pto.program_id(0), 0:4]" for name in names]
+        lines.append("    out[pto.program_id(0), 0:4] = t")
+        file = f"<many {count}>"
+        linecache.cache[file] = (1, None, [f"{line}\n" for line in lines], file)
+        scope: dict[str, Any] = {"pto": pto}
+        exec(compile("\n".join(lines), file, "exec"), scope)
+        x, out = np.ones((count + 8, 10), np.float32), np.zeros((8, 4), np.float32)
+        kernel = pto.jit(scope["total"])
+        given = [x[n : n + 8, 1:5] for n in range(count)]
+        step = kernel.bind(*given, out, grid=(8,))
+        for _ in range(3):
+            kernel[8](*given, out)
+            step()
+            np.testing.assert_array_equal(out, count)

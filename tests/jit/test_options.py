@@ -29,13 +29,12 @@ def double(x, out):
             {"num_threds": 2},
             "[E309] pto.jit has no option `num_threds`",
             "  help: did you mean `num_threads`? its options are interpret, checked, num_threads, level, fast_math, "
-            "max_ops, blocking, disable, affinity",
+            "max_ops, blocking, disable",
         ),
         (
             {"zzz": 2},
             "[E309] pto.jit has no option `zzz`",
-            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops, blocking, disable, "
-            "affinity",
+            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops, blocking, disable",
         ),
         ({"num_threads": "2"}, "[E309] pto.jit takes no '2' as `num_threads`", "  help: `num_threads` is an integer"),
         (

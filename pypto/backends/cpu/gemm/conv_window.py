@@ -69,6 +69,8 @@ def column_distance(first: Gemm, second: Gemm) -> int | None:
     a = Access.of(left.load)
     b = Access.of(right.load)
     column_dim = left.columns
+    if len(a.shape) != len(b.shape):
+        return None
     row_dims = [d for d in range(len(a.shape)) if d != column_dim]
     rows = [(x.base, x.strides, x.shape, [(x.offsets[d], x.extents[d]) for d in row_dims]) for x in (a, b)]
     if rows[0] != rows[1] or (left.rows, column_dim) != (right.rows, right.columns):

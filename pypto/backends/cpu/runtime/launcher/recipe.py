@@ -26,7 +26,7 @@ STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
     "PUT_WORD", "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
 PUTS: Final = MappingProxyType({"ptr": "PUT_ADDRESS", "shape": "PUT_SIZE", "stride": "PUT_STRIDE"})
-SLOTS: Final = 128
+SLOTS: Final = 512
 _WRITEABLE: Final = 0x400
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -137,7 +137,9 @@ def recipe(version: Any, infos: Mapping[str, Any], values: Sequence[Any], signat
 
 
 def start(abi: Sequence[Slot], names: Sequence[str]) -> Recipe:
-    """A guard without steps."""
+    """A guard without steps; more places than an argument block has are Python's."""
+    if FIXED_SLOTS + len(abi) > SLOTS:
+        raise Unfit
     slots = {slot.arg: n for n, slot in enumerate(abi, FIXED_SLOTS) if slot.kind == "scalar"}
     return Recipe(names, abi, FIXED_SLOTS + len(abi), slots)
 
