@@ -78,6 +78,7 @@ class Kernel:
         self.memory: tuple[Any, ...] = ()
         self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
         self.threads_by: Any = None  # a `ThreadCount` that says on how many threads launches run, not the process
+        self.origins: tuple[str, ...] = ()  # lines of a program that the kernel was generated from
         self.reported = set[str]()  # what was said of it when it was compiled
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self.known: dict[Any, list[Specialization]] = {}

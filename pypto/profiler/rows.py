@@ -46,6 +46,8 @@ class Row:
         Time in one program; None where no program was kept.
     bytes, flops : int
         What whole tiles move from and to arrays, and multiplications and additions of dots; 0 where that is unknown.
+    origins : tuple of str
+        Of a kernel that was generated, as for torch.compile: lines of the program that it computes.
     """
 
     level: str
@@ -63,6 +65,7 @@ class Row:
     median_ns: float | None
     bytes: int
     flops: int
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,7 +94,8 @@ def make_rows(versions: list[Version]) -> tuple[Row, ...]:
 def kernel_rows(versions: list[Version], found: list[Leaf], whole: float) -> Iterator[Row]:
     name = versions[0].kernel.signature.kernel
     kinds = "" if any(v.sites for v in versions) else "whole launch"
-    yield row("kernel", 0, name, found, whole, runs=sum(v.programs for v in versions), kind=kinds)
+    origins, programs = versions[0].kernel.origins, sum(v.programs for v in versions)
+    yield row("kernel", 0, name, found, whole, runs=programs, kind=kinds, origins=origins)
     yield from nested([leaf for leaf in found if leaf.kinds], (), name, whole)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HEADINGS: Final = ("share", "total", "runs", "min", "median", "GB/s", "GFLOP/s")
 NOTE: Final = "min and median: time in one program; GB/s and GFLOP/s: of one thread, whole tiles"
+_MOST_ORIGINS: Final = 3
 _STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
 
 
@@ -53,6 +54,13 @@ def place(rows: tuple[Row, ...], kernel: str) -> str:
     return next((Path(row.file).name for row in rows if row.kernel == kernel and row.file), "")
 
 
+def origins(row: Row) -> list[str]:
+    """Lines of the program that a generated kernel computes: the first of them, and how many there are beside."""
+    more = len(row.origins) - _MOST_ORIGINS
+    named = [f"of {line}" for line in row.origins[:_MOST_ORIGINS]]
+    return [*named, f"and {more} other lines"] if more > 0 else named
+
+
 def remarks(profile: Profile) -> list[str]:
     """What a reader must know of what is missing."""
     lost = [f"{count:,} {what}" for what, count in profile.dropped.items() if count]
@@ -71,7 +79,8 @@ def make_table(profile: Profile) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         where = f"  ({place(rows, row.kernel)})" if row.level == "kernel" else ""
-        table.add_row("  " * row.depth + escape(name(row)) + escape(where), *cells(row), style=_STYLES[row.level])
+        shown = ["  " * row.depth + name(row) + where, *(f"  {line}" for line in origins(row))]
+        table.add_row(escape("\n".join(shown)), *cells(row), style=_STYLES[row.level])
     return table
 
 
@@ -98,6 +107,7 @@ def html_row(row: Row, file: str) -> Markup:
     share, *others = cells(row)
     where = f"{file}:{ranges(row.lines)}" if row.lines else file
     shown = tag("code", coloured(name(row))) if row.level == "line" else name(row)
-    first = tag("td", shown, title=where, style=f"padding-left:{18 * row.depth}px")
+    lines = (tag("div", line, class_="pypto-note") for line in origins(row))
+    first = tag("td", shown, *lines, title=where, style=f"padding-left:{18 * row.depth}px")
     numbers = (tag("td", value, class_="number") for value in (bar(row.share, share), *others))
     return tag("tr", first, *numbers, class_=row.level)

@@ -39,6 +39,16 @@ def test_add_takes_options_of_gpus(kernels: Any, triton: Any) -> None:
     assert handle.metadata.shared > 0
 
 
+def test_a_cooperative_launch_has_one_program(kernels: Any) -> None:
+    """Its programs may wait for each other, and those of a launch do not all run at once."""
+    x, out = normal(100), np.zeros(100, np.float32)
+    kernels.add[(1,)](x, x, out, 100, BLOCK=128, launch_cooperative_grid=True)
+    np.testing.assert_array_equal(out, x + x)
+    for grid in ((2,), lambda meta: (256 // meta["BLOCK"],)):
+        with pytest.raises(NotImplementedError, match=r"add: launch_cooperative_grid with 2 programs"):
+            kernels.add[grid](x, x, out, 100, BLOCK=128, launch_cooperative_grid=True)
+
+
 def test_unknown_keyword_is_an_error(kernels: Any) -> None:
     with pytest.raises(Diagnostic, match=r"(?s)no parameter `BLOK`.*did you mean `BLOCK`"):
         kernels.add[(1,)](normal(4), normal(4), normal(4), 4, BLOK=4)
@@ -160,6 +170,9 @@ def test_device(triton: Any) -> None:
     start.record()
     end.record()
     assert start.elapsed_time(end) >= 0
+    testing = importlib.import_module("triton.testing")
+    assert testing._summarize_statistics([3.0, 1.0, 2.0], None, "median") == 2
+    assert testing._summarize_statistics([3.0, 1.0, 2.0], [0.0, 1.0], "mean") == [1, 3]
 
 
 def test_install_and_uninstall() -> None:

@@ -136,7 +136,7 @@ def test_library_stays_in_its_room(library: str, home: str) -> None:
 def test_third_party_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    optional = (line for extra in ("torch", "jax", "viz", "notebook", "quant") for line in extras[extra])
+    optional = (line for extra in ("torch", "jax", "viz", "notebook", "helion", "quant") for line in extras[extra])
     lines = [*project["dependencies"], *optional]
     declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
     used = {found.module.split(".")[0] for path in FILES for found in imports(path, MODULES)}

@@ -40,6 +40,25 @@ def test_text_in_a_notebook_is_not_shown_beside_the_page(monkeypatch: pytest.Mon
     assert "100.0%" in str(attend())
 
 
+def test_a_generated_kernel_names_the_lines_that_it_computes() -> None:
+    @pto.jit
+    def twice(x, y):
+        y[:] = x[:] * 2
+
+    twice.origins = tuple(f"net.py:{n}  y = x[{n}] < 3" for n in range(5))
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    with pto.profile() as prof:
+        twice[(1,)](x, y)
+    assert [row.origins for row in prof.rows if row.level == "kernel"] == [twice.origins]
+    assert not any(row.origins for row in prof.rows if row.level != "kernel")
+    text = str(prof)
+    assert "of net.py:2  y = x[2] < 3" in text
+    assert "of and 2 other lines" not in text
+    assert "and 2 other lines" in text
+    assert "net.py:2  y = x[2] &lt; 3" in prof._repr_html_()
+    assert prof.table().row_count == len(prof.rows)
+
+
 def test_labels_are_no_markup() -> None:
     @pto.jit
     def kernel(x, y):

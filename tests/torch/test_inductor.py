@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+import pypto as pto
 from pypto.errors.inductor import ChangedInside, WrongSetting
 from tests.house.measure import ROOT
 
@@ -54,6 +55,12 @@ def test_forward_and_backward():
     for kernel in (forward, backward):
         assert [line.text for line in kernel.lines] == [NORMED]
         assert Path(kernel.lines[0].file) == Path(__file__)
+    with pto.profile() as prof:
+        fast(x)
+    (row,) = (row for row in prof.rows if row.level == "kernel")
+    assert row.kernel == forward.kernel.signature.kernel
+    assert row.origins == (str(forward.lines[0]),)
+    assert f"test_inductor.py:{forward.lines[0].number}  {NORMED[:20]}" in str(prof)
 
 
 @pytest.mark.slow

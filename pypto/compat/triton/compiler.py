@@ -14,6 +14,7 @@ from pypto.compat.triton.compiled import CompiledKernel, MockTensor
 from pypto.compat.triton.driver import BACKEND
 from pypto.errors import PyptoError
 from pypto.ir.types import DType, PtrType, written_type
+from pypto.testing.bench import summary
 
 
 class OutOfResources(PyptoError):
@@ -190,4 +191,5 @@ def cuda_memcheck(**_: Any) -> Callable[[Any], Any]:
 TESTING: Final[dict[str, Any]] = {
     "get_dram_gbps": get_dram_gbps, "get_max_tensorcore_tflops": get_max_tensorcore_tflops,
     "get_max_simd_tflops": get_max_tensorcore_tflops, "cuda_memcheck": cuda_memcheck, "ctypes": ctypes,
+    "_summarize_statistics": summary,
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import math
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
@@ -147,6 +148,8 @@ class JITFunction(KernelInterface):
     def run(self, *args: Any, grid: Any = None, warmup: bool = False, **given: Any) -> CompiledKernel:
         """Launch, or with `warmup` only compile. Options for GPUs are ignored."""
         if not LAUNCH_OPTIONS.isdisjoint(given):
+            if given.get("launch_cooperative_grid") and not warmup:
+                self._refuse_waiting(grid, args, given)
             names = self.arg_names
             given = {name: x for name, x in given.items() if name in names or name not in LAUNCH_OPTIONS}
         if warmup:
@@ -155,6 +158,16 @@ class JITFunction(KernelInterface):
             hook(*args, **given)
         self.ours[_plain_grid(grid)](*args, **given)
         return CompiledKernel(self, None, args, given)
+
+    def _refuse_waiting(self, grid: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        """Programs of a cooperative launch wait for each other: there may be one, since not all run at once here."""
+        if callable(grid):
+            named = {name: x for name, x in given.items() if name in self.arg_names}
+            grid = grid(self.signature.bind_partial(*args, **named).arguments)
+        programs = math.prod(grid) if isinstance(grid, tuple | list) else grid
+        if programs > 1:
+            way = "programs of a launch do not all run at once, so they cannot wait for each other; launch one program"
+            raise NotImplementedError(f"{self.__name__}: launch_cooperative_grid with {programs} programs: {way}")
 
     def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
         """Compile for these arguments without running; a dtype stands for an array of it."""

@@ -56,6 +56,7 @@ class Generated:
     def told(self, lines: Iterable[tuple[str, int, str]]) -> None:
         """Learn which lines of the model the kernel computes."""
         self.lines = [Line(*line) for line in lines]
+        self.kernel.origins = tuple(map(str, self.lines))
 
     def named(self, name: str, source: str) -> Generated:
         self.name, self.source = name, source
