@@ -14,7 +14,7 @@ from pypto.options import suggestion
 MODULES: Final = (
     "norms", "activations", "rope", "quant", "qat", "mx", "weights", "transforms", "paged", "softmax_attention",
     "int8_cache", "window", "block_sparse", "mla", "indexer", "v4", "compression", "sparse", "moe", "residual",
-    "linear_attention", "recurrent", "losses", "optim", "image",
+    "linear_attention", "recurrent", "losses", "optim", "image", "int8_convolution",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pypto.quant.algorithm import Algorithm, algorithm, algorithms
 from pypto.quant.blocks import Block, Calibration, calibrate
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
+from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate_convolutions
 from pypto.quant.deploy import DeployedLayer, deploy
 from pypto.quant.formats import load, save
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
@@ -24,10 +25,11 @@ from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
 __all__ = [
-    "GGUF", "Algorithm", "Block", "Calibration", "Config", "DeployedLayer", "GroupedWeight", "Int8Cache",
-    "KeyRanges", "Layer", "Llama", "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm",
-    "algorithms", "calibrate", "codes", "cosine", "deploy", "grid", "int4", "int8", "load", "load_llama",
-    "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report", "save", "sqnr",
+    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "DeployedLayer", "GroupedWeight",
+    "Int8Cache", "KeyRanges", "Layer", "Llama", "QuantizedConvolution", "QuantizedLayer", "QuantizedWeight", "Scheme",
+    "Statistics", "algorithm", "algorithms", "calibrate", "calibrate_convolutions", "codes", "cosine", "deploy",
+    "grid", "int4", "int8", "load", "load_llama", "quantize", "ranges", "rank_correlation", "read_gguf",
+    "relative_error", "report", "save", "sqnr",
 ]  # fmt: skip
 
 

@@ -1,0 +1,95 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Convolutions of int8 images whose channels are last, summed in int32."""
+
+from __future__ import annotations
+
+import pypto as pto
+
+BLOCK = 64  # pixels of a row, and channels; fewer of them for the colours of a picture
+
+
+@pto.jit
+def quantize_image_kernel(
+    x: pto.dynamic, scale, q: pto.dynamic, top, left, BW: pto.constexpr, BC: pto.constexpr
+):  # fmt: skip
+    """BW pixels of a row in BC channels: codes with the channels last, and zeros around."""
+    n, h = pto.program_id(0) // q.shape[1], pto.program_id(0) % q.shape[1]
+    column, c = pto.program_id(1) * BW, pto.program_id(2) * BC
+    pixels = pto.load(x, (n, c, h - top, column - left), (1, BC, 1, BW))
+    t = pto.reshape(pixels, (BC, BW)).to(pto.float32) * scale[0]
+    codes = pto.minimum(pto.maximum(pto.rint(t), -127.0), 127.0)
+    q[n, h, column : column + BW, c : c + BC] = pto.trans(codes).to(pto.int8)
+
+
+@pto.jit
+def conv_int8_kernel(
+    x: pto.dynamic, weight: pto.dynamic, scale: pto.dynamic, bias: pto.dynamic, y: pto.dynamic,
+    KH: pto.constexpr, KW: pto.constexpr, SH: pto.constexpr, SW: pto.constexpr,
+    BW: pto.constexpr, BO: pto.constexpr, BC: pto.constexpr,
+):  # fmt: skip
+    """BW pixels of a row in BO channels: a product for each place of the window."""
+    n, h = pto.program_id(0) // y.shape[2], pto.program_id(0) % y.shape[2]
+    left, j = pto.program_id(1) * BW, pto.program_id(2) * BO
+    columns, channels = left + pto.arange(0, BW), pto.arange(0, BC)
+    acc = pto.zeros((BW, BO), pto.int32)
+    for r in pto.static_range(KH):
+        for s in pto.static_range(KW):
+            first = (n.to(pto.int64) * x.shape[1] + h * SH + r) * x.shape[2] + s
+            pixels = x + (first + columns * SW)[:, None] * x.shape[3]
+            for c in range(0, x.shape[3], BC):
+                inside = (columns < y.shape[3])[:, None] & (c + channels < x.shape[3])[None, :]
+                window = pto.load(pixels + (c + channels)[None, :], mask=inside, other=0)
+                acc = pto.dot(window, weight[r, s, c : c + BC, j : j + BO], acc)
+    total = acc.to(pto.float32) * scale[j : j + BO][None, :]
+    if bias is not None:
+        total = total + bias[j : j + BO][None, :]
+    y[n, j : j + BO, h, left : left + BW] = pto.trans(total)
+
+
+@pto.jit
+def depthwise_conv_int8_kernel(
+    x: pto.dynamic, weight: pto.dynamic, scale: pto.dynamic, bias: pto.dynamic, y: pto.dynamic,
+    KH: pto.constexpr, KW: pto.constexpr, SH: pto.constexpr, SW: pto.constexpr, BW: pto.constexpr, BC: pto.constexpr,
+):  # fmt: skip
+    """BW pixels of a row in BC channels, each with a window of its own."""
+    n, h = pto.program_id(0) // y.shape[2], pto.program_id(0) % y.shape[2]
+    left, c = pto.program_id(1) * BW, pto.program_id(2) * BC
+    columns, channels = left + pto.arange(0, BW), c + pto.arange(0, BC)
+    inside = (columns < y.shape[3])[:, None] & (channels < x.shape[3])[None, :]
+    acc = pto.zeros((BW, BC), pto.int32)
+    for r in pto.static_range(KH):
+        for s in pto.static_range(KW):
+            first = (n.to(pto.int64) * x.shape[1] + h * SH + r) * x.shape[2] + s
+            places = (first + columns * SW)[:, None] * x.shape[3] + channels[None, :]
+            window = pto.load(x + places, mask=inside, other=0).to(pto.int32)
+            acc += window * weight[r, s, c : c + BC].to(pto.int32)[None, :]
+    total = acc.to(pto.float32) * scale[c : c + BC][None, :]
+    if bias is not None:
+        total = total + bias[c : c + BC][None, :]
+    y[n, c : c + BC, h, left : left + BW] = pto.trans(total)
+
+
+def quantize_image(x, scale, q, top, left, bottom, right):
+    """Codes of an image, with the channels last and zeros around."""
+    del bottom, right  # the shape of the result has them
+    bc = 16 if q.shape[3] <= 16 else BLOCK
+    grid = (q.shape[0] * q.shape[1], pto.cdiv(q.shape[2], BLOCK), pto.cdiv(q.shape[3], bc))
+    quantize_image_kernel[grid](x, scale, q, top, left, BW=BLOCK, BC=bc)
+
+
+def conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
+    """The convolution of an image that has its padding."""
+    (kh, kw), bc = weight.shape[:2], 16 if x.shape[3] <= 16 else BLOCK
+    grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], BLOCK), pto.cdiv(y.shape[1], BLOCK))
+    sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": BLOCK, "BO": BLOCK, "BC": bc}
+    conv_int8_kernel[grid](x, weight, scale, bias, y, **sizes)
+
+
+def depthwise_conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
+    """The convolution of each channel by itself."""
+    (kh, kw), bw = weight.shape[:2], BLOCK // 4
+    grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], bw), pto.cdiv(y.shape[1], BLOCK))
+    sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": bw, "BC": BLOCK}
+    depthwise_conv_int8_kernel[grid](x, weight, scale, bias, y, **sizes)

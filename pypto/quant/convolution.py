@@ -1,0 +1,202 @@
+"""Convolutions in int8: weights with a scale for each output, and inputs with one scale from a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto import library
+from pypto.errors.quant import WrongCalibration, WrongScheme
+from pypto.quant.config import Config
+from pypto.quant.layer import quantize_layer
+from pypto.quant.observers import Statistics
+from pypto.quant.schemes import CHANNEL, TENSOR, Scheme
+from pypto.quant.weight import Array, Layer, check_finite
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution of images (n, channels, height, width) in float32.
+
+    Parameters
+    ----------
+    name : str
+    weight : ndarray of shape (outputs, channels / groups, kh, kw)
+    bias : ndarray of shape (outputs,), optional
+    strides : tuple of int
+        Rows and columns from a window to the next.
+    pads : tuple of int
+        Zeros above, to the left, below and to the right, as ONNX orders them.
+    groups : int
+        1, or the number of channels: each output then has one channel.
+
+    Raises
+    ------
+    WrongScheme
+        For groups of several channels.
+    NotFinite
+
+    Examples
+    --------
+    >>> layer = Convolution("0", np.ones((1, 1, 2, 2), np.float32))
+    >>> layer(np.ones((1, 1, 3, 3), np.float32)).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    """
+
+    name: str
+    weight: Array
+    bias: Array | None = None
+    strides: tuple[int, ...] = (1, 1)
+    pads: tuple[int, ...] = (0, 0, 0, 0)
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        check_finite(self.name, "its weight", self.weight)
+        if self.groups != 1 and not self.is_depthwise:
+            what = f"convolution {self.name}: {self.groups} groups of {self.weight.shape[1]} channels are not offered"
+            raise WrongScheme(what=what, way="use one group, or one for each channel and output")
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each output has a channel of its own."""
+        return self.groups > 1 and self.weight.shape[:2] == (self.groups, 1)
+
+    def __call__(self, x: Array) -> Array:
+        """The layer in float32: (n, channels, height, width) to (n, outputs, rows, columns)."""
+        top, left, bottom, right = self.pads
+        padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, self.weight.shape[2:], (2, 3))
+        windows = windows[:, :, :: self.strides[0], :: self.strides[1]]
+        if self.is_depthwise:
+            y = np.einsum("nchwij,cij->nchw", windows, self.weight[:, 0], optimize=True)
+        else:
+            y = np.tensordot(windows, self.weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+        return y if self.bias is None else y + self.bias[:, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedConvolution:
+    """A convolution on the int8 kernels of the library; ``layer(x)`` computes it in float32.
+
+    Parameters
+    ----------
+    name : str
+    codes : ndarray of shape (kh, kw, channels, outputs), int8
+        Without the last dimension where each output has a channel of its own.
+    scales : ndarray of shape (outputs,), float32
+        Of the weights.
+    input_scale : ndarray of shape (1,), float32
+    bias : ndarray of shape (outputs,), float32
+    strides, pads : tuple of int
+    """
+
+    name: str
+    codes: Array
+    scales: Array
+    input_scale: Array
+    bias: Array
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of codes and scales."""
+        return int(self.codes.nbytes + self.scales.nbytes)
+
+    def __call__(self, x: Array) -> Array:
+        """(n, channels, height, width) to (n, outputs, rows, columns), both float32."""
+        top, left, bottom, right = self.pads
+        image = np.ascontiguousarray(x, np.float32)
+        q = library.quantize_image(image, 1 / self.input_scale, top=top, left=left, bottom=bottom, right=right)
+        row: Any = library.conv_int8 if self.codes.ndim == 4 else library.depthwise_conv_int8
+        strides = {"stride_h": self.strides[0], "stride_w": self.strides[1]}
+        found: Array = row(q, self.codes, self.scales * self.input_scale, self.bias, **strides)
+        return found
+
+
+@dataclass(slots=True)
+class ConvolutionCalibration:
+    """A calibration under way: called as ``run(name, x)`` it computes a convolution and looks at its input."""
+
+    layers: dict[str, Convolution]
+    config: Config
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+
+    def __call__(self, name: str, x: Array) -> Array:
+        """The convolution in float32."""
+        channels = x.shape[1]
+        statistics = self.statistics.setdefault(name, Statistics(name, channels, with_gram=False))
+        statistics.add(x.transpose(0, 2, 3, 1))
+        return self.layers[name](x)
+
+    def convert(self) -> dict[str, Convolution | QuantizedConvolution]:
+        """All convolutions by name; those that are skipped are the ones in float32.
+
+        Raises
+        ------
+        WrongCalibration
+            If a convolution was not called.
+        """
+        return {
+            name: layer if self.config.skips(name) else self.quantized(layer) for name, layer in self.layers.items()
+        }
+
+    def quantized(self, layer: Convolution) -> QuantizedConvolution:
+        """One convolution; its weight is rounded as that of a linear layer of its windows."""
+        statistics = self.statistics.get(layer.name)
+        if statistics is None:
+            raise WrongCalibration(what=f"convolution {layer.name} was not called", way="run the network on an image")
+        outputs = len(layer.weight)
+        flat = Layer(layer.name, layer.weight.reshape(outputs, -1), layer.bias)
+        made = quantize_layer(flat, statistics, self.config)
+        codes = made.weight.codes.reshape(layer.weight.shape).transpose(2, 3, 1, 0)
+        codes = codes[:, :, 0] if layer.is_depthwise else codes
+        bias = np.zeros(outputs, np.float32) if layer.bias is None else np.asarray(layer.bias, np.float32)
+        assert made.input_scale is not None
+        return QuantizedConvolution(
+            layer.name, np.ascontiguousarray(codes), made.weight.scales[:, 0], made.input_scale,
+            bias, layer.strides, layer.pads,
+        )  # fmt: skip
+
+
+def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> ConvolutionCalibration:
+    """Begin a calibration of a network of convolutions.
+
+    Parameters
+    ----------
+    layers : iterable of Convolution
+    config : Config
+        Weights of eight bits per channel or tensor, inputs per tensor; all symmetric, so that zeros around an image
+        are zeros. The algorithm may read ranges of inputs, not their Gram matrix.
+
+    Returns
+    -------
+    ConvolutionCalibration
+        A function of a name and an input, which the network calls for its convolutions.
+
+    Raises
+    ------
+    WrongScheme
+        For other schemes, and algorithms that give factors of inputs.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> layer = Convolution("0", np.ones((1, 1, 2, 2), np.float32))
+    >>> run = calibrate_convolutions([layer], quant.Config(inputs=quant.int8("tensor")))
+    >>> x = np.ones((1, 1, 3, 3), np.float32)
+    >>> float(run("0", x)[0, 0, 0, 0]), float(run.convert()["0"](x)[0, 0, 0, 0])
+    (4.0, 4.0)
+    """
+    weights, inputs = config.weights, config.inputs
+    if not is_offered(weights, (CHANNEL, TENSOR)) or inputs is None or not is_offered(inputs, (TENSOR,)):
+        what = "convolutions have symmetric int8 weights per channel or tensor, and symmetric int8 inputs per tensor"
+        raise WrongScheme(what=what, way="use quant.Config(quant.int8(), inputs=quant.int8('tensor'))")
+    return ConvolutionCalibration({layer.name: layer for layer in layers}, config)
+
+
+def is_offered(scheme: Scheme, per: tuple[str, ...]) -> bool:
+    return scheme.bits == 8 and scheme.symmetric and scheme.per in per
