@@ -4,6 +4,7 @@ Within a fused function they are traced as numpy's functions are. Called on arra
 its own. Names of the array API standard that numpy has, are numpy's: `pt.exp` is `np.exp`.
 """
 
+from pypto.arrays import linalg
 from pypto.arrays.functions import (
     attention,
     conv2d,
@@ -19,6 +20,8 @@ from pypto.arrays.functions import (
     softplus,
     topk,
 )
+from pypto.arrays.inspection import VERSION as __array_api_version__
+from pypto.arrays.inspection import array_namespace_info as __array_namespace_info__
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
 from pypto.graph.calls import cond
@@ -35,6 +38,8 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "Dim",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "attention",
     "cond",
     "conv2d",
@@ -45,6 +50,7 @@ __all__ = [
     "gelu",
     "layer_norm",
     "lazy",
+    "linalg",
     "log_softmax",
     "logsumexp",
     "one_hot",

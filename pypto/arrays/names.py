@@ -20,22 +20,25 @@ OTHERS: Final = (
     "all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var", "cumulative_sum", "matmul",
     "matrix_transpose", "tensordot", "vecdot", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
     "permute_dims", "reshape", "roll", "squeeze", "stack", "where", "take", "diff", "full_like", "ones_like",
-    "zeros_like", "empty_like", "sort", "argsort", "take_along_axis",
+    "zeros_like", "empty_like", "sort", "argsort", "take_along_axis", "meshgrid", "tril", "triu", "broadcast_arrays",
+    "repeat", "tile", "unstack", "count_nonzero", "searchsorted", "cumulative_prod",
 )
 OUTSIDE: Final = (  # make arrays, or say something of types: numpy's own, which are constants of a fused function
     "arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros", "astype", "can_cast", "finfo", "iinfo",
     "result_type", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
-    "float64", "float16", "e", "inf", "nan", "newaxis", "pi",
+    "float64", "float16", "e", "inf", "nan", "newaxis", "pi", "from_dlpack", "isdtype",
+)
+COUNTING: Final = ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values")  # of arrays of numpy
+LINALG: Final = (
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "trace", "vecdot", "vector_norm",
 )
 REFUSED: Final = {
-    "nonzero": "how many elements there are depends on their values",
-    "unique_all": "how many elements there are depends on their values",
-    "unique_counts": "how many elements there are depends on their values",
-    "unique_inverse": "how many elements there are depends on their values",
-    "unique_values": "how many elements there are depends on their values",
     "real": "complex numbers are not offered", "imag": "complex numbers are not offered",
     "conj": "complex numbers are not offered", "complex64": "complex numbers are not offered",
     "complex128": "complex numbers are not offered",
+    "fft": "its numbers are complex; call `np.fft` outside of fused functions",
 }
 # fmt: on
 
@@ -48,7 +51,7 @@ def of_name(name: str) -> Any:
     AttributeError
         With the reason, where it is not offered.
     """
-    if name in (*ELEMENTWISE, *OTHERS, *OUTSIDE):
+    if name in (*ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING):
         return getattr(np, name)
     reason = f": {REFUSED[name]}" if name in REFUSED else ""
     raise AttributeError(f"pypto.arrays has no {name!r}{reason}")

@@ -17,19 +17,6 @@ from pypto.graph.tensor import Tensor
 from pypto.graph.ufuncs import call, cast, lift, tensor_type
 
 
-def dispatch(graph: Graph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `__array_function__` gives."""
-    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    if name in FUNCTIONS:
-        return FUNCTIONS[name](*args, **kwargs)
-    if name in methods.METHODS and args:
-        return methods.METHODS[name](lift(graph, args[0]), *args[1:], **kwargs)
-    raise NotTraced(
-        here().loc(), what=f"`np.{name}`", problem="it is not offered",
-        way="compute it outside of the function, or write it with functions that are",
-    )  # fmt: skip
-
-
 def graph_of(*values: Any) -> Graph:
     """The graph that some operands belong to."""
     for value in values:
@@ -166,10 +153,6 @@ def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
     return x
 
 
-def cumulative_sum(x: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    return methods.put(reductions.scan(x, "cumsum", axis, dtype), out)
-
-
 def flip(x: Tensor, axis: Any = None) -> Tensor:
     axes = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
     return x[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(x.ndim))]
@@ -220,7 +203,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
-        "cumulative_sum": cumulative_sum, "repeat": movement.repeat,
+        "repeat": movement.repeat,
         "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
         "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
         "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,

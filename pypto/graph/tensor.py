@@ -158,7 +158,7 @@ class Tensor(NDArrayOperatorsMixin):
         return dispatch(self.graph, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from pypto.graph.functions import dispatch
+        from pypto.graph.dispatch import dispatch
 
         return dispatch(self.graph, function, args, kwargs)
 
