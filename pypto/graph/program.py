@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import bounds, hint, is_fixed, quotient
-from pypto.graph.index_space import IndexSpace, Use, flat
+from pypto.graph.index_space import IndexSpace, Use, flat, scanned
 from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
@@ -105,6 +105,8 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     merged = neighbours(space, strides)
     first = heads(space, merged)
     sizes = {axis: space.axes.size(chain(axis, merged)) for axis in first}
+    if any(sum(a in sizes for a in scanned(node, space.values)) > 1 for node in space.nodes):
+        raise Clash("a running result goes along one axis")
     lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
     values = {n: lines[dims] for n, dims in space.values.items()}
     reads = {use: lines[dims] for use, dims in space.reads.items()}

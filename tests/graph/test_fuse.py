@@ -313,6 +313,22 @@ def test_long_reductions(name: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.cumsum(np.sort(x, axis=1), axis=0),
+        lambda x: np.cumsum(np.cumsum(x, axis=1), axis=0),
+        lambda x: np.sort(np.sort(x, axis=2), axis=1),
+        lambda x: np.cumsum(np.argsort(x, axis=0), axis=2),
+        lambda x: np.cumsum(np.cumsum(x, axis=0), axis=1) / x.max(axis=(1, 2), keepdims=True),
+        lambda x: np.cumsum(np.cumsum(x, axis=1)) + 1,
+    ],
+)
+def test_running_results_along_several_axes(function: Any) -> None:
+    x = np.random.default_rng(3).standard_normal((3, 4, 5))
+    np.testing.assert_allclose(pto.fuse(function)(x), function(x), rtol=1e-9, atol=1e-9)
+
+
 def test_a_long_chain_is_not_decided_on_again_for_each_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     from pypto.graph import alike
 

@@ -55,6 +55,12 @@ def order(data: Any, x: Any) -> Any:
     return lambda v: np.take_along_axis(v, np.argsort(v, axis=axis, kind="stable"), axis=axis) * 2
 
 
+def scan(data: Any, x: Any) -> Any:
+    """A running sum along an axis, or over all elements."""
+    axis = data.draw(st.sampled_from((None, *range(x.ndim))))
+    return lambda v: np.cumsum(v, axis=axis) / 4
+
+
 def pick(data: Any, x: Any) -> Any:
     """Elements by an array of indices, some from the end."""
     axis, seed = data.draw(st.integers(0, x.ndim - 1)), data.draw(st.integers(0, 9))
@@ -88,12 +94,12 @@ def join(data: Any, x: Any) -> Any:
     return lambda v: np.concatenate([v, v * 2], axis=axis)
 
 
-SPECIAL: dict[str, Any] = {"order": order, "pick": pick, "write": write, "join": join}
+SPECIAL: dict[str, Any] = {"order": order, "scan": scan, "pick": pick, "write": write, "join": join}
 
 
 def step(data: Any, values: list[Any], n: int) -> tuple[Any, tuple[int, ...]]:
     x = values[n]
-    kinds = ("unary", "binary", "reduce", "move", "product", "slice", "order", "pick", "write", "join")
+    kinds = ("unary", "binary", "reduce", "move", "product", "slice", "order", "scan", "pick", "write", "join")
     kind = data.draw(st.sampled_from(kinds))
     if kind in SPECIAL and x.ndim:
         return SPECIAL[kind](data, x), (n,)
