@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto.backends import registry
 from pypto.backends.base import Artifact, Backend, timed
@@ -206,19 +206,10 @@ def compile_program(
 ) -> Program:
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
     shared = session()
-    with timed(timings, "prepare"):
-        function = run_unverified(built.function, PREPARE)
+    function = unfinished(built, noalias, options, timings)
     tell_of_waiting(built.function)
-    function.attrs |= attributes(noalias, options)
     program = Program(built, function, written_names(function), timings, backend)
-
-    def make() -> bytes:
-        verified(function, timings)
-        with timed(timings, "optimize"):
-            optimized = optimize(function)
-        artifact: Artifact = backend.compile(optimized, timings)
-        return artifact.to_bytes()
-
+    make = functools.partial(machine_code, function, backend, timings)
     before = sum(timings.values())
     with timed(timings, "cache"), watched(function.name, built.unrolled, shared.alarm):
         parts = functools.partial(key_parts, function, options, backend)
@@ -228,6 +219,38 @@ def compile_program(
         program.artifact = Artifact.from_bytes(data)
         program.executable = backend.load(program.artifact)
     return program
+
+
+def unfinished(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float]) -> Function:
+    """Tile IR whose text is the key of a kernel's code."""
+    with timed(timings, "prepare"):
+        function: Function = run_unverified(built.function, PREPARE)
+    function.attrs |= attributes(noalias, options)
+    return function
+
+
+def machine_code(function: Function, backend: Backend, timings: dict[str, float]) -> bytes:
+    """An artifact of Tile IR, as bytes."""
+    verified(function, timings)
+    with timed(timings, "optimize"):
+        optimized = optimize(function)
+    artifact: Artifact = backend.compile(optimized, timings)
+    return artifact.to_bytes()
+
+
+class Job(NamedTuple):
+    """What another process can compile for this one: Tile IR as text, and options."""
+
+    text: str
+    options: KernelOptions
+
+
+def put_code(function: Function, options: KernelOptions) -> None:
+    """Have the code of Tile IR in the disk cache, where a launch finds it."""
+    shared = session()
+    backend = shared.backend(options)
+    make = functools.partial(machine_code, function, backend, {})
+    shared.through_cache(backend, lambda: key_parts(function, options, backend), make)
 
 
 def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:

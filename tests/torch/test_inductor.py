@@ -119,7 +119,7 @@ def test_options():
 def test_contract():
     from pypto.torch.inductor import contract
 
-    contract.check((*contract.NEEDS, *contract.TEMPLATES))
+    contract.check((*contract.NEEDS, *contract.TEMPLATES, *contract.AHEAD))
     need = contract.Need("torch._inductor.compile_fx", "compile_fx", "compiles a graph", ("no_such",))
     with pytest.raises(ChangedInside, match=r"compile_fx has no parameter no_such, and compiles a graph"):
         contract.check((need,))
@@ -288,3 +288,39 @@ def test_no_search_for_a_tiling_where_there_is_none(monkeypatch):
     assert asked == [100 * low + high]
     monkeypatch.undo()
     assert Matcher.match_mod_div_block_expr == before
+
+
+def test_workers_compile_what_the_first_launches_need(tmp_path, monkeypatch):
+    """Launches wait here until the workers are done; then they find all code in the disk cache."""
+    import pypto.torch
+    from pypto.compile import session
+    from pypto.torch.inductor import ahead
+
+    made, close = [], ahead.Workers.close
+    monkeypatch.setenv("PYPTO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(ahead.Workers, "close", lambda self: (made.append(self), close(self), self.wait()))
+    session.cache_clear()
+    monkeypatch.setattr(type(session()), "most_threads", 3)
+    try:
+        fast = torch.compile(several, backend=backend(), options={"compile_threads": 3})
+        x = torch.randn(30, 40)
+        torch.testing.assert_close(fast(x), several(x))
+        kernels = pypto.torch.kernels(fast)
+        assert [len(workers.processes) for workers in made] == [2]
+        assert len(made[0].sent) == len(kernels) >= 3
+        assert not any("codegen" in s.timings for kernel in kernels for s in kernel.kernel.specializations)
+    finally:
+        session.cache_clear()
+
+
+def several(x):
+    """Kernels of several kinds; two write to parts of one buffer."""
+    y = torch.cat((x.sin(), x.softmax(-1)), -1)
+    return torch.nn.functional.layer_norm(y @ y.t(), (30,)).cumsum(0) + x.sum(0, keepdim=True)[:, :30]
+
+
+def test_no_workers_where_one_process_is_to_compile():
+    from pypto.torch.inductor import ahead
+
+    with ahead.workers(1):
+        assert ahead.WORKERS.get() is None

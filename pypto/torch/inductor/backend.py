@@ -23,7 +23,7 @@ torch: Any = importlib.import_module("torch")
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
     "cpu_backend": "triton",  # its own passes ask whether Triton is written for the CPU
     "cpp_wrapper": False,  # calls of kernels are Python, so that no C++ is compiled
-    "compile_threads": 1,  # its pool of processes compiles for GPUs
+    "compile_threads": 1,  # its pool of processes compiles for GPUs; ours is in `ahead.py`
     "coordinate_descent_tuning": False,
     "autotune_in_subproc": False,  # its processes import no kernels of ours
     "benchmark_fusion": False,  # it measures with the events of a GPU
@@ -63,7 +63,8 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
     graph : torch.fx.GraphModule
     inputs : list of torch.Tensor
     options : dict, optional
-        Settings of Inductor, as torch.compile takes them for its own backend. Those of `SETTINGS` cannot be chosen.
+        Settings of Inductor, as torch.compile takes them for its own backend. Those of `SETTINGS` cannot be chosen,
+        but for `compile_threads`: processes that compile, with this one. Kernels are then compiled ahead by the others.
     mode : str, optional
         "default", or "max-autotune": products and convolutions are measured as kernels of ours and as functions of
         ATen, and the quickest is taken. "reduce-overhead" is for GPUs.
@@ -77,11 +78,13 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
     >>> fast(torch.tensor([-1.0, 3.0]))
     tensor([0., 6.])
     """
-    chosen, kernels = settings(dict(options or {}), mode), Kernels()
+    given, kernels = {name.replace("-", "_"): value for name, value in (options or {}).items()}, Kernels()
+    threads = given.pop("compile_threads", None)
+    chosen = settings(given, mode)
     contract.checked(tunes(chosen))
     from torch._inductor import compile_fx
 
-    context = functools.partial(compiling, chosen, kernels)
+    context = functools.partial(compiling, chosen, kernels, threads)
     with context():
         run: Any = compile_fx.compile_fx(graph, inputs, inner_compile=during(context, compile_fx.compile_fx_inner))
     return kernels.of(run)
@@ -91,7 +94,7 @@ def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
     """Inductor's settings for one compilation."""
     if mode not in MODES:
         raise WrongSetting(setting=f"mode={mode!r}", problem="this mode of torch.compile is for GPUs")
-    options = {**MODES[mode], **{name.replace("-", "_"): value for name, value in options.items()}}
+    options = {**MODES[mode], **options}
     for name, value in options.items():
         if SETTINGS.get(name, value) != value:
             raise WrongSetting(setting=f"{name}={value!r}", problem=f"it works with {name}={SETTINGS[name]!r} alone")
@@ -123,18 +126,19 @@ def during(context: Callable[[], AbstractContextManager[None]], function: Callab
 
 
 @contextmanager
-def compiling(chosen: Mapping[str, Any], kernels: Kernels) -> Iterator[None]:
+def compiling(chosen: Mapping[str, Any], kernels: Kernels, threads: int | None = None) -> Iterator[None]:
     """Inductor's settings and code generator for the CPU, as long as a graph is compiled."""
     from torch._inductor import config
     from torch._inductor.codegen import common
 
-    from pypto.torch.inductor import codegen
+    from pypto.torch.inductor import ahead, codegen
 
     common.init_backend_registration()
     tag = f"{torch.compiler.config.cache_key_tag.removesuffix(version())}{version()}"
     table, before = common.device_codegens, common.device_codegens["cpu"]
     token = COLLECTED.set(kernels)
-    with config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag), templates(chosen):
+    workers = ahead.workers(config.compile_threads if threads is None else threads)
+    with workers, config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag), templates(chosen):
         table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, None, None)
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-from pypto.torch.inductor import tilings
+from pypto.torch.inductor import ahead, tilings
 from pypto.torch.inductor.load import IMPORTS
 from pypto.torch.inductor.origins import model_lines
 
@@ -16,6 +16,7 @@ virtualized: Any = importlib.import_module("torch._inductor.virtualized")
 utils: Any = importlib.import_module("torch._inductor.utils")
 torch: Any = importlib.import_module("torch")
 
+_BODIES: Final = "pypto_bodies"  # of a writer: from the name of a kernel to the expression that makes it
 _LINES: Final = "pypto_model_lines"  # of a writer: from the name of a kernel to lines of the model
 
 
@@ -71,6 +72,17 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
 class Calls:
     """Writes kernels and their calls: blocks and grids are theirs to know, and a CPU has no streams."""
 
+    def define_kernel(self: Any, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
+        super().define_kernel(kernel_name, kernel_body, *given, **named)  # type: ignore[misc]
+        vars(self).setdefault(_BODIES, {})[kernel_name] = kernel_body
+
+    def generate_kernel_call(self: Any, kernel_name: str, call_args: Any, **given: Any) -> None:
+        """Write a call. At the first call of a kernel, a worker begins to compile it."""
+        super().generate_kernel_call(kernel_name, call_args, **given)  # type: ignore[misc]
+        body = getattr(self, _BODIES, {}).pop(kernel_name, None)
+        if body is not None and (workers := ahead.WORKERS.get()) is not None:
+            workers.compile(body, call_args, virtualized.V.graph)
+
     def _define_kernel_helper(self: Any, kernel_name: str, *given: Any, **named: Any) -> None:
         super()._define_kernel_helper(kernel_name, *given, **named)  # type: ignore[misc]
         lines = [tuple(line) for line in getattr(self, _LINES, {}).get(kernel_name, ())]
@@ -91,7 +103,11 @@ class Wrapper(Calls, wrapper.PythonWrapperCodegen):  # type: ignore[misc]
     @staticmethod
     def create(is_subgraph: bool, name: Any, parent: Any, partition_signatures: Any = None) -> Any:
         """The writer for a graph, or for one inside of it."""
-        return Subgraph(name, parent, partition_signatures) if is_subgraph else Wrapper()
+        if is_subgraph:
+            return Subgraph(name, parent, partition_signatures)
+        if (workers := ahead.WORKERS.get()) is not None:
+            workers.start()
+        return Wrapper()
 
     def write_header(self) -> None:
         """Imports, of which the last one has kernels made by us."""

@@ -94,6 +94,17 @@ NEEDS: Final = (
     Need("torch._dynamo.eval_frame", "_debug_get_cache_entry_list", "finds the graphs of a compiled function", ()),
 )  # fmt: skip
 
+# Without these, kernels are compiled by their first launches.
+AHEAD: Final = (
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.define_kernel", "is given the expression that makes a kernel",
+         ("kernel_name", "kernel_body")),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.generate_kernel_call", "is given the arguments of a call",
+         ("kernel_name", "call_args")),
+    Need("torch._inductor.graph", "GraphLowering.try_get_buffer", "finds the buffer of an argument", ("buffer_name",)),
+    Need("torch._inductor.sizevars", "SizeVarAllocator.optimization_hint", "says how large a size is", ("expr",)),
+    Need("torch._inductor.ir", "NonOwningLayout", "is the layout of a part of a buffer", ("view",)),
+)  # fmt: skip
+
 _SELECT: Final = "torch._inductor.select_algorithm"
 _BLOCKS: Final = "torch._inductor.template_heuristics.triton"
 TEMPLATES: Final = (
@@ -127,6 +138,12 @@ def check(needs: Iterable[Need] = NEEDS) -> None:
     if problem:
         version = importlib.import_module("torch").__version__
         raise ChangedInside(version=version, problem=problem)
+
+
+@functools.cache
+def tells_of_calls() -> bool:
+    """Whether kernels can be compiled ahead of their launches."""
+    return not any(need.problem() for need in AHEAD)
 
 
 @functools.cache

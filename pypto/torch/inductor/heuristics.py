@@ -51,7 +51,8 @@ class Generated:
         self.lines: list[Line] = []
         self.kernel = fn.ours
         self.kernel.threads_by = torch_threads()
-        self.run = Direct(self.kernel, *place(fn, blocks, meta)).run
+        names, self.place = place(fn, blocks, meta)
+        self.run = Direct(self.kernel, names, self.place).run
 
     def told(self, lines: Iterable[tuple[str, int, str]]) -> None:
         """Learn which lines of the model the kernel computes."""

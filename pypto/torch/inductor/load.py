@@ -42,10 +42,16 @@ class AsyncCompile(_async.AsyncCompile):  # type: ignore[misc]
 
 def kernel(name: str, text: str) -> heuristics.Generated:
     """The kernel of a text under its name, which the compilation that is under way keeps."""
-    made: heuristics.Generated = namespace(text)[name].named(name, text)
+    made = unlisted(name, text)
     collected = COLLECTED.get()
     if collected is not None:
         collected.append(made)
+    return made
+
+
+def unlisted(name: str, text: str, **_: Any) -> heuristics.Generated:
+    """The kernel of a text under its name."""
+    made: heuristics.Generated = namespace(text)[name].named(name, text)
     return made
 
 

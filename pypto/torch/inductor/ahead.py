@@ -1,0 +1,174 @@
+"""Kernels compiled ahead, by processes of their own, while Inductor writes the next ones.
+
+When Inductor writes the first call of a kernel, all is known for which the kernel is compiled: dtypes and ranks of
+buffers, and which of them share memory. This process makes Tile IR, and a worker makes machine code of that, which goes
+to the disk cache. The first launch finds it there, or waits for the worker that has it in hand, or compiles it as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import IO, Any, Final
+
+from pypto.compile import Job, session
+from pypto.errors import PyptoError
+from pypto.jit.specialize import job_for
+from pypto.torch.inductor import contract
+
+_APART: Final = 1 << 40  # bytes between invented addresses
+
+
+class Workers:
+    """Processes that compile, once they are started. They take jobs in turns, and end when no more can come.
+
+    Parameters
+    ----------
+    count : int
+        Processes.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count, self.processes, self.sent = count, list[Worker](), list[Job]()
+
+    def start(self) -> None:
+        """Have the processes ready for jobs that come soon."""
+        text = f"import sys; sys.path[:] = {sys.path!r}; from pypto.torch.inductor.worker import work; work()"
+        settings, silent = session().settings, subprocess.DEVNULL
+        env = {**os.environ, "PYPTO_CACHE_DIR": settings.cache_dir, "PYPTO_LEVEL": settings.level}
+        while len(self.processes) < self.count:
+            command = [sys.executable, "-c", text]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=silent, stderr=silent, env=env, start_new_session=True
+            )
+            self.processes.append(Worker(process))
+
+    def compile(self, body: str, arguments: list[Any], graph: Any) -> None:
+        """Have a kernel compiled, given the expression that makes it, and the arguments of a call in a graph.
+
+        Nothing is done where something of this is not known, or is wrong: the first launch finds that out.
+        """
+        from pypto.torch.inductor.load import unlisted
+
+        given = stand_ins(arguments, graph)
+        if given is None:
+            return
+        kernel = eval(body, {"async_compile": SimpleNamespace(triton=unlisted)})
+        with suppress(PyptoError):
+            job = job_for(kernel.kernel, kernel.place(*given)[1])
+            if job is not None:
+                self.take(job)
+
+    def take(self, job: Job) -> None:
+        """Have the next worker do a job."""
+        self.start()
+        self.processes[len(self.sent) % self.count].jobs.put(job)
+        self.sent.append(job)
+
+    def close(self) -> None:
+        """No more jobs come; nobody waits for those that are left."""
+        for process in self.processes:
+            process.jobs.put(None)
+
+    def wait(self) -> None:
+        """Wait until all jobs are done."""
+        for process in self.processes:
+            process.thread.join()
+
+
+class Worker:
+    """A process, and a thread that feeds it, since a pipe holds little until the process has started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process, self.jobs = process, SimpleQueue[Job | None]()
+        self.thread = threading.Thread(target=self.feed, daemon=True)
+        self.thread.start()
+
+    def feed(self) -> None:
+        """Hand jobs over. A process that has ended does no more; launches compile what it leaves."""
+        with suppress(OSError):
+            for job in iter(self.jobs.get, None):
+                pickle.dump(job, self.pipe)
+                self.pipe.flush()
+        with suppress(OSError):
+            self.pipe.close()
+        self.process.wait()
+
+    @property
+    def pipe(self) -> IO[bytes]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+
+# Who compiles for the graph that is being compiled.
+WORKERS: Final[ContextVar[Workers | None]] = ContextVar("WORKERS", default=None)
+
+
+@contextmanager
+def workers(threads: int) -> Iterator[None]:
+    """Workers for the length of a `with` block, as many as `threads` leave beside this process.
+
+    They do to the end what they were given. There are none without a disk cache, nor on a single core, nor with a torch
+    that does not tell of calls what is needed.
+    """
+    count = min(threads, session().most_threads) - 1
+    if not contract.tells_of_calls() or count < 1 or WORKERS.get() is not None or session().settings.cache != "rw":
+        yield
+        return
+    made = Workers(count)
+    token = WORKERS.set(made)
+    try:
+        yield
+    finally:
+        WORKERS.reset(token)
+        made.close()
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A buffer that is not there yet, as a launch sees it."""
+
+    address: int
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+
+def stand_ins(arguments: list[Any], graph: Any) -> list[Any] | None:
+    """What a call will be given: stand-ins for buffers, and numbers; None where Inductor does not tell."""
+    roots: dict[str, int] = {}
+    made = [stand_in(x, graph, roots) if isinstance(x, str) else hint(x, graph) for x in arguments]
+    return None if any(x is None for x in made) else made
+
+
+def stand_in(name: str, graph: Any, roots: dict[str, int]) -> StandIn | None:
+    """A buffer of a graph, at an address behind that of the buffer in which it is a view."""
+    buffer = graph.try_get_buffer(name)
+    if buffer is None:
+        return None
+    layout = buffer.get_layout()
+    view = getattr(layout, "view", None)
+    root, offset = (name, 0) if view is None else (view.get_name(), hint(view.get_layout().offset, graph))
+    base = roots.setdefault(root, _APART * (len(roots) + 1))
+    sizes, strides = (tuple(hint(n, graph) for n in of) for of in (layout.size, layout.stride))
+    return StandIn(base + offset * layout.dtype.itemsize, layout.dtype, sizes, strides)
+
+
+def hint(number: Any, graph: Any) -> Any:
+    """A number as it is when the graph is compiled."""
+    return number if isinstance(number, int | float) else int(graph.sizevars.optimization_hint(number))

@@ -1,0 +1,25 @@
+"""A process that compiles kernels for another one; it needs no torch. See `ahead.py`."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from contextlib import suppress
+from typing import IO
+
+from pypto.compile import Job, put_code
+from pypto.errors import PyptoError
+from pypto.ir.parser import parse_function
+
+
+def work(source: IO[bytes] | None = None) -> None:
+    """Do jobs from standard input until it ends.
+
+    An error is not told: whoever launches the kernel compiles it, and finds the same.
+    """
+    stream = source or sys.stdin.buffer
+    with suppress(EOFError):
+        while True:
+            job: Job = pickle.load(stream)
+            with suppress(PyptoError):
+                put_code(parse_function(job.text), job.options)
