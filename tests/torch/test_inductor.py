@@ -108,7 +108,7 @@ def test_options():
     x = torch.randn(9)
     torch.testing.assert_close(torch.compile(torch.sin, backend=backend(), options=options)(x), x.sin())
     graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
-    with pytest.raises(WrongSetting, match="cpp_wrapper=True"):
+    with pytest.raises(WrongSetting, match="cpp_wrapper=True: calls in C\\+\\+ load each kernel from a shared library"):
         backend()(graph, [x], options={"cpp_wrapper": True})
     with pytest.raises(WrongSetting, match="reduce-overhead"):
         backend()(graph, [x], mode="reduce-overhead")

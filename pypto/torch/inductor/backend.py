@@ -39,6 +39,13 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
+# Why a setting has one value alone, where that is not plain.
+REASONS: Final[Mapping[str, str]] = MappingProxyType({
+    "cpp_wrapper": "calls in C++ load each kernel from a shared library, and kernels here are compiled in memory",
+    "cpu_backend": "kernels are written in Triton",
+})  # fmt: skip
+
+
 # Settings that can be chosen: what suits a CPU.
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
     "triton.prefer_nd_tiling": True,  # an index for each dimension: none is divided in a kernel
@@ -97,7 +104,8 @@ def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
     options = {**MODES[mode], **options}
     for name, value in options.items():
         if SETTINGS.get(name, value) != value:
-            raise WrongSetting(setting=f"{name}={value!r}", problem=f"it works with {name}={SETTINGS[name]!r} alone")
+            problem = REASONS.get(name, f"it works with {name}={SETTINGS[name]!r} alone")
+            raise WrongSetting(setting=f"{name}={value!r}", problem=problem)
     return {**DEFAULTS, **options, _BACKENDS: backends(options.get(_BACKENDS)), **SETTINGS}
 
 
