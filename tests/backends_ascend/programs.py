@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.ascend.block.race_checker import value_of
+from pypto.backends.ascend.blockir.evaluation import value_of
 from pypto.backends.ascend.blockir.ir import (
     Assign,
     BlockKernel,

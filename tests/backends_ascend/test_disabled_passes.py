@@ -103,6 +103,13 @@ def with_modulo() -> Case:
     return Case(wrapped, (2, 2), arguments, a.astype(float) @ b.astype(float), 2e-2)
 
 
+def large_product() -> Case:
+    """Blocks whose sums fill L0C."""
+    a, b = normal(256, 70, dtype=np.float16), normal(70, 300, dtype=np.float16)
+    arguments = {"a": a, "b": b, "c": np.full((256, 300), 7, np.float32), "BM": 128, "BN": 256}
+    return Case(tiles_of_product, (2, 2), arguments, a.astype(float) @ b, 1e-3)
+
+
 def silu() -> Case:
     x = normal(20, 100, dtype=np.float16)
     wide = x.astype(float)
@@ -119,6 +126,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "short_rows": short_rows,
     "softmax": softmax,
     "product": product,
+    "large_product": large_product,
     "epilogue": epilogue,
     "causal": lambda: of_attention(70, 32, 32, 32, True),
     "whole": lambda: of_attention(128, 64, 64, 64, False),
@@ -148,6 +156,7 @@ CHANGED: dict[str, str] = {
     "l2_bypass": "softmax",
     "unit_functions": "softmax",
     "activation_idioms": "silu",
+    "unit_flags": "large_product",
 }
 
 

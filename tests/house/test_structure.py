@@ -76,6 +76,7 @@ LARGE = MappingProxyType(
     {
         "pypto/backends/ascend/rules/emitter.py:VectorEmitter": "one method for each operation that rules may use",
         "pypto/backends/ascend/rules/scalars.py:ScalarEmitter": "one method for each operation that rules may use",
+        "pypto/backends/ascend/target.py:AscendTarget": "one field for each fact about a chip",
         "pypto/backends/ascend/timing/core.py:CoreTime": "the state of a core: one field for each unit and counter",
         "pypto/backends/ascend/vector/builder.py:Lowering": "what handlers of all ops share",
         "pypto/backends/cpu/codegen/function.py:FunctionEmitter": "what all nests of a function share",

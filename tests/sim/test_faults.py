@@ -92,6 +92,25 @@ ON_CUBE: Final = {
     "a result whose products do not end": (
         FILL + SQUARE + "p.unitFlag = 2; Mmad(c, a2, b2, p);"
         + FIXPIPE.format(n=16).replace("Fixpipe<", "f.unitFlag = 3; Fixpipe<"), "was not filled .* waits for ever"),
+    "a result whose products have a unit flag and whose Fixpipe has none": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p);" + M_FIX + FIXPIPE.format(n=16),
+        "is full since unitFlag 3 at line .*without unitFlag it stays full"),
+    "a product that takes no notice of a unit flag": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p); p.unitFlag = 0; Mmad(c, a2, b2, p);",
+        "of which this product takes no notice"),
+    "a result that leaves twice": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p);"
+        + FIXPIPE.format(n=16).replace("Fixpipe<", "f.unitFlag = 3; Fixpipe<") + "Fixpipe(gy, c, f);", "not filled"),
+    "a result that leaves a second time without a unit flag": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p);"
+        + FIXPIPE.format(n=16).replace("Fixpipe<", "f.unitFlag = 3; Fixpipe<") + "f.unitFlag = 0; Fixpipe(gy, c, f);",
+        r"read after write in L0C.*M_FIX is missing"),
+    "a result that leaves in part": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p);"
+        + FIXPIPE.format(n=16).replace("Fixpipe<", "f.mSize = 8, f.unitFlag = 3; Fixpipe<"),
+        "at byte 512 is full since unitFlag 3 at line .*the next product waits for ever"),
+    "a unit flag of 1": (FILL + SQUARE + "p.unitFlag = 1; Mmad(c, a2, b2, p);", "unitFlag is 0, 2 or 3"),
+    "products by rows for the next kernel": ("SetMMRowMajor();", "SetMMColumnMajor is missing"),
     "a result that is not turned into half": (
         FILL + SQUARE + "Mmad(c, a2, b2, p);" + M_FIX
         + FIXPIPE.format(n=16).replace("<float,", "<half,").replace("gy", "gx"), "does not turn float into half"),

@@ -21,6 +21,7 @@ from pypto.backends.ascend.block.insert_sync import sync
 from pypto.backends.ascend.block.l2_bypass import bypass_l2
 from pypto.backends.ascend.block.licm import hoist_invariants
 from pypto.backends.ascend.block.list_scheduling import list_schedule
+from pypto.backends.ascend.block.unit_flags import flag_units
 from pypto.backends.ascend.blockir.ir import BlockKernel, CubeRefusal
 from pypto.backends.ascend.cube import passes as cube_passes
 from pypto.backends.ascend.cube.accumulators import NotCube, TooLarge
@@ -144,6 +145,10 @@ DOUBLE_BUFFERING: Final = Pass(
 ALLOCATE: Final = Pass(
     "block_allocate", lambda kernel, target, how: allocate(kernel, target), "after all that adds or removes buffers"
 )
+UNIT_FLAGS: Final = Pass(
+    "unit_flags", lambda kernel, target, how: flag_units(kernel, target), "of kernels with products, once accumulators"
+    " have their stages and addresses; before events, of which it makes some needless", optional=True,
+)  # fmt: skip
 L2_BYPASS: Final = (
     Pass("l2_bypass", bypass_l2, "of vector kernels, once"
         " the form is chosen", optional=True),
@@ -156,8 +161,8 @@ VECTOR: Final = (LOWER_VECTOR, COPY_COALESCING, LICM)
 PLACE: Final = (DOUBLE_BUFFERING, ALLOCATE)
 PASSES: Final = (
     *TILE, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, SPLIT_REDUCTIONS, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE,
-    LOWER_MIXED, LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, *L2_BYPASS,
-    *SYNC,
+    LOWER_MIXED, LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, UNIT_FLAGS,
+    *L2_BYPASS, *SYNC,
 )  # fmt: skip
 
 
@@ -230,7 +235,7 @@ def cube_form(function: Function, target: AscendTarget) -> BlockKernel:
         except TooLarge as error:
             first = first or error
         else:
-            placed: BlockKernel = block_passes(kernel, (ALLOCATE,), function, target, Choices(stages=""))
+            placed: BlockKernel = block_passes(kernel, (ALLOCATE, UNIT_FLAGS), function, target, Choices(stages=""))
             return placed
     assert first is not None
     raise first
@@ -254,7 +259,7 @@ def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
     plain: BlockKernel | None = None
     for how in MIXED_CHOICES:
         try:
-            kernel: BlockKernel = block_passes(function, (*MIXED, *PLACE), function, target, how)
+            kernel: BlockKernel = block_passes(function, (*MIXED, *PLACE, UNIT_FLAGS), function, target, how)
         except NotCube:
             if first is None:
                 raise

@@ -36,8 +36,8 @@ class AscendTarget:
     `memories` are those of one core; the vector cores have UB, the cube cores the others. A chip that `loads_panels`
     copies a complete operand from L1 to L0 in one instruction, transposed or not (LoadData2DParamsV2). It lacks some of
     the older loads, and its fill instruction cannot write L0A or L0B. The cube unit overlaps consecutive products: an
-    accumulation into fewer than `ordered_product_fractals` fractals needs a barrier. Bandwidths are in bytes per second
-    of the chip.
+    accumulation into fewer than `ordered_product_fractals` fractals needs a barrier. With `has_unit_flags`, products
+    and the way out of L0C order themselves by units of 512 bytes. Bandwidths are in bytes per second of the chip.
     """
 
     name: str
@@ -53,6 +53,7 @@ class AscendTarget:
     l2_written_per_second: float
     orders_vector: bool
     ordered_product_fractals: int
+    has_unit_flags: bool
     loads_panels: bool
     has_bf16_arithmetic: bool
 
@@ -88,12 +89,12 @@ _READ: Final = 6.0e12
 _B1: Final = AscendTarget(
     "ascend910b1", 2201, "dav-2201", 24, 48, 1850, _MEMORIES_2201, hbm_bytes_per_second=1.503e12,
     l2_bytes=192 << 20, l2_bytes_per_second=_READ, l2_written_per_second=_READ * 86 / 110, orders_vector=False,
-    ordered_product_fractals=10, loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
+    ordered_product_fractals=10, has_unit_flags=True, loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
 
 _950: Final = replace(
     _B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
     memories=_MEMORIES_3510, hbm_bytes_per_second=1.637e12, l2_bytes=128 << 20, orders_vector=True,
-    ordered_product_fractals=0, loads_panels=True)  # fmt: skip
+    ordered_product_fractals=0, has_unit_flags=False, loads_panels=True)  # fmt: skip
 
 
 def _type(base: AscendTarget, name: str, cores: int, mhz: int, l2_mb: int, hbm: float = 0.0) -> AscendTarget:

@@ -86,6 +86,7 @@ void check_mmad(const Core& core, const Mmad& m) {
         if (n < 0 || n > kMost) core.fail("m, n and k are at most 4095, one is " + std::to_string(n));
     if (m.whole_squares && !core.arch.loads_fractals_zz) core.fail("kDirectionAlign is always false on this chip");
     if (m.m == 1) core.fail("m = 1 switches to another layout of the left operand: use 16 rows");
+    if (m.unit_flag != 0 && m.unit_flag != 2 && m.unit_flag != 3) core.fail("unitFlag is 0, 2 or 3");
     if (m.adds_bias) core.fail("the simulated device adds no bias");
     if (m.a.dtype != m.b.dtype) core.fail("both operands have one dtype");
     const bool integers = m.a.dtype == DType::I8;
@@ -202,6 +203,14 @@ void ascsim_fill(const ascsim::Fill& c) {
     }
 }
 
+void ascsim_product_order(bool by_rows, int line) {
+    using namespace ascsim;
+    Core& core = current();
+    core.issue(Pipe::S, line, by_rows ? "SetMMRowMajor" : "SetMMColumnMajor");
+    core.check_unit(Pipe::M);
+    core.products_by_rows = by_rows;
+}
+
 void ascsim_mmad(const ascsim::Mmad& m) {
     using namespace ascsim;
     Core& core = current();
@@ -218,7 +227,7 @@ void ascsim_mmad(const ascsim::Mmad& m) {
         for (uint64_t col = 0; col < static_cast<uint64_t>(m.n); col += kSide) {
             const uint64_t lanes = std::min(kSide, static_cast<uint64_t>(m.n) - col);
             const uint64_t at = ((col / kSide * m_blocks + row / kSide) * kSide * kSide + row % kSide * kSide) * 4;
-            if (m.unit_flag != 0) core.unit_flag(m.c, at, lanes * 4, m.unit_flag);
+            core.unit_flag(m.c, at, m.unit_flag);
             if (!m.starts_from_zero) core.touch_read(m.c, at, lanes * 4, false);
             const std::vector<uint8_t> before(core.defined_at(m.c, at), core.defined_at(m.c, at) + lanes * 4);
             core.touch_write(m.c, at, lanes * 4);
@@ -250,6 +259,7 @@ void ascsim_fixpipe(const ascsim::Fixpipe& f) {
     check_aligned(core, f.src, Space::L0C, "the source");
     if (!f.row_major) core.fail("the simulated device writes rows (CFG_ROW_MAJOR)");
     if (f.matrices != 1) core.fail("the simulated device writes one matrix (ndNum = 1)");
+    if (f.unit_flag != 0 && f.unit_flag != 2 && f.unit_flag != 3) core.fail("unitFlag is 0, 2 or 3");
     if (core.atomic != 0) core.fail("the simulated device adds nothing up on the way out of L0C: SetAtomicNone is missing");
     if (f.n > kMost || f.m > 8192 || f.m < 1 || f.n < 1) core.fail("nSize or mSize is out of its range");
     const uint64_t size = size_of(f.dst.dtype);
@@ -266,7 +276,7 @@ void ascsim_fixpipe(const ascsim::Fixpipe& f) {
             const uint64_t lanes = std::min(kSide, static_cast<uint64_t>(f.n) - col);
             const uint64_t from = (col / kSide * static_cast<uint64_t>(f.src_stride) * kSide + row * kSide) * 4;
             const uint64_t to = (row * static_cast<uint64_t>(f.dst_stride) + col) * size;
-            if (f.unit_flag != 0) core.unit_flag(f.src, from, lanes * 4, f.unit_flag);
+            core.unit_flag(f.src, from, f.unit_flag);
             core.touch_read(f.src, from, lanes * 4);
             core.touch_write(f.dst, to, lanes * size);
             const uint8_t* s = core.bytes_at(f.src, from, lanes * 4);

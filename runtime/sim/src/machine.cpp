@@ -106,6 +106,7 @@ uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     const auto& scalar = known[static_cast<int>(Pipe::S)];  // of what it wrote itself, it knows what events have told
     for (int q = 0; q < kPipes; ++q) known[p][q] = std::max(known[p][q], scalar[q]);
     seq_ = ++issued[p];
+    waited_seq_ = 0;
     constexpr uint32_t kLook = 1024;  // a look at the clock takes longer than many an instruction
     if (seq_ % kLook == 0)
         if (const double limit = launch_.seconds_over(); limit > 0)
@@ -120,6 +121,8 @@ void Core::require_known(const Touch& before, const char* hazard, const char* wh
     const bool is_read = std::string_view(hazard) == "read after write";
     if (before.core != number || before.seq == 0 || (q == p && before.seq == seq_)) return;
     if (known[p][q] >= before.seq) return;
+    const bool by_unit = q == static_cast<int>(waited_pipe_) && before.seq <= waited_seq_ && std::string_view(where) == "L0C";
+    if (by_unit && p != q) return;
     const bool in_order = p == q && (pipe_ == Pipe::S || pipe_ == Pipe::M || pipe_ == Pipe::FIX ||
                                      (pipe_ == Pipe::V && arch.orders_vector));
     const bool adds_too_soon = p == q && pipe_ == Pipe::M && is_read && small_products_.count(before.seq) != 0;
@@ -168,21 +171,27 @@ uint8_t* Core::defined_at(const Ref& ref, uint64_t from) {
 }
 
 // The hardware's own order between products and the fixpipe, unit by unit; whoever waits for what never comes hangs.
-void Core::unit_flag(const Ref& ref, uint64_t from, uint64_t bytes, int flag) {
+// `bytes` lie in one unit. What has waited for a unit knows that unit to be done, and nothing else.
+void Core::unit_flag(const Ref& ref, uint64_t from, int flag) {
     constexpr uint64_t kUnit = 512;
-    const int m = static_cast<int>(Pipe::M), fix = static_cast<int>(Pipe::FIX);
-    if (bytes == 0) return;
-    for (uint64_t u = (ref.addr + from) / kUnit; u <= (ref.addr + from + bytes - 1) / kUnit; ++u) {
-        Unit& unit = units_[u];
-        if (pipe_ == Pipe::M) {
-            if (unit.full && unit.products != seq_) fail("a unit of L0C is full (unitFlag 3) and no Fixpipe has taken it: the core waits for ever");
-            known[m][fix] = std::max(known[m][fix], unit.taken);
-            if (flag == 3) unit.full = true, unit.products = seq_;
-        } else {
-            if (!unit.full && unit.taken != seq_) fail("a unit of L0C was not filled by a product with unitFlag 3: the core waits for ever");
-            known[fix][m] = std::max(known[fix][m], unit.products);
-            unit.full = false, unit.taken = seq_;
-        }
+    waited_seq_ = 0;
+    const auto found = units_.find((ref.addr + from) / kUnit);
+    if (flag == 0) {
+        if (found != units_.end() && found->second.full)
+            fail("a unit of L0C is full since unitFlag 3 at line " + std::to_string(found->second.line) +
+                 (pipe_ == Pipe::M ? ", of which this product takes no notice" : "; without unitFlag it stays full, and the next product waits for ever"));
+        return;
+    }
+    Unit& unit = found != units_.end() ? found->second : units_[(ref.addr + from) / kUnit];
+    if (pipe_ == Pipe::M) {
+        if (unit.full && unit.products != seq_)
+            fail("a unit of L0C is full since unitFlag 3 at line " + std::to_string(unit.line) + ", and no Fixpipe has taken it: the core waits for ever");
+        waited_pipe_ = Pipe::FIX, waited_seq_ = unit.taken;
+        if (flag == 3) unit.full = true, unit.products = seq_, unit.line = line;
+    } else {
+        if (!unit.full && unit.taken != seq_) fail("a unit of L0C was not filled by a product with unitFlag 3: the core waits for ever");
+        waited_pipe_ = Pipe::M, waited_seq_ = unit.products;
+        if (flag == 3) unit.full = false, unit.taken = seq_;
     }
 }
 
@@ -293,7 +302,11 @@ void Core::finish() {
     for (const auto& [id, queue] : queues_)
         for (const auto& [at, stage] : queue.stages)
             if (stage != Stage::Free) fail("a tensor of a queue was not given back: FreeTensor is missing");
+    for (const auto& [at, unit] : units_)
+        if (unit.full) fail("the unit of L0C at byte " + std::to_string(at * 512) + " is full since unitFlag 3 at line " +
+                            std::to_string(unit.line) + ", and no Fixpipe has taken it: the next product waits for ever");
     if (atomic != 0) fail("SetAtomicNone is missing");
+    if (products_by_rows) fail("SetMMColumnMajor is missing: the next kernel finds products by rows");
     if (!drained_ && !has_pipe) fail("instructions may still be under way: PipeBarrier<PIPE_ALL>() is missing");
 }
 

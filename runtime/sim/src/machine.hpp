@@ -84,6 +84,7 @@ struct Event {
 struct Unit {
     bool full = false;
     uint32_t products = 0, taken = 0;
+    int line = 0;  // of the product that has filled it
 };
 
 // Lines of 512 bytes of GM that copies touch, and how many would do if every row began at one.
@@ -104,7 +105,7 @@ public:
     uint8_t* bytes_at(const Ref&, uint64_t from, uint64_t bytes);
     uint8_t* defined_at(const Ref&, uint64_t from);  // a byte for each byte of a local memory: whether it was written
     void small_product();  // what was issued is one that the next product does not wait for
-    void unit_flag(const Ref&, uint64_t from, uint64_t bytes, int flag);
+    void unit_flag(const Ref&, uint64_t from, int flag);
     void moves_rows(const Ref& global, int64_t rows, uint64_t bytes, uint64_t pitch);  // of an array in GM
 
     void barrier(Pipe);
@@ -126,6 +127,7 @@ public:
     bool has_sync_base = false;  // SetSyncBaseAddr was called
     double deq_scale = 1.0;
     int atomic = 0;
+    bool products_by_rows = false;
     DType atomic_dtype = DType::F32;
     std::array<uint64_t, kSpaces> allocated{};
     Clock issued{};
@@ -144,6 +146,8 @@ private:
     std::map<std::array<int, 3>, Event> events_;
     std::map<uint64_t, Queue> queues_;
     std::map<uint64_t, Unit> units_;
+    Pipe waited_pipe_ = Pipe::S;  // which the unit flag has waited for, in the unit at hand
+    uint32_t waited_seq_ = 0;     // up to this instruction
     std::set<uint32_t> small_products_;
 };
 

@@ -23,6 +23,7 @@ from pypto.backends.ascend.blockir.effects import (
     row_of,
     scalars,
     starts_from_zero,
+    unit_flag,
     views,
 )
 from pypto.backends.ascend.blockir.ir import (
@@ -66,6 +67,7 @@ class MemoryAccess:
     instruction: str = ""  # name of the instruction
     repeat_stride: tuple[int, int] | None = None  # stride and bytes of its repeats
     fractals: int | None = None  # of a matrix product: the fractals of its result, 0 where unknown
+    by_units: bool = False  # whether `unitFlag` orders it with the other unit that uses L0C
 
     def outside_scope(self, bound_names: frozenset[str]) -> MemoryAccess:
         """Return the access as seen from outside of a scope that binds names: what depends on them is unknown there."""
@@ -170,12 +172,13 @@ class AccessAnalysis:
             size = access_bytes(instr, operand, self.resolve)
             teeth = repeat_stride_of(instr, operand)
             fractals = product_fractals(instr)
+            by_units = view.space == "L0C" and unit_flag(instr) != 0
             if operand < row.writes:
                 access = self._access(pipe, True, view, size, instr.name)
-                yield replace(access, repeat_stride=teeth, fractals=fractals)
+                yield replace(access, repeat_stride=teeth, fractals=fractals, by_units=by_units)
             if operand >= row.writes or (row.accumulates and not starts_from_zero(instr)):
                 access = self._access(pipe, False, view, size, instr.name)
-                yield replace(access, repeat_stride=teeth, fractals=fractals)
+                yield replace(access, repeat_stride=teeth, fractals=fractals, by_units=by_units)
 
     def _access(self, pipe: str, writes: bool, view: View, size: int | None, instruction: str = "") -> MemoryAccess:
         """Build the access of one operand."""

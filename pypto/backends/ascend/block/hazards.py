@@ -155,10 +155,11 @@ def _is_unordered(a: MemoryAccess, b: MemoryAccess, target: AscendTarget) -> boo
     """Whether the units do not already run two accesses one after the other.
 
     Instructions of one kind that write to a cube core's memory one after the other fill strips of one operand. They
-    overwrite nothing before it is read, and the unit that reads the operand orders them.
+    overwrite nothing before it is read, and the unit that reads the operand orders them. A product and a Fixpipe that
+    have unit flags are ordered by these.
     """
     if a.pipe != b.pipe:
-        return True
+        return not (a.by_units and b.by_units)
     in_order = a.pipe in IN_ORDER or (a.pipe == "V" and target.orders_vector)
     if a.writes and not b.writes and is_small_product(a.fractals, target):
         return True

@@ -8,17 +8,27 @@ events: it finds what `insert_sync` missed. It may overlook races that only many
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from itertools import product
 from typing import Final
 
 from pypto.backends.ascend.block.access_extents import BLOCK, access_bytes, repeat_stride_of
-from pypto.backends.ascend.block.dependences import AccessAnalysis
+from pypto.backends.ascend.block.dependences import AccessAnalysis, is_fenced
 from pypto.backends.ascend.block.hazards import IN_ORDER, is_small_product
-from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, product_fractals, reads, scalars, views, writes
+from pypto.backends.ascend.blockir.effects import (
+    memory_reads,
+    names_in,
+    pipe_of,
+    product_fractals,
+    reads,
+    scalars,
+    unit_flag,
+    views,
+    writes,
+)
+from pypto.backends.ascend.blockir.evaluation import value_of
 from pypto.backends.ascend.blockir.instructions import PIPES
 from pypto.backends.ascend.blockir.ir import (
     Assign,
@@ -30,7 +40,6 @@ from pypto.backends.ascend.blockir.ir import (
     Let,
     Loop,
     Param,
-    Read,
     Scalar,
     View,
     While,
@@ -38,7 +47,6 @@ from pypto.backends.ascend.blockir.ir import (
     parts,
 )
 from pypto.backends.ascend.target import AscendTarget
-from pypto.ir.types import named
 
 Operand = tuple[View, bool, int | None, tuple[int, int] | None]  # is written, bytes, stride of repeats
 EXECUTION_PATHS: Final = (
@@ -48,7 +56,9 @@ EXECUTION_PATHS: Final = (
     (2, (False, True, True)),
     (1, (True,)),
     (0, (False,)),
+    (3, ()),
 )
+VERSION_OUTCOMES: Final = ((True,), (False,), (True, False, False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,7 @@ class RecordedAccess:
     instruction: str  # name of the instruction
     repeat_stride: tuple[int, int] | None = None  # see `MemoryAccess`
     fractals: int | None = None  # of a matrix product: the fractals of its result
+    by_units: bool = False  # whether a unit flag orders it with the other unit that uses L0C
 
     def overlaps(self, other: RecordedAccess) -> bool:
         """Whether two accesses have bytes in common."""
@@ -87,16 +98,31 @@ class RecordedAccess:
 
 
 @dataclass
+class Versions:
+    """The names that decide whether a block has unit flags, and their values, in turn."""
+
+    names: frozenset[str]
+    outcomes: tuple[bool, ...]
+    chosen: int = 0  # values so far
+
+    def next(self) -> bool:
+        """Return the next value."""
+        self.chosen += 1
+        return self.outcomes[(self.chosen - 1) % len(self.outcomes)]
+
+
+@dataclass
 class ClockExecution:
     """One execution of a kernel along one path."""
 
     kernel: BlockKernel  # the kernel
     target: AscendTarget  # the chip
     iterations: int  # iterations of loops with an unknown trip count
-    branch_outcomes: tuple[bool, ...]  # outcomes of the branches, in turn
+    branch_outcomes: tuple[bool, ...]  # outcomes of the branches, in turn; without any, all but rare cases are taken
     analysis: AccessAnalysis  # resolves names
     # reads and operands by the identity of an item, which the kernel keeps alive
     fact_cache: dict[int, tuple[list[View], list[Operand]]]
+    versions: Versions  # what chooses between unit flags and events
     values: dict[str, int | None] = field(default_factory=dict)  # numbers by name, None where they depend on data
     branches_taken: int = 0  # branches so far
     issued: list[int] = field(default_factory=lambda: [0] * len(PIPES))  # instructions that each unit has begun
@@ -132,6 +158,8 @@ class ClockExecution:
         match item:
             case Instr():
                 self.instruction(item)
+            case Let() if item.name in self.versions.names:
+                self.values[item.name] = self.versions.next()
             case Let() | Assign():
                 self.values[item.name] = value_of(item.value, self.values)
             case Loop():
@@ -141,11 +169,17 @@ class ClockExecution:
                     self.items(item.test)
                     self.items(item.body)
                 self.items(item.test)
+            case If() if self.versions.names.intersection(names_in(item.condition)):
+                self.items(item.body if value_of(item.condition, self.values) else item.orelse)
             case If():
-                self.branches_taken += 1
-                self.items(
-                    item.body if self.branch_outcomes[self.branches_taken % len(self.branch_outcomes)] else item.orelse
-                )
+                self.items(item.body if self.next_outcome(item) else item.orelse)
+
+    def next_outcome(self, item: If) -> bool:
+        """Return the outcome of the next branch."""
+        self.branches_taken += 1
+        if not self.branch_outcomes:
+            return not is_fenced(item)
+        return self.branch_outcomes[self.branches_taken % len(self.branch_outcomes)]
 
     def loop(self, item: Loop) -> None:
         """Execute some iterations of a loop; the programs of a grid do not order their accesses of GM."""
@@ -229,7 +263,10 @@ class ClockExecution:
         by = item.name if isinstance(item, Instr) else ""
         known_stride = repeat_stride if value_of(view.offset, self.values) is not None else None
         fractals = product_fractals(item) if isinstance(item, Instr) else None
-        record = RecordedAccess(first, last, index, self.issued[index], is_write, item.line, by, known_stride, fractals)
+        by_units = view.space == "L0C" and isinstance(item, Instr) and is_flagged(unit_flag(item), self.values)
+        record = RecordedAccess(
+            first, last, index, self.issued[index], is_write, item.line, by, known_stride, fractals, by_units
+        )
         kept = []
         for earlier in self.memory.get(memory_name, ()):
             if earlier.first >= last or first >= earlier.last:  # the common case first
@@ -260,6 +297,8 @@ class ClockExecution:
         """Report a race between two accesses that overlap."""
         if not (earlier.writes or record.writes) or self.clocks[record.unit][earlier.unit] >= earlier.sequence_number:
             return
+        if earlier.unit != record.unit and earlier.by_units and record.by_units:
+            return
         unit = PIPES[record.unit]
         if earlier.unit == record.unit:
             is_ordered = unit in IN_ORDER or (unit == "V" and self.target.orders_vector) or not earlier.writes
@@ -275,6 +314,23 @@ class ClockExecution:
         self.report(f"a {kind} of {memory_name} after a {after} by line {earlier.line} needs {remedy}", record.line)
 
 
+def version_names(kernel: BlockKernel) -> Iterator[str]:
+    """Yield the names that decide whether an instruction has a unit flag at all."""
+    for instr in kernel.instructions():
+        flag = unit_flag(instr)
+        if isinstance(flag, Expr) and flag.op == "?:" and flag.args[2] == 0:
+            yield from names_in(flag.args[0])
+
+
+def is_flagged(flag: Scalar, values: dict[str, int | None]) -> bool:
+    """Whether a unit flag is set, in both ways where its condition is not known."""
+    if isinstance(flag, Expr) and flag.op == "?:":
+        condition = value_of(flag.args[0], values)
+        choices = flag.args[1:] if condition is None else (flag.args[1 if condition else 2],)
+        return all(is_flagged(x, values) for x in choices)
+    return value_of(flag, values) not in (0, None)
+
+
 def operands_of(item: Instr, reader: AccessAnalysis) -> Iterator[Operand]:
     """Yield the operands that an instruction reads, then those that it writes."""
     sizes = {
@@ -286,55 +342,18 @@ def operands_of(item: Instr, reader: AccessAnalysis) -> Iterator[Operand]:
             yield view, is_write, *sizes[id(view)]
 
 
-_BINARY_OPS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b), "min": min, "max": max,
-})  # fmt: skip
-
-
-def value_of(
-    value: Scalar, values: dict[str, int | None], read: Callable[[View], int | None] | None = None
-) -> int | None:
-    """Evaluate a number, None where it depends on data that `read` does not know."""
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, str):
-        return values.get(value)
-    if not isinstance(value, Expr):
-        return read(value.view) if isinstance(value, Read) and read is not None else None
-    args = [value_of(x, values, read) for x in value.args]
-    known = [x for x in args if x is not None]
-    if len(known) < len(args):
-        return None
-    if named(value.op) is not None:
-        return known[0]
-    if value.op == "?:":
-        return known[1] if known[0] else known[2]
-    if value.op == "not":
-        return int(not known[0])
-    return _computed(value.op, *known) if len(known) == 2 else None
-
-
-def _computed(op: str, a: int, b: int) -> int | None:
-    """Apply a binary operator as the scalar unit does: division rounds towards zero."""
-    if op in ("//", "%"):
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
-        return quotient if op == "//" else a - quotient * b
-    if op in ("<<", ">>"):
-        return (a << b if op == "<<" else a >> b) if 0 <= b < 64 else None
-    return None if op not in _BINARY_OPS else int(_BINARY_OPS[op](a, b))
-
-
 def races(kernel: BlockKernel, target: AscendTarget) -> list[str]:
     """Return the races and misused events of a kernel, each once."""
     problems: dict[str, None] = {}
     analysis = AccessAnalysis.of(kernel)
     fact_cache: dict[int, tuple[list[View], list[Operand]]] = {}
+    names = frozenset(version_names(kernel))
+    paths = list(product(EXECUTION_PATHS, VERSION_OUTCOMES if names else VERSION_OUTCOMES[:1]))
     for items in (kernel.body, kernel.cube_body):
-        for iterations, outcomes in EXECUTION_PATHS:
+        for (iterations, outcomes), chosen in paths:
+            indices: dict[str, int | None] = {"block": 0, "blocks": 1, "sub_block": 0}
             execution = ClockExecution(
-                kernel, target, iterations, outcomes, analysis, fact_cache, {"block": 0, "blocks": 1, "sub_block": 0}
+                kernel, target, iterations, outcomes, analysis, fact_cache, Versions(names, chosen), indices
             )
             execution.values |= {p.name: 1 << 12 for p in kernel.params if not p.is_array and p.dtype.is_int}
             execution.items(items)

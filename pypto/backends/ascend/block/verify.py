@@ -1,7 +1,8 @@
 """The Block IR verifier: rules of the chip that no toolkit checks, each with the line that breaks it.
 
 It checks addresses, live ranges, names, forms and dtypes of instructions, alignment and extent of operands, and limits
-of parameters. If all of that holds, `race_checker` checks the order of the units. Tests run it on every kernel.
+of parameters. If all of that holds, `race_checker` checks the order of the units, and `unit_flag_checker` the unit
+flags. Tests run it on every kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pypto.backends.ascend.block.allocate import ALIGNMENT
 from pypto.backends.ascend.block.dependences import AccessAnalysis
 from pypto.backends.ascend.block.liveness import live_ranges
 from pypto.backends.ascend.block.race_checker import races
+from pypto.backends.ascend.block.unit_flag_checker import unit_flag_problems
 from pypto.backends.ascend.blockir.effects import form_of, names_in, pipe_of, row_of, scalars, views
 from pypto.backends.ascend.blockir.instructions import CASTS, INSTRUCTIONS, RECORDS
 from pypto.backends.ascend.blockir.ir import (
@@ -78,7 +80,7 @@ def problems(kernel: BlockKernel, target: AscendTarget) -> list[str]:
     result = [*instruction_problems(kernel, target), *_names(kernel)]
     if all(instr.name in INSTRUCTIONS for instr in kernel.instructions()):
         result += _buffers(kernel, target)
-    return list(dict.fromkeys(map(str, result))) or races(kernel, target)
+    return list(dict.fromkeys(map(str, result))) or [*races(kernel, target), *unit_flag_problems(kernel)]
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

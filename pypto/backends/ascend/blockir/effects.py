@@ -20,6 +20,7 @@ from pypto.backends.ascend.blockir.ir import (
     Scalar,
     View,
     While,
+    Word,
     parts,
 )
 from pypto.backends.ascend.target import FRACTAL_ROWS
@@ -93,6 +94,22 @@ def product_fractals(instr: Instr) -> int | None:
     if not isinstance(rows, int) or not isinstance(cols, int):
         return 0
     return (rows // FRACTAL_ROWS) * (cols // FRACTAL_ROWS)
+
+
+def unit_flag(instr: Instr) -> Scalar:
+    """Return `unitFlag` of a matrix product or of the way out of L0C, 0 for other instructions."""
+    if instr.name not in ("Mmad", "Fixpipe"):
+        return 0
+    value = instr.args[-1]
+    assert isinstance(value, Record)
+    flag = value.fields[unit_flag_index(instr)]
+    assert not isinstance(flag, Word)
+    return flag
+
+
+def unit_flag_index(instr: Instr) -> int:
+    """Return the place of `unitFlag` in the parameters of such an instruction."""
+    return [field.name for field in RECORDS[form_of(instr)[-1]].fields].index("unitFlag")
 
 
 def starts_from_zero(instr: Instr) -> bool:

@@ -209,7 +209,7 @@ _ROWS: Final = (
     *scalar("SetFlag WaitFlag", "event int32_t"),
     *scalar("PipeBarrier", "pipe"),
     *scalar("SetAtomicAdd SetAtomicMax SetAtomicMin", "dtype"),
-    *scalar("SetAtomicNone", ""),
+    *scalar("SetAtomicNone SetMMRowMajor SetMMColumnMajor", ""),
     *scalar("CrossCoreSetFlag", "mode pipe uint16_t"),
     *scalar("CrossCoreWaitFlag", "uint16_t", "mode pipe uint16_t"),
     *scalar("SyncAll", ""),

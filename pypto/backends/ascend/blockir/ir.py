@@ -204,6 +204,14 @@ class CubeRefusal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class UnitFlags:
+    """Whether unit flags order the way out of L0C; if not, the reason why events do. `line` is that of the product."""
+
+    line: int
+    reason: str = ""
+
+
 @dataclass(frozen=True)
 class BlockKernel:
     """A kernel on one core. `kind` is ``vector``, ``cube`` or ``mix``, where `body` is the vector cores' part.
@@ -212,7 +220,8 @@ class BlockKernel:
     grid as int32 and, if `workspace` is not 0, an array in GM with that many bytes for each block of the launch. `file`
     is the user's source, whose lines the instructions name. With `noalias`, written arrays overlap no other. Copies
     from the arrays in `streams` bypass L2 if the grid has at least `streams_from` programs. With `one_core`, one core
-    runs all programs in sequence. `off_cube` is the reason why products run on vector cores.
+    runs all programs in sequence. `off_cube` is the reason why products run on vector cores, and `unit_flags`
+    what was decided about the way out of L0C.
     """
 
     name: str
@@ -229,6 +238,7 @@ class BlockKernel:
     streams_from: int = 0
     one_core: bool = False
     off_cube: CubeRefusal | None = field(default=None, compare=False)  # a remark, which the text of a kernel has not
+    unit_flags: UnitFlags | None = field(default=None, compare=False)  # another one
 
     def instructions(self) -> Iterator[Instr]:
         yield from walk(self.body)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Scalar, View, Word, fold
 from pypto.backends.ascend.cube.l1_resident import L1Residents
 from pypto.backends.ascend.cube.layout import view_at
@@ -22,7 +23,6 @@ from pypto.backends.ascend.cube.operands import (
     starts_in_array,
 )
 from pypto.backends.ascend.cube.product import NAMES, Product, buffer_suffix
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import (
     CubeRegions,

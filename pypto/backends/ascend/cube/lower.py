@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Loop, Scalar, View, fold
 from pypto.backends.ascend.cube.accumulators import (
     Accumulator,
@@ -42,7 +43,6 @@ from pypto.backends.ascend.cube.operands import (
 from pypto.backends.ascend.cube.passes import K_BLOCKING
 from pypto.backends.ascend.cube.product import folded_and
 from pypto.backends.ascend.cube.swizzle import is_swizzled, swizzled_id
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.cube_regions import (

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from pypto.backends.ascend.block.stage_interleaving import interleave_stages
+from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.effects import items_of, memory_reads, scalars
 from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
@@ -35,7 +36,6 @@ from pypto.backends.ascend.cube.l1_resident import l1_residents_of
 from pypto.backends.ascend.cube.lower import lower_cube_op
 from pypto.backends.ascend.cube.passes import CUBE_SIDE, K_BLOCKING, PARTITION
 from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
-from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.core_partition import CorePartition

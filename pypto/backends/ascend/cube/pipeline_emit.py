@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, Loop, Scalar, View, fold
-from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import RowChunk
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, backward_slice

@@ -12,12 +12,17 @@ from pypto.backends.ascend.blockir.softfloat64 import parts
 ONE_CORE = "one core does all programs: the copy engines have no such atomic change, the scalar unit makes it"
 DOUBLES = "float64 by integer operations of the scalar unit, one element at a time; float32 would use the vector unit"
 NUMBERS = "one element at a time, by the scalar unit"
+BY_UNITS = "sums leave L0C unit by unit, while the products before and behind are at work"
+BY_EVENTS = "sums leave L0C without unit flags: {}"
 
 
 def remarks(kernel: BlockKernel) -> Iterator[tuple[str, int, str]]:
     """Topic, the user's line (0: the kernel's first one), and words."""
     if kernel.one_core:
         yield "form", 0, ONE_CORE
+    if kernel.unit_flags is not None:
+        reason = kernel.unit_flags.reason
+        yield "unit_flags", kernel.unit_flags.line, BY_EVENTS.format(reason) if reason else BY_UNITS
     for line, words in dict.fromkeys(of_items(kernel)):
         yield "scalar", line, words
 

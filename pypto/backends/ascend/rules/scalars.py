@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, fold
 from pypto.backends.ascend.blockir.softfloat64 import code
 from pypto.backends.ascend.rules import bits
@@ -317,23 +318,6 @@ def cast_of(bits: int, dtype: DType) -> float | int | bool:
 def size(value: Scalar) -> int:
     """Operations in an expression."""
     return 1 + sum(map(size, value.args)) if isinstance(value, Expr) else 0
-
-
-def compared(op: str, a: Scalar, b: Scalar) -> Scalar:
-    if isinstance(a, int) and isinstance(b, int):
-        return bool(fold(op, a, b))
-    return Expr(op, (a, b))
-
-
-def conjunction(*conditions: Scalar) -> Scalar:
-    """Whether all hold."""
-    open_ones = [c for c in dict.fromkeys(conditions) if c is not True]
-    if False in [c for c in open_ones if isinstance(c, bool)]:
-        return False
-    made: Scalar = open_ones.pop(0) if open_ones else True
-    for c in open_ones:
-        made = Expr("&&", (made, c))
-    return made
 
 
 def apply(low: ScalarContext, op: Op, operands: Sequence[Scalar]) -> Scalar:

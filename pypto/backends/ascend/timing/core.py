@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pypto.backends.ascend.block.race_checker import value_of
 from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, scalars, views
+from pypto.backends.ascend.blockir.evaluation import value_of
 from pypto.backends.ascend.blockir.instructions import PIPES
 from pypto.backends.ascend.blockir.ir import (
     Argument,
@@ -47,6 +47,7 @@ from pypto.backends.ascend.timing.costs import (
 )
 from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
 from pypto.backends.ascend.timing.rows import memory_view
+from pypto.backends.ascend.timing.unit_times import interval
 
 DEPTH: Final = 32
 STEP: Final = 2.0  # cycles of the scalar unit for an operation on numbers
@@ -117,6 +118,7 @@ class CoreTime:
     arrived: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     queues: dict[str, deque[float]] = field(default_factory=lambda: {p: deque(maxlen=DEPTH) for p in PIPES})
     events: dict[tuple[str, int], float] = field(default_factory=dict)
+    units: dict[str, float] = field(default_factory=dict)  # times of accumulators in L0C
     busy: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     bytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -232,9 +234,8 @@ class CoreTime:
                 at += self.skip(history, len(rounds) - at)
 
     def snapshot(self) -> dict[str, Any]:
-        return {"free": dict(self.free), "arrived": dict(self.arrived), "busy": dict(self.busy),
-                "lines": dict(self.lines), "bytes": dict(self.bytes), "ways": dict(self.ways),
-                "costs": dict(self.costs)}  # fmt: skip
+        names = ("free", "arrived", "units", "busy", "lines", "bytes", "ways", "costs")
+        return {name: dict(getattr(self, name)) for name in names}
 
     def change(self, before: dict[str, Any]) -> dict[str, dict[Any, float]]:
         """The change of every clock and counter in one round."""
@@ -282,7 +283,7 @@ class CoreTime:
             numbers = tuple(self.argument(x, instr.line) for x in instr.args)
             source = self.source(instr)
             cost = cost_of(instr, numbers, self.rates, source)
-            self.work(instr, pipe_of(instr), cost)
+            self.work(instr, pipe_of(instr), cost, numbers)
             if cost.bytes:
                 self.moved(instr, numbers, cost.bytes, source)
 
@@ -293,16 +294,15 @@ class CoreTime:
             return tuple(None if isinstance(x, Word) else self.number(x, line) for x in value.fields)
         return value.text if isinstance(value, Word) else None if isinstance(value, Read) else self.number(value, line)
 
-    def work(self, instr: Instr, pipe: str, cost: Cost) -> None:
+    def work(self, instr: Instr, pipe: str, cost: Cost, numbers: tuple[Any, ...]) -> None:
         """Run an instruction on its unit."""
         if pipe == "S":
             self.scalar(cost.busy)
             return
         self.hand_over(pipe)
-        start = max(self.free["S"], self.free[pipe])
-        end = start + cost.busy
+        start, end = interval(instr, numbers, max(self.free["S"], self.free[pipe]), cost.busy, self.units)
         self.free[pipe] = end
-        self.arrived[pipe] = max(self.arrived[pipe], start + cost.latency)
+        self.arrived[pipe] = max(self.arrived[pipe], end + cost.latency - cost.busy)
         self.queues[pipe].append(end)
         self.busy[pipe] += cost.busy
         self.lines[instr.line] += cost.busy

@@ -6,8 +6,8 @@ Slices whose rows begin at whole blocks are copies of rows; others go through `G
 
 from __future__ import annotations
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, View, fold
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.shape import fill, index_vector, initialise_padding, last_dim, rearrange

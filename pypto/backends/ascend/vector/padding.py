@@ -6,8 +6,8 @@ elements are missing only at the end of rows, or whole rows at the end.
 
 from __future__ import annotations
 
+from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
-from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.region import AccessRegion

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.vector.builder import Index, Lowering
 from pypto.backends.ascend.vector.values import Pointer, Pointers
 from pypto.ir.core import Value

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, fold
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.region import AccessRegion, Dim

@@ -156,6 +156,7 @@ void ascsim_cross_wait(int id, ascsim::Pipe, int line);
 void ascsim_sync_all(int line);
 void ascsim_sync_base(uint64_t address, int line);
 void ascsim_atomic(int mode, ascsim::DType, int line);
+void ascsim_product_order(bool by_rows, int line);
 void ascsim_deq_scale(double);
 void ascsim_check_tensor(const ascsim::Ref&, uint64_t capacity_used, int line);
 uint64_t ascsim_allocate(ascsim::Space, uint64_t bytes, int line);

@@ -133,6 +133,9 @@ void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p,
     ascsim_fill(c);
 }
 
+inline void SetMMRowMajor(ASCSIM_LINE) { ascsim_product_order(true, line); }
+inline void SetMMColumnMajor(ASCSIM_LINE) { ascsim_product_order(false, line); }
+
 template <typename C, typename A, typename B>
 void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const MmadParams& p,
           ASCSIM_LINE) {
