@@ -160,7 +160,9 @@ def product_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
         a, b, bias = np.zeros((96, 64), dtype), np.zeros((64, 96), dtype), np.zeros(96, dtype)
         square, heads = np.zeros((64, 64), dtype), np.zeros((2, 100, 64), dtype)
         exact = np.zeros((96, 96), np.int32 if dtype == np.int8 else np.float32)
-        made = [("product", of_integers if dtype == np.int8 else by_slices, (a, b, exact), sizes),
+        product = of_integers if dtype == np.int8 else by_slices
+        made = [("product", product, (a, b, exact), sizes),
+                ("large", product, (a, b, exact), {"BM": 128, "BN": 256, "BK": 32}),
                 ("turned", turned, (square, square, exact[:64, :64].copy()), {"B": 64})]  # fmt: skip
         if dtype != np.int8:
             made += [("rounded", by_slices, (a, b, exact.astype(dtype)), sizes),

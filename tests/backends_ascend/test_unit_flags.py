@@ -159,7 +159,7 @@ def test_sums_of_nothing_are_zeros(k: int) -> None:
 def test_other_sums_keep_their_events_with_a_reason(kernel: Any, blocks: dict[str, int], reason: str) -> None:
     made = lowered(kernel, **blocks)
     assert made.unit_flags is not None and reason in made.unit_flags.reason
-    assert "SetMMRowMajor" not in listing(made) and problems(made, B2) == []
+    assert "SetMMLayoutTransform" not in listing(made) and problems(made, B2) == []
 
 
 def test_explain_says_it() -> None:
@@ -187,7 +187,7 @@ def k(c: GM[float32, ND], rows: int32, n: int32) -> cube:
     a2 = L0A(float16, ZZ, 8192, at=0)
     b2 = L0B(float16, ZN, 16384, at=0)
     sums = L0C(float32, NZ, 32768, at=0)
-    SetMMRowMajor()
+    SetMMLayoutTransform(True)
     for i in range(block, 4, blocks):
         stored: int32 = min(rows, 128)  # 2
         whole: int1 = 0 < n and (stored > 0 and stored == 128)  # 2
@@ -205,7 +205,7 @@ def k(c: GM[float32, ND], rows: int32, n: int32) -> cube:
             SetFlag('FIX_M', 3)  # 2
             WaitFlag('FIX_M', 3)  # 2
     PipeBarrier('PIPE_ALL')
-    SetMMColumnMajor()
+    SetMMLayoutTransform(False)
 """  # noqa: E501
 
 

@@ -110,7 +110,7 @@ ON_CUBE: Final = {
         + FIXPIPE.format(n=16).replace("Fixpipe<", "f.mSize = 8, f.unitFlag = 3; Fixpipe<"),
         "at byte 512 is full since unitFlag 3 at line .*the next product waits for ever"),
     "a unit flag of 1": (FILL + SQUARE + "p.unitFlag = 1; Mmad(c, a2, b2, p);", "unitFlag is 0, 2 or 3"),
-    "products by rows for the next kernel": ("SetMMRowMajor();", "SetMMColumnMajor is missing"),
+    "products by rows for the next kernel": ("SetMMLayoutTransform(true);", "SetMMLayoutTransform.false. is missing"),
     "a result that is not turned into half": (
         FILL + SQUARE + "Mmad(c, a2, b2, p);" + M_FIX
         + FIXPIPE.format(n=16).replace("<float,", "<half,").replace("gy", "gx"), "does not turn float into half"),

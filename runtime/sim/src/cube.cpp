@@ -206,7 +206,7 @@ void ascsim_fill(const ascsim::Fill& c) {
 void ascsim_product_order(bool by_rows, int line) {
     using namespace ascsim;
     Core& core = current();
-    core.issue(Pipe::S, line, by_rows ? "SetMMRowMajor" : "SetMMColumnMajor");
+    core.issue(Pipe::S, line, "SetMMLayoutTransform");
     core.check_unit(Pipe::M);
     core.products_by_rows = by_rows;
 }

@@ -306,7 +306,7 @@ void Core::finish() {
         if (unit.full) fail("the unit of L0C at byte " + std::to_string(at * 512) + " is full since unitFlag 3 at line " +
                             std::to_string(unit.line) + ", and no Fixpipe has taken it: the next product waits for ever");
     if (atomic != 0) fail("SetAtomicNone is missing");
-    if (products_by_rows) fail("SetMMColumnMajor is missing: the next kernel finds products by rows");
+    if (products_by_rows) fail("SetMMLayoutTransform(false) is missing: the next kernel finds products by rows");
     if (!drained_ && !has_pipe) fail("instructions may still be under way: PipeBarrier<PIPE_ALL>() is missing");
 }
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pypto.backends.ascend.block.accumulation import NotOneSum, Sum, find_sum, touches, unused, uses
+from pypto.backends.ascend.block.accumulation import NotOneSum, Sum, find_sum, touches, unused
 from pypto.backends.ascend.block.dependences import is_fenced
 from pypto.backends.ascend.blockir.effects import items_of, unit_flag_index, views
 from pypto.backends.ascend.blockir.instructions import EVENTS_EACH
@@ -72,7 +72,7 @@ def flag_units(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
 def in_rows(items: tuple[Item, ...]) -> tuple[Item, ...]:
     """Let the cube unit compute row by row, as the Fixpipe takes rows; other kernels find what is usual."""
     barrier = Instr("PipeBarrier", (Word("PIPE_ALL"),))
-    return (Instr("SetMMRowMajor", ()), *items, barrier, Instr("SetMMColumnMajor", ()))
+    return (Instr("SetMMLayoutTransform", (True,)), *items, barrier, Instr("SetMMLayoutTransform", (False,)))
 
 
 def with_flags(kernel: BlockKernel, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -102,7 +102,7 @@ def flagged(items: tuple[Item, ...], sums: str, taken: set[str]) -> tuple[Item, 
     (i,) = users
     if isinstance(items[i], Instr):
         raise NotOneSum("products and Fixpipe are under different conditions")
-    change = inside(items[i], lambda body: flagged(body, sums, taken) if uses(body, sums) else body)
+    change = inside(items[i], lambda body: flagged(body, sums, taken) if any(touches(x, sums) for x in body) else body)
     return (*items[:i], change, *items[i + 1 :])
 
 

@@ -2,7 +2,7 @@
 
 A unit is 512 bytes. The last product of a sum fills one after the other, and a Fixpipe takes each once it is full. The
 next product writes each once it has been taken. So neither begins before the other one's first unit is done, nor ends
-before the last one is. Both go through the units in one order, which `SetMMRowMajor` sees to.
+before the last one is. Both go through the units in one order, which `SetMMLayoutTransform` sees to.
 
     M    | last product of a block |        | first product of the next one      |
     FIX        | one unit behind, then at its own pace                         |

@@ -133,8 +133,7 @@ void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p,
     ascsim_fill(c);
 }
 
-inline void SetMMRowMajor(ASCSIM_LINE) { ascsim_product_order(true, line); }
-inline void SetMMColumnMajor(ASCSIM_LINE) { ascsim_product_order(false, line); }
+inline void SetMMLayoutTransform(bool rows, ASCSIM_LINE) { ascsim_product_order(rows, line); }
 
 template <typename C, typename A, typename B>
 void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const MmadParams& p,
