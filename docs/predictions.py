@@ -292,6 +292,18 @@ def high_blocks() -> Table:
     return Table((f"{A5}, blocks of 256 x 256", *(f"{n}³" for n in sizes)), (("percent of the peak", *cells),))
 
 
+def way_out() -> Table:
+    """Products whose sums leave L0C between products, and beside them, in microseconds."""
+
+    def cell(n: int, *disable: str) -> Cell:
+        return lambda: rounded(1e6 * square(n, B2, disable=disable))
+
+    sizes = (2048, 4096, 8192)
+    return Table(
+        ("product", "with events", "with unit flags"), tuple((f"{n}³", cell(n, "unit_flags"), cell(n)) for n in sizes)
+    )
+
+
 def order() -> Table:
     """Products whose programs run in the grid's order, and in bands, in milliseconds."""
 
@@ -339,6 +351,7 @@ TABLES: Final = {
     "extremes": extremes,
     "products": products,
     "high blocks": high_blocks,
+    "way out": way_out,
     "order": order,
     "attention": attention,
 }

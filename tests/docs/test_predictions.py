@@ -13,6 +13,7 @@ SAMPLE = {
     "rules": ("`exp2`", "`sigmoid`"),
     "extremes": ("maximum of 1024 float16", "softmax of 1024 float32"),
     "products": ("eight experts of 2048 x 2048 for blocks of 128 of 8192 tokens",),
+    "way out": ("2048³",),
     "attention": ("1024", "2048"),
 }
 
