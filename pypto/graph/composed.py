@@ -92,14 +92,36 @@ def isfinite(m: Maker, x: Node) -> Node:
 
 
 def power(m: Maker, x: Node, y: Node) -> Node:
-    """Small whole powers by products; others by the row, which is for floats."""
-    if y.op == "constant" and y.attr("value") in (0.5, 1, 2, 3, 4):
-        value = y.attr("value")
-        if value == 0.5:
-            return m("sqrt", x)
-        square = x if value == 1 else m("mul", x, x)
-        return square if value < 3 else m("mul", square, x if value == 3 else square)
-    return m("pow", x, y)
+    """Small powers, whole and half, by products and roots; others by the row, which is for floats."""
+    if y.op != "constant" or y.attr("value") not in _POWERS:
+        return m("pow", x, y)
+    value = y.attr("value")
+    if value > 0 and value % 1 == 0:
+        return by_products(m, x, int(value))
+    if value == 0.5:
+        return m("sqrt", x)
+    if not x.type.dtype.is_float or x.type.dtype.is_narrow:
+        return m("pow", x, y)
+    if value % 1 == 0:
+        return by_products(m, m("div", 1.0, x), int(-value))
+    least, end = m.number(-float("inf"), x), m.number(0.0 if value < 0 else float("inf"), x)
+    return m("where", m("eq", x, least), end, of_root(m, x, value))  # the root of -inf alone is not as its power
+
+
+def of_root(m: Maker, x: Node, power: float) -> Node:
+    """Half powers, of numbers above -inf; 0 is added since 1 / -0 has no root."""
+    if power > 0:
+        return m("mul", x, m("sqrt", x))
+    positive = m("add", x, 0.0)
+    if power == -0.5:
+        return m("div", 1.0, m("sqrt", positive))
+    inverse = m("div", 1.0, positive)
+    return m("mul", inverse, m("sqrt", inverse))
+
+
+def by_products(m: Maker, x: Node, power: int) -> Node:
+    square = x if power == 1 else m("mul", x, x)
+    return square if power < 3 else m("mul", square, x if power == 3 else square)
 
 
 def bool_or(m: Maker, x: Node, y: Node) -> Node:
@@ -114,6 +136,7 @@ def scaled(factor: float) -> Callable[..., Node]:
     return lambda m, x: m("mul", x, factor)
 
 
+_POWERS: Final = (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4)
 _DEGREES: Final = 57.29577951308232
 
 COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
