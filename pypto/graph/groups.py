@@ -23,8 +23,10 @@ from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import ASSEMBLED, SORTS
 from pypto.graph.order import Order, Unit
+from pypto.graph.partial import LONG
 from pypto.graph.program import Program
 from pypto.graph.rules import MOVEMENT
+from pypto.graph.sinking import sink
 from pypto.graph.strides import contiguous
 from pypto.graph.writer import KernelText
 from pypto.ops.table import REDUCTIONS, TABLE
@@ -106,6 +108,8 @@ class _Partitioner:
         for group in unique:
             if group.is_stale:
                 self.settle(group)
+        for group in unique:
+            sink(group, self.group, self.consumers, self.results, lambda nodes: self.program(nodes, check_parallel))
         self.found.groups = list(unique)
         return self.found
 
@@ -344,6 +348,7 @@ def check_parallel(program: Program) -> None:
     for node in space.nodes:
         if node.op in REDUCTIONS or node.op in SORTS:
             check_once(program, node)
+            check_shared(program, node)
         if node.op == "dot":
             line = program.values[node]
             if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
@@ -360,6 +365,13 @@ def check_once(program: Program, node: Node) -> None:
         elements *= hint(program.sizes[a])
     if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
         raise Clash("a reduction would be computed more than once")
+
+
+def check_shared(program: Program, node: Node) -> None:
+    """The many results of a long reduction are not left to one program, for the sake of what is made of them all."""
+    results = [a for a in program.values[node] if a not in program.blocks]
+    if hint(node.inputs[0].type.size) >= LONG and results and not any(map(program.is_shared, program.blocks)):
+        raise Clash("a long reduction would be made by one program")
 
 
 def is_assembled(node: Node) -> bool:

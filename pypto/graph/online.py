@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.index_space import FUSIBLE_MOVEMENT, IndexSpace
 from pypto.graph.node import Node
-from pypto.graph.op_text import CARRIED
+from pypto.graph.nodes import IN_PIECES
 from pypto.ops.table import TABLE
 
 TWICE = "a long axis would be gone through twice"
@@ -168,7 +168,7 @@ def second_loop(
         if node in members and axis in lines[node] and node not in second and node not in again:
             again.add(node)
             wanted += node.inputs
-    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in CARRIED for n in second):
+    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in IN_PIECES for n in second):
         raise Clash(TWICE)
     return tuple(second), tuple(n for n in space.nodes if n in again)
 

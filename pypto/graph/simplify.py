@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.graph.dims import is_fixed
 from pypto.graph.joining import fold_concat, fold_window, window_of_place, window_of_slice
+from pypto.graph.partial import by_parts
 from pypto.graph.picking import take_few
 from pypto.graph.rules import infer
 from pypto.graph.types import TensorType
@@ -29,7 +30,8 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
         if folded is not None:
             return folded
     if op in REDUCTIONS:
-        return reduced_before(graph, op, inputs, attrs, type, place)
+        before = reduced_before(graph, op, inputs, attrs, type, place)
+        return by_parts(graph, op, inputs[0], type, place) if before is None else before
     row = TABLE.get(op)
     if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
         return of_numbers(graph, op, inputs, attrs, type, place)

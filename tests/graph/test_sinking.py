@@ -1,0 +1,71 @@
+"""What need not be stored: operations that their reader makes; long reductions that the maker of an array begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+
+
+def test_a_multiple_that_a_stencil_reads_is_made_by_the_stencil() -> None:
+    def function(v: Any, w: Any) -> Any:
+        for _ in range(2):
+            v = np.tanh(v * w)
+            p = np.pad(v, 1)
+            v = 4 * v - p[2:, 1:-1] - p[1:-1, :-2]
+        return v
+
+    v, w = np.random.default_rng(0).standard_normal((2, 30, 40))
+    fused = pto.fuse(function)
+    np.testing.assert_allclose(fused(v, w), function(v, w), rtol=1e-12, atol=1e-12)
+    plan = fused.plan(v, w)
+    assert [len(step.writes) for step in plan.steps] == [1] * len(plan.steps)
+
+
+def test_a_pool_looks_for_nan_itself() -> None:
+    def function(x: Any, weight: Any) -> Any:
+        y = np.maximum(x @ weight, 0)
+        return y.reshape(4, 2, 5, 2, 8).max(axis=(1, 3))
+
+    rng = np.random.default_rng(0)
+    x, weight = rng.standard_normal((8, 10, 6)), rng.standard_normal((6, 8))
+    x[1, 1, 1] = np.nan
+    fused = pto.fuse(function)
+    np.testing.assert_allclose(fused(x, weight), function(x, weight), rtol=1e-12)
+    assert {str(node.type.dtype) for step in fused.plan(x, weight).steps for node in step.writes} == {"f64"}
+
+
+LONG: dict[str, Any] = {
+    "a sum of products": lambda x, y: (x * y).sum(),
+    "an extreme": lambda x, y: (x.max(), y.min(), np.abs(x - y).max(keepdims=True)),
+    "a mean": lambda x, y: (x * x).mean() + y.std(),
+    "any": lambda x, y: ((x > 5).any(), (x < y).all()),
+}
+
+
+@pytest.mark.parametrize("shape", [(600, 700), (3, 100_000), (500_000,), (400_009,), (300_000, 1, 2), (7, 9, 13, 1300)])
+@pytest.mark.parametrize("name", LONG)
+def test_long_reductions_to_one_number(name: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(shape), rng.standard_normal(shape)
+    for special in (0.5, np.nan):
+        x.flat[17] = special
+        found, wanted = pto.fuse(LONG[name])(x, y), LONG[name](x, y)
+        several = isinstance(wanted, tuple)
+        for a, b in zip(found if several else [found], wanted if several else [wanted], strict=True):
+            assert np.shape(a) == np.shape(b)
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_the_maker_of_a_long_array_begins_its_sum() -> None:
+    def function(x: Any, y: Any) -> Any:
+        z = np.tanh(x) + y
+        return z, (z * z).sum()
+
+    x, y = np.ones((2, 1000, 1000), np.float32)
+    plan = pto.fuse(function).plan(x, y)
+    assert plan.arena_bytes < 10_000
+    assert plan.steps[0].grid != (1,)
