@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pypto.graph.alike import Check, Programs
-from pypto.graph.axes import Clash, Dims
+from pypto.graph.axes import Clash
 from pypto.graph.dims import hint
+from pypto.graph.group import Group
 from pypto.graph.index_space import FUSIBLE_MOVEMENT
 from pypto.graph.joining import is_joined_in_product
 from pypto.graph.layout import Layouts
@@ -34,19 +35,6 @@ from pypto.ops.table import REDUCTIONS, TABLE
 FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
 MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
-
-
-@dataclass(eq=False, slots=True)
-class Group:
-    """Nodes that one kernel computes."""
-
-    nodes: list[Node]
-    unit: Unit
-    program: Program | None = None
-    problem: str = ""  # why there is no kernel
-    dims: dict[Node, Dims] = field(default_factory=dict)  # axes of its nodes, where they are known
-    is_stale: bool = False  # whether nodes have come that the program does not know
-    is_pointwise: bool = False  # whether all nodes are elementwise, of one shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ import numpy as np
 from pypto.graph.ahead import compile_ahead
 from pypto.graph.dims import Sizes
 from pypto.graph.frame import memory_of
-from pypto.graph.groups import Group, Partition
+from pypto.graph.group import Group
+from pypto.graph.groups import Partition
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import UPDATES

@@ -7,16 +7,13 @@ be stored, although that group reads the operands as well: a multiple of an arra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from pypto.graph.axes import Clash
+from pypto.graph.group import Group
 from pypto.graph.node import Node
 from pypto.graph.program import Program
 from pypto.graph.rules import MOVEMENT
 from pypto.ops.table import TABLE
-
-if TYPE_CHECKING:
-    from pypto.graph.groups import Group
 
 Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a Clash
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pypto.graph.groups import Group, Partition, is_assembled
+from pypto.graph.group import Group
+from pypto.graph.groups import Partition, is_assembled
 from pypto.graph.node import Graph, Node
 from pypto.graph.order import Unit
 
