@@ -1,7 +1,7 @@
 """``python -m benchmarks.models [NAME…]``: whole models under torch.compile, as a table of Markdown.
 
 Ours stands beside eager torch and Inductor's C++, on the models of the tests, in inference on one thread. All are
-called in turns, and a ratio is the median of rounds. Compile times are those of the first call in a process of its own,
+called in turns, and a ratio is that of median times. Compile times are those of the first call in a process of its own,
 without anything in a cache and then with everything; ``--compile`` says of which models.
 """
 
@@ -19,12 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
 from benchmarks.peers import quiet
 
-_ROUNDS: Final = 9
-_SECONDS: Final = 0.02  # of one implementation in a round
+_CALLS: Final = 2000  # of an implementation, at most
+_SECONDS: Final = 3.0  # of one implementation
+_TURN: Final = 4  # calls that are measured in a turn
 _FALLBACK: Final = re.compile(r"extern_kernels\.(\w+)\(|torch\.ops\.aten\.(\w+)\.")
 _TIMED: Final = ("mlp", "bert", "gpt2", "llama", "resnet", "diffusion")
 HEAD: Final = (
@@ -63,6 +65,12 @@ def seconds(run: Callable[[], Any], times: int) -> float:
     return (time.perf_counter() - start) / times
 
 
+def turn(run: Callable[[], Any]) -> list[float]:
+    """Seconds of some calls, behind one that fills caches. Turns are short, so that what else runs meets all alike."""
+    run()
+    return [seconds(run, 1) for _ in range(_TURN)]
+
+
 def speeds(name: str) -> tuple[float, float, Any]:
     """How many times as fast ours is as eager torch and as the C++, and our compiled model."""
     torch: Any = importlib.import_module("torch")
@@ -74,10 +82,10 @@ def speeds(name: str) -> tuple[float, float, Any]:
         runs = [lambda f=f: f(*inputs) for f in (ours, model, theirs)]
         for run in runs:
             seconds(run, 20)
-        times = max(3, int(_SECONDS / seconds(runs[0], 3)))
-        rounds = [[seconds(run, times) for run in runs] for _ in range(_ROUNDS)]
-    eager, cpp = (statistics.median(r[n] / r[0] for r in rounds) for n in (1, 2))
-    return eager, cpp, ours
+        calls = max(50, min(_CALLS, int(_SECONDS / seconds(runs[0], 3))))
+        rounds = [[turn(run) for run in runs] for _ in range(calls // _TURN)]
+    mine, eager, cpp = (statistics.median(chain.from_iterable(times)) for times in zip(*rounds, strict=True))
+    return eager / mine, cpp / mine, ours
 
 
 def left_to_aten(before: int) -> str:
