@@ -112,6 +112,29 @@ def backward_case(heads: int, n: int, d: int) -> Case:
     return Case(ours, peers, lambda: gradients(*(x.astype(np.float64) for x in (q, k, v, dout))), grads)
 
 
+def decode_case(heads: int, groups: int, n: int, d: int, rows: int) -> Case:
+    """The heads of a group read the same keys; the peer is the same kernel with its programs in the grid's order."""
+    q = random(heads, d) / np.float32(math.sqrt(d))
+    k, v = (random(groups, n, d, spread=spread, dtype=BF16) for spread in (4.0, 2.0))
+    outs = [np.empty((heads, n // rows, d), np.float32) for _ in range(2)]
+    launch = kernels.decode_kernel[n // rows, heads]
+    sizes = {"GROUP": heads // groups, "ROWS": rows, "BLOCK": 64}
+
+    def reference() -> Any:
+        def parts(x: Any) -> Any:
+            return np.repeat(x.astype(np.float64).reshape(groups, n // rows, rows, d), heads // groups, axis=0)
+
+        s = np.einsum("hpkd,hd->hpk", parts(k), q.astype(np.float64))
+        e = np.exp(s - s.max(axis=2, keepdims=True))
+        return np.einsum("hpk,hpkd->hpd", e / e.sum(axis=2, keepdims=True), parts(v))
+
+    ours, theirs = (
+        bind(out, partial(launch, affinity=affinity, **sizes), q, k, v, out)
+        for out, affinity in zip(outs, ("k", ""), strict=True)
+    )
+    return Case(ours, {"in the grid's order": theirs}, reference, outs[:1])
+
+
 def row(name: str, heads: int, n: int, d: int, bars: tuple[Bar, ...], family: str, **options: Any) -> Row:
     """A row of the forward pass."""
     low = options.get("dtype", np.float32) is not np.float32
@@ -140,5 +163,7 @@ MORE: Final = (
     row("attention, blocks of 64", 16, 1024, 64, BEST, "attention", blocks=(64, 64)),
     Row("attention backward", "8 x 1024 x 64", 10.0 * 8 * 1024**2 * 64, "flop", "fma", 1e-5,
         partial(backward_case, 8, 1024, 64), BEST, (0,), "attention backward", 10 * 1024 / 4 / 8),
+    Row("decode with affinity to the keys", "32 heads of 4 groups x 32k x 128", 2.0 * 2 * 4 * 2**15 * 128, "B",
+        "read DRAM", 1e-4, partial(decode_case, 32, 4, 2**15, 128, 1024)),
 )  # fmt: skip
 ATTENTION: Final = Suite("attention", (*BARRED, *MORE), (), 0.0, 0.95)

@@ -29,6 +29,7 @@ from pypto.options import KernelOptions, Settings, suggestion
 from pypto.passes import PREPARE, optimize
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
 from pypto.passes.memory_effects import written_names
+from pypto.passes.program_order import AFFINITY
 from pypto.passes.waiting import waiting_loops
 from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import Scratch, stopped
@@ -258,7 +259,8 @@ def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:
     modes: dict[str, Attr] = {name: True for name in ("profile", "checked") if getattr(options, name)}
     blocking: dict[str, Attr] = {"blocking": options.blocking.overrides} if options.blocking.overrides else {}
     disabled: dict[str, Attr] = {DISABLE: options.disable} if options.disable else {}
-    return {"noalias": noalias, **modes, **blocking, **disabled}
+    affinity: dict[str, Attr] = {AFFINITY: options.affinity} if options.affinity else {}
+    return {"noalias": noalias, **modes, **blocking, **disabled, **affinity}
 
 
 def check_disabled(names: tuple[str, ...]) -> None:

@@ -89,6 +89,7 @@ class KernelOptions:
     max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
     blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products, as far as set", tunable=True)  # noqa: RUF009  # frozen
     disable: tuple[str, ...] = flag((), "", "passes and techniques that this kernel does without", tunable=True)
+    affinity: str = flag("", "", "array whose blocks programs share that follow one another on a core", tunable=True)
     differentiable: bool = flag(False, "", "build with forms of functions that have gradients; only `pto.adjoint` does")
     profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 

@@ -119,3 +119,21 @@ def attention_backward(q, k, v, out, log_total, dout, product, grads, blocks=(64
     products_kernel[(heads, pto.cdiv(n, bm))](out, dout, product, BM=bm)
     keys_kernel[(heads, pto.cdiv(n, bn))](q, k, v, dout, log_total, product, dk, dv, BM=bm, BN=bn)
     queries_kernel[(heads, pto.cdiv(n, bm))](q, k, v, dout, log_total, product, dq, BM=bm, BN=bn)
+
+
+@pto.jit
+def decode_kernel(q, k, v, out, GROUP: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr):
+    """One query for each head, on a part of the keys; the sum of each part is over the part alone."""
+    part, h = pto.program_id(0), pto.program_id(1)
+    g = h // GROUP
+    query = q[h, :]
+    m, total = -math.inf, 0.0
+    acc = pto.zeros((v.shape[2],), pto.float32)
+    for j in range(part * ROWS, part * ROWS + ROWS, BLOCK):
+        s = pto.sum(k[g, j : j + BLOCK, :].to(pto.float32) * query[None, :], axis=1)
+        new = pto.maximum(m, pto.max(s))
+        p, scale = pto.exp(s - new), pto.exp(m - new)
+        total = total * scale + pto.sum(p)
+        acc = acc * scale + pto.sum(v[g, j : j + BLOCK, :].to(pto.float32) * p[:, None], axis=0)
+        m = new
+    out[h, part, :] = acc / total

@@ -89,26 +89,27 @@ class Locality:
     ``programs``
         `count` programs that follow one another.
     ``row``
-        All programs along the grid's first axis. If that axis has one program only: `count` programs.
+        All programs along `axis` of the grid, which runs fastest. If that axis has one program only: `count` programs.
     ``rows``
         `count` rows of the grid, if every thread gets as many; else one row.
     """
 
     kind: Literal["programs", "row", "rows"] = "programs"
     count: int = 1
+    axis: int = 0
 
     @property
     def encoded(self) -> int:
         """The 64-bit word by which the thread pool's native code receives it (see ``pool.ll``).
 
-        Positive: programs. Zero or negative: a row, with the count of its fallback in the low half of the negated word,
-        and a number of rows in its high half.
+        Positive: programs. Zero or negative: a row, with the count of its fallback in the low 30 bits of the negated
+        word, its axis in the next two, and a number of rows in its high half.
         """
         if self.kind == "programs":
             return self.count
         if self.kind == "row":
-            return -self.count if self.count > 1 else 0
-        return -self.count << 32
+            return -(self.axis << 30 | (self.count if self.count > 1 else 0))
+        return -(self.count << 32 | self.axis << 30)
 
 
 NO_LOCALITY: Final = Locality()  # any program may run on any thread

@@ -15,6 +15,7 @@ from pypto.markup import Markup, Shown, card
 from pypto.ops.memory import Access
 from pypto.passes.affine import RULES
 from pypto.passes.pattern import constant_of
+from pypto.passes.program_order import order_text
 
 _NOUNS: Final = {"tile_load": "a load", "tile_store": "a store"}
 
@@ -86,6 +87,13 @@ def op_text(op: Op) -> str:
     """An op, with its line."""
     name = _NOUNS.get(op.name, f"`{op.name}`")
     return f"{name} in line {op.loc.user.line}" if op.loc != UNKNOWN else name
+
+
+def order_findings(function: Function) -> Iterator[Finding]:
+    """The order of programs, where the option `affinity` asks for one."""
+    text = order_text(function)
+    if text:
+        yield Finding("order", function.loc, text)
 
 
 def access_findings(function: Function) -> Iterator[Finding]:

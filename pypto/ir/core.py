@@ -82,6 +82,8 @@ class ProgramMap:
     along the second axis. `program_id` is then the first of them, and `num_programs` of such an axis the end of those
     that are covered. With `has_coarsened_version`, the body covers single programs, and another version of the kernel
     covers several. With `has_cold_version`, the body is one `if`, whose first region most programs run.
+
+    Axis n of the body is axis `order[n]` of the launch's grid. Axis 0 of the body runs fastest.
     """
 
     axis: int = 0
@@ -89,6 +91,7 @@ class ProgramMap:
     second_factor: int = 1
     has_coarsened_version: bool = False
     has_cold_version: bool = False
+    order: tuple[int, ...] = (0, 1, 2)
 
     @property
     def is_coarsened(self) -> bool:

@@ -38,7 +38,7 @@ def jit(
         for those of 0 and 1.
     **options
         Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``,
-        ``blocking`` and ``disable``.
+        ``affinity``, ``blocking`` and ``disable``.
         Accepted without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
         ``launch_metadata`` and ``version``.
 

@@ -14,7 +14,7 @@ from pypto.arguments import Boundary, describe, place_of
 from pypto.errors.frontend import EmptySlice
 from pypto.errors.launch import NotLaunched
 from pypto.jit.specialize import build, version_for
-from pypto.jit.variants import variant_of, with_options
+from pypto.jit.variants import check_affinity, variant_of, with_options
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
@@ -68,6 +68,7 @@ class Kernel:
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self.post_run_hooks: list[Callable[..., Any]] = []
         self.signature = Signature.of(function if isinstance(function, FunctionType) else self.kernel_source.function)
+        check_affinity(options, self.signature)
         names = self.signature.names
         self.arg_names = list(names)
         self.opaque = frozenset(n if isinstance(n, str) else names[n] for n in do_not_specialize)

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pypto.options import TUNABLE
+from pypto.errors.launch import WrongOption
+from pypto.options import TUNABLE, KernelOptions, suggestion
+from pypto.runtime.signature import Signature
 
 if TYPE_CHECKING:
     from pypto.jit.kernel import Kernel
+
+
+def check_affinity(options: KernelOptions, signature: Signature) -> None:
+    """Refuse an `affinity` to what is no parameter.
+
+    Raises
+    ------
+    WrongOption
+        That says which parameter may be meant.
+    """
+    name, names = options.affinity, signature.names
+    if name and name not in names:
+        way = suggestion(name, names, "did you mean `{}`? ") + f"it names an array: {', '.join(names)}"
+        raise WrongOption(function=signature.kernel, problem=f"has no parameter `{name}` for `affinity`", way=way)
 
 
 def variant_of(kernel: Kernel, given: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:

@@ -29,7 +29,7 @@ class Config:
         Called with the arguments by name before every launch with this configuration.
     target : str
         Where it is to be tried, as in ``"cpu"``, ``"ascend"`` or ``"ascend910b2"``; everywhere without.
-    blocking, disable, fast_math, level and num_threads
+    affinity, blocking, disable, fast_math, level and num_threads
         Options of the kernel, as `pto.jit` takes them, for this configuration. They can also stand among the constants,
         and in a `Space`. A name that is a parameter of the kernel is that parameter.
 

@@ -61,6 +61,8 @@ HELPERS = {
     "passes.dot_facts.packing_factor",
     "passes.dot_facts.packs_transposed",
     "passes.dot_facts.split_terms",
+    "passes.program_order.order_programs",
+    "passes.program_order.program_order",
     "passes.target_facts.with_overrides",
 }
 MODULES = frozenset(map(module_name, python_files("pypto")))

@@ -15,7 +15,7 @@ MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
 CORE_TOKEN_LINES = 10_320  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
-TECHNIQUES_TOKEN_LINES = 3210
+TECHNIQUES_TOKEN_LINES = 3280
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -67,6 +67,7 @@ PASSES = (
     "dot_facts",
     "k_blocking",
     "normalize_loops",
+    "program_order",
     "swap_operands",
     "target_facts",
     "transpose_attention",

@@ -29,12 +29,13 @@ def double(x, out):
             {"num_threds": 2},
             "[E309] pto.jit has no option `num_threds`",
             "  help: did you mean `num_threads`? its options are interpret, checked, num_threads, level, fast_math, "
-            "max_ops, blocking, disable",
+            "max_ops, blocking, disable, affinity",
         ),
         (
             {"zzz": 2},
             "[E309] pto.jit has no option `zzz`",
-            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops, blocking, disable",
+            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops, blocking, disable, "
+            "affinity",
         ),
         ({"num_threads": "2"}, "[E309] pto.jit takes no '2' as `num_threads`", "  help: `num_threads` is an integer"),
         (

@@ -47,6 +47,7 @@ from pypto.passes.licm import licm
 from pypto.passes.manager import Pass, observe, run
 from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.products import accumulated
+from pypto.passes.program_order import order_programs
 from pypto.passes.unswitch_modulo import unswitch_modulo
 
 ONE_CORE: Final = "one core does all programs, since the copy engines lack an atomic operation of the kernel"
@@ -87,6 +88,7 @@ def unstack_products(function: Function) -> Function:
 
 # --- Tile IR -------------------------------------------------------------------------------------------------------
 TILE: Final = (
+    Pass("program_order", order_programs, "first: all others know axis 0 as the fastest one"),
     Pass("scalarize_loads", scalarize_loads, "first: whether an operand lies at a number decides about its product",
         "dot"),
     Pass("unswitch_modulo", unswitch_modulo, "before loops are counted anew: without gathers, operands are copies",

@@ -30,6 +30,7 @@ from pypto.ir.core import Function
 from pypto.passes.coarsen_2d import coarsen_strips
 from pypto.passes.coarsening import coarsen_programs
 from pypto.passes.manager import Pass, run
+from pypto.passes.program_order import order_programs
 
 
 def unswitch(function: Function, target: CpuTarget) -> Function:
@@ -76,6 +77,8 @@ def retile(function: Function, target: CpuTarget) -> Function:
 
 
 BEFORE_COARSENING: Final = (
+    Pass("program_order", lambda function, target: order_programs(function), "first: all others know axis 0 as the"
+        " fastest one; checks and prints name programs by the grid", unless=("checked", "prints")),
     Pass("drop_disabled_terms", drop_disabled_terms, "before all that asks how many terms stand for a float32", "dot"),
     Pass("unswitch_modulo", unswitch, "first: without gathers loops may be counted, and programs coarsened; a check or"
         " a timed statement is to stand in one version", "dot", ("checked", "profile"), optional=True),

@@ -10,7 +10,7 @@ from typing import Final
 from pypto.backends.ascend.explain.remarks import remarks
 from pypto.backends.ascend.pipeline import choose_form
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.findings import Finding, Findings, access_findings
+from pypto.backends.findings import Finding, Findings, access_findings, order_findings
 from pypto.ir.core import Function
 from pypto.loc import UNKNOWN, Loc
 from pypto.passes import optimize
@@ -30,7 +30,7 @@ def explain(prepared: Function, target: AscendTarget) -> Findings:
     forms = [Finding("form", loc, text) for text in (f"it runs on {cores}", *better)]
     file, noted = loc.user.file, remarks(block)
     slow = [Finding(topic, whole_line(file, line) if line else loc, text) for topic, line, text in noted]
-    return Findings((*forms, *slow, *access_findings(function)), block.workspace, "block")
+    return Findings((*forms, *order_findings(function), *slow, *access_findings(function)), block.workspace, "block")
 
 
 def whole_line(file: str, line: int) -> Loc:

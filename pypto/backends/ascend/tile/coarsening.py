@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pypto.backends.ascend.tile.ub_layout import Grain, grain_of
-from pypto.ir.core import Function, Op, ProgramMap, Region, Value
+from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
@@ -64,7 +64,11 @@ def coarsen(function: Function) -> Function | None:
     except NotCoarsenable:
         return None
     b.create("yield")
-    return cse(dce(replace(function, body=outer, attrs=dict(function.attrs), programs=ProgramMap(factor=count))))
+    return cse(
+        dce(
+            replace(function, body=outer, attrs=dict(function.attrs), programs=replace(function.programs, factor=count))
+        )
+    )
 
 
 def coarsening_factor(function: Function) -> int:

@@ -22,6 +22,7 @@ from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
 from pypto.backends.ascend.timing.steady_state import skip_together
 from pypto.markup import Shown
 
+GRID_NAMES: Final = ("grid_x", "grid_y", "grid_z")
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
 _MOST_TURNS: Final = 1_000_000
 
@@ -124,7 +125,8 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
     cores = 1 if kernel.one_core else cores
     blocks = min(programs, cores) if blocks is None else blocks
-    names: dict[str, int | None] = {**numbers, **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))}
+    grid_names = [param.name for param in kernel.params if param.name in GRID_NAMES]
+    names: dict[str, int | None] = {**numbers, **dict(zip(grid_names, grid, strict=True))}
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
     streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
     use = followed(kernel, target, names, blocks, streams, read)

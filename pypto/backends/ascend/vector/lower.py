@@ -77,7 +77,7 @@ def group_count(low: Lowering) -> Scalar:
 def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
     """Build the kernel of a lowering."""
     slots = tuple(sorted(low.params, key=lambda slot: slot.kind != "ptr"))
-    params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
+    params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in grid_names(low)))
     noalias = is_noalias(low.function)
     return BlockKernel(
         low.function.name,
@@ -90,6 +90,11 @@ def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
         noalias=noalias,
         one_core=atomics.needs_one_core(low.function),
     )
+
+
+def grid_names(low: Lowering) -> tuple[str, ...]:
+    """Names of the grid's sizes in the order of the launch; `grid_x` is the axis that runs fastest."""
+    return tuple(_AXES[low.function.programs.order.index(axis)] for axis in range(len(_AXES)))
 
 
 def program_loop(items: tuple[Item, ...], count_x: Scalar, is_single_core: bool = False) -> Loop:

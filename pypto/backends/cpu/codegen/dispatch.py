@@ -31,18 +31,20 @@ def dispatch_coarsened(versions: Sequence[FunctionEmitter], name: str) -> Locali
     """
     last = versions[-1]
     sharing = [item.programs_sharing for item in walk(last.schedule.items) if isinstance(item, LibraryOp)]
-    shares_row = 0 in sharing
+    shares_row, axis = 0 in sharing, last.function.programs.order[0]
     if len(versions) == 1:
-        return Locality("row") if shares_row else Locality("programs", max(last.function.programs.factor, *sharing, 1))
+        if shares_row:
+            return Locality("row", axis=axis)
+        return Locality("programs", max(last.function.programs.factor, *sharing, 1))
     e = last.e
     programs = versions[0].function.programs
-    inner_axes = functools.reduce(e.mul, map(last.slot_at, range(programs.axis)))
+    inner_axes = functools.reduce(e.mul, map(last.grid_size, range(programs.axis)))
     runs_fastest = e.cmp("eq", inner_axes, e.const(1, int64))
     kernel = e.w.raw(f"select i1 {runs_fastest.text}, {', '.join(f'ptr @{x.function.name}' for x in versions)}")
     e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
     e.w.line("ret void")
     e.w.end_kernel(name)
-    return Locality("row" if shares_row else "programs", programs.factor)
+    return Locality("row" if shares_row else "programs", programs.factor, axis)
 
 
 def dispatch_strips(versions: Sequence[FunctionEmitter], name: str) -> Locality:
@@ -54,7 +56,7 @@ def dispatch_strips(versions: Sequence[FunctionEmitter], name: str) -> Locality:
     e = versions[-1].e
     first = VectorValue("%first", int64, 1, 0)
     end = VectorValue("%last", int64, 1, 0)
-    row = versions[-1].slot_at(0)
+    row = versions[-1].grid_size(0)
     zero = e.const(0, int64)
     count = versions[0].function.programs.second_factor
     strip = e.mul(row, e.const(count, int64))
@@ -65,7 +67,7 @@ def dispatch_strips(versions: Sequence[FunctionEmitter], name: str) -> Locality:
         e.w.line(f"call void @{version.function.name}(i64 {start.text}, i64 {stop.text}, i64 %thread, ptr %args)")
     e.w.line("ret void")
     e.w.end_kernel(name)
-    return Locality("rows", count)
+    return Locality("rows", count, versions[0].function.programs.order[0])
 
 
 def covered_programs(

@@ -147,7 +147,7 @@ class FunctionEmitter:
         """Emit the function: what all programs share, then the loop over the range of programs."""
         w = self.writer
         programs = self.function.programs
-        grid = [self.slot_at(i) for i in range(3)]
+        grid = [self.grid_size(axis) for axis in range(3)]
         self.bind_scratch()
         self.checks.enter()
         self.load_parameters()
@@ -227,6 +227,10 @@ class FunctionEmitter:
         """Load the argument block at an index."""
         pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
         return self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
+
+    def grid_size(self, axis: int) -> VectorValue:
+        """The size of the grid along an axis of the body; axis 0 runs fastest."""
+        return self.slot_at(self.function.programs.order[axis])
 
     def argument(self, kind: str, arg: Value, dim: int = 0, dtype: DType = int64) -> VectorValue:
         """A slot of the argument block for an argument, loaded once at the entry."""

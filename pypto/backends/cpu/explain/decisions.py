@@ -17,7 +17,7 @@ from pypto.backends.cpu.loopir.fusion import LoopFuser
 from pypto.backends.cpu.loopir.ir import Item, LibraryOp, walk
 from pypto.backends.cpu.pipeline import before_coarsening, legalize, lower_to_loops, unplaced_loops
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.findings import Finding, Findings, access_findings
+from pypto.backends.findings import Finding, Findings, access_findings, order_findings
 from pypto.ir.core import Function
 from pypto.passes import optimize
 from pypto.passes.target_facts import with_overrides
@@ -40,6 +40,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
     storage, items = loops.the_storage, loops.items
     wrapped = (op for op in versioned.walk() if versioned.programs.has_cold_version and wrapped_dims(op))
     findings = (
+        *order_findings(optimize(prepared)),
         *access_findings(function),
         *mask_findings(prepared, target),
         *(Finding("access", op.loc, _WRAPS) for op in wrapped),

@@ -292,9 +292,10 @@ end:
 }
 
 ; Run programs 0 to %total on some threads, small chunks being %least programs or more. Those of a %group stay together;
-; 0 or less stands for those along the grid's first axis, whose size is the first argument, and for so many where that
-; is 1; times 2^32, for so many such rows, where there are so many for each thread. While another thread of the process
-; uses the pool, and with one thread, the caller does it alone. Gives 0, or 1 where a polled launch was stopped.
+; 0 or less stands for those along one axis of the grid, whose size is one of the first arguments, and for so many where
+; that is 1; times 2^32, for so many such rows, where there are so many for each thread; bits 30 and 31 are the axis.
+; While another thread of the process uses the pool, and with one thread, the caller does it alone. Gives 0, or 1 where
+; a polled launch was stopped.
 define i32 @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group, i64 %polled) {
 first:
   %own = alloca %control
@@ -343,10 +344,13 @@ together:
   %along = icmp slt i64 %group, 1
   br i1 %along, label %row, label %count
 row:
-  %size = load i64, ptr %a
-  %one = icmp eq i64 %size, 1
   %turned = sub i64 0, %group
-  %programs = and i64 %turned, 4294967295
+  %high = lshr i64 %turned, 30
+  %axis = and i64 %high, 3
+  %size.p = getelementptr i64, ptr %a, i64 %axis
+  %size = load i64, ptr %size.p
+  %one = icmp eq i64 %size, 1
+  %programs = and i64 %turned, 1073741823
   %many = call i64 @llvm.umax.i64(i64 %programs, i64 1)
   %line = select i1 %one, i64 %many, i64 %size
   %strips = lshr i64 %turned, 32
