@@ -24,10 +24,12 @@ class NamespaceInfo:
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> str:
-        return "cpu"
+        return self.devices()[0]
 
     def devices(self) -> list[str]:
-        return ["cpu"]
+        """Where arrays of numpy are."""
+        found: list[str] = np.__array_namespace_info__().devices()
+        return found
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
         """Types of arrays that are made without one, but for complex ones."""
@@ -42,8 +44,8 @@ class NamespaceInfo:
         return {name: dtype for name, dtype in found.items() if np.dtype(dtype).kind != "c"}
 
     def _check(self, device: str | None) -> None:
-        if device not in (None, "cpu"):
-            raise ValueError(f"arrays are on the cpu, and not on {device!r}")
+        if device not in (None, *self.devices()):
+            raise ValueError(f"arrays are on the {self.default_device()}, and not on {device!r}")
 
 
 def array_namespace_info() -> NamespaceInfo:
