@@ -28,8 +28,7 @@ class NamespaceInfo:
 
     def devices(self) -> list[str]:
         """Where arrays of numpy are."""
-        found: list[str] = np.__array_namespace_info__().devices()
-        return found
+        return [str(device) for device in np.__array_namespace_info__().devices()]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
         """Types of arrays that are made without one, but for complex ones."""
