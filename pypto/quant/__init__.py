@@ -6,6 +6,9 @@ one weight. ``@quant.algorithm`` adds an algorithm.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any, Final
+
 from pypto.quant.algorithm import Algorithm, algorithm, algorithms
 from pypto.quant.blocks import Block, Calibration, calibrate
 from pypto.quant.cache import Int8Cache, KeyRanges
@@ -20,7 +23,7 @@ from pypto.quant.llama import Llama, load_llama
 from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
 from pypto.quant.observers import Statistics
 from pypto.quant.report import report
-from pypto.quant.schemes import Scheme, int4, int8
+from pypto.quant.schemes import Scheme, fp8, int4, int8, mxfp4, mxfp8
 from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
@@ -28,17 +31,21 @@ __all__ = [
     "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "DeployedLayer", "GroupedWeight",
     "Int8Cache", "KeyRanges", "Layer", "Llama", "QuantizedConvolution", "QuantizedLayer", "QuantizedWeight", "Scheme",
     "Statistics", "algorithm", "algorithms", "calibrate", "calibrate_convolutions", "codes", "cosine", "deploy",
-    "grid", "int4", "int8", "load", "load_llama", "quantize", "ranges", "rank_correlation", "read_gguf",
-    "relative_error", "report", "save", "sqnr",
+    "fp8", "grid", "int4", "int8", "load", "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation",
+    "read_gguf", "relative_error", "report", "save", "sqnr",
 ]  # fmt: skip
 
+WITH_TORCH: Final = ("fake_quantize", "prepare")  # loaded when they are asked for
 
-def __getattr__(name: str) -> Algorithm:
-    """An algorithm of the registry by its name."""
+
+def __getattr__(name: str) -> Any:
+    """An algorithm of the registry by its name; what needs torch."""
+    if name in WITH_TORCH:
+        return getattr(import_module("pypto.quant.linear"), name)
     if name.startswith("_") or name not in algorithms:
         raise AttributeError(f"module 'pypto.quant' has no attribute {name!r}")
     return algorithms[name]
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *algorithms])
+    return sorted([*__all__, *WITH_TORCH, *algorithms])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
@@ -18,14 +19,18 @@ from pypto.errors.quant import WrongCalibration
 from pypto.quant.algorithm import find
 from pypto.quant.config import Config
 from pypto.quant.layer import QuantizedLayer, quantize_layer
-from pypto.quant.observers import Statistics
+from pypto.quant.observers import Products, Statistics
 from pypto.quant.weight import Array, Layer, QuantizedWeight
+
+if TYPE_CHECKING:
+    from pypto.quant.modules import ModuleCalibration
 
 Values = Mapping[str, Array]
 Linear = Callable[[str, Array], Array]
 MANIFEST: Final = "calibration.json"
 WEIGHTS: Final = ("codes", "scales", "zeros", "order", "transform")
 INPUTS: Final = ("input_scale", "input_zero")
+FLOATS: Final = "float_inputs"  # marks a layer whose inputs stay as they are, in spite of the configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +76,12 @@ def float_layer(layer: Layer) -> Callable[[Array], Array]:
     return run
 
 
-def observed(layer: Layer, statistics: Statistics) -> Callable[[Array], Array]:
+def observed(layer: Layer, statistics: Statistics, products: Products) -> Callable[[Array], Array]:
     """The layer as it is, whose inputs are added to the statistics."""
     run = float_layer(layer)
 
     def run_observed(x: Array) -> Array:
-        statistics.add(x)
+        statistics.add(x, products)
         return run(x)
 
     return run_observed
@@ -160,8 +165,12 @@ class Calibration:
         """One block, from its inputs on disk."""
         chosen = [layer for layer in block.layers if not self.config.skips(layer.name)]
         with_gram = find(self.config.algorithm).gram
-        statistics = {layer.name: Statistics(layer.name, layer.weight.shape[1], with_gram) for layer in chosen}
-        functions = {layer.name: observed(layer, statistics[layer.name]) for layer in chosen}
+        with_histogram = self.config.inputs is not None and self.config.inputs.observer != "minmax"
+        statistics = {
+            layer.name: Statistics(layer.name, layer.weight.shape[1], with_gram, with_histogram) for layer in chosen
+        }
+        products = Products()
+        functions = {layer.name: observed(layer, statistics[layer.name], products) for layer in chosen}
         for batch in range(count if chosen else 0):
             block.run(self.inputs(batch, number), functions)
         return [quantize_layer(layer, statistics[layer.name], self.config) for layer in chosen]
@@ -194,6 +203,8 @@ class Calibration:
         """Arrays of a block's result by name."""
         found = {f"{q.name}.{part}": getattr(q.weight, part) for q in layers for part in WEIGHTS}
         found |= {f"{q.name}.{part}": getattr(q, part) for q in layers for part in INPUTS}
+        if self.config.inputs is not None:
+            found |= {f"{q.name}.{FLOATS}": np.ones(1, np.int8) for q in layers if q.inputs is None}
         return {name: value for name, value in found.items() if value is not None}
 
     def load(self, path: Path, block: Block) -> dict[str, QuantizedLayer]:
@@ -206,28 +217,46 @@ class Calibration:
             parts = {part: arrays.get(f"{layer.name}.{part}") for part in WEIGHTS}
             weight = QuantizedWeight(scheme=self.config.weights, **parts).check(layer)
             inputs = [arrays.get(f"{layer.name}.{part}") for part in INPUTS]
-            layers[layer.name] = QuantizedLayer(layer.name, weight, layer.bias, self.config.inputs, *inputs)
+            scheme = None if f"{layer.name}.{FLOATS}" in arrays else self.config.inputs
+            layers[layer.name] = QuantizedLayer(layer.name, weight, layer.bias, scheme, *inputs)
         return layers
 
     def refuse(self, what: str) -> None:
         raise WrongCalibration(what=what, way="begin again in another folder")
 
 
-def calibrate(blocks: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None = None) -> Calibration:
+@overload
+def calibrate(model: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None = None) -> Calibration: ...
+
+
+@overload
+def calibrate(
+    model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
+) -> ModuleCalibration: ...
+
+
+def calibrate(
+    model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
+) -> Calibration | ModuleCalibration:
     """Begin a calibration.
 
     Parameters
     ----------
-    blocks : sequence of Block
-        The model, in the order in which it computes.
+    model : sequence of Block, or torch.nn.Module
+        The blocks in the order in which they compute, or a module that has them.
     config : Config
     folder : path, optional
         Where inputs of blocks and results are kept, as safetensors; a calibration that was killed goes on from there.
         Without, a temporary folder, which is removed at the end of the ``with`` block.
+    blocks : str or sequence of torch.nn.Module, optional
+        Of a torch module: the name of a submodule whose children they are, as in ``"model.layers"``; a regular
+        expression that matches their names, or a list of them. Each gets what the one before it gives. Without, the
+        whole module is one block.
 
     Returns
     -------
-    Calibration
+    Calibration or ModuleCalibration
+        Of a torch module, ``run`` takes the arguments of the model, and ``convert`` gives a module.
 
     Raises
     ------
@@ -244,15 +273,20 @@ def calibrate(blocks: Sequence[Block], config: Config, folder: str | os.PathLike
     >>> layers["up"].weight.codes.tolist()
     [[127, 0], [0, 127]]
     """
-    names = [layer.name for block in blocks for layer in block.layers]
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from pypto.quant.modules import calibrate_module
+
+        return calibrate_module(model, config, folder, blocks)
+    names = [layer.name for block in model for layer in block.layers]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise WrongCalibration(what=f"two layers are named {twice}", way="give each layer a name of its own")
     temporary = tempfile.TemporaryDirectory(prefix="pypto-quant-") if folder is None else None
     path = Path(temporary.name if temporary is not None else folder or "")
     path.mkdir(parents=True, exist_ok=True)
-    calibration = Calibration(blocks, config, path, temporary)
-    key = fingerprint(blocks, config)
+    calibration = Calibration(model, config, path, temporary)
+    key = fingerprint(model, config)
     recorded = read_json(path / MANIFEST)
     if recorded is None:
         write(path / MANIFEST, json.dumps(key, indent=2, sort_keys=True).encode())
@@ -272,6 +306,8 @@ def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
         "inputs": None if config.inputs is None else asdict(config.inputs),
         "algorithm": find(config.algorithm).key,
         "skip": list(config.skip),
+        "cache": config.cache,
+        "least_sqnr": config.least_sqnr,
         "blocks": [block.name for block in blocks],
         "layers": layers,
     }

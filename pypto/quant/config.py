@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pypto.quant.algorithm import Algorithm, find
-from pypto.quant.schemes import TENSOR, TOKEN, Scheme, int8, refuse
+from pypto.quant.schemes import CHANNEL, GROUP, TOKEN, Scheme, int8, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,12 @@ class Config:
         of the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
     skip : sequence of str
         Names of layers that stay as they are; ``*`` stands for any text.
+    cache : bool
+        Whether attention of a torch module computes with int8 keys and values: one scale for each channel of the keys,
+        and one for each token and head of the values.
+    least_sqnr : float
+        In decibels. Layers whose outputs would have less on the calibration data, with quantised inputs, keep inputs as
+        they are; with 0, there are none. A layer with a few very large inputs is such a one.
 
     Raises
     ------
@@ -42,13 +48,17 @@ class Config:
     inputs: Scheme | None = None
     algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax"
     skip: Sequence[str] = ()
+    cache: bool = False
+    least_sqnr: float = 0
 
     def __post_init__(self) -> None:
         if self.weights.per == TOKEN:
             refuse("a scheme of weights per token", "weights are per tensor, channel or group")
         given = self.inputs
-        if given is not None and (given.bits != 8 or given.per not in (TOKEN, TENSOR)):
+        if given is not None and (given.bits != 8 or given.per == CHANNEL):
             refuse(f"the scheme `{given.name}` of inputs", "inputs have 8 bits, per token or per tensor")
+        if given is not None and given.powers != (given.per == GROUP):
+            refuse(f"the scheme `{given.name}` of inputs", "groups of inputs are those of quant.mxfp8()")
         if given is not None and given.per == TOKEN and not given.symmetric:
             refuse("an asymmetric scheme of inputs per token", "use symmetric=True, or per='tensor'")
         object.__setattr__(self, "algorithm", find(self.algorithm))

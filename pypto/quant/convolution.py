@@ -199,4 +199,4 @@ def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> Con
 
 
 def is_offered(scheme: Scheme, per: tuple[str, ...]) -> bool:
-    return scheme.bits == 8 and scheme.symmetric and scheme.per in per
+    return scheme.bits == 8 and scheme.symmetric and scheme.format is None and scheme.per in per

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from pypto import library
 from pypto.errors.quant import WrongScheme
 from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
+from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
 from pypto.quant.schemes import TOKEN
-from pypto.quant.weight import Array
+from pypto.quant.weight import Array, QuantizedWeight
 
 TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
 
@@ -26,7 +27,7 @@ class DeployedLayer:
     ----------
     name : str
     kind : str
-        ``"W8A8"``, ``"W8A16"`` or ``"W4A16"``.
+        ``"W8A8"``, ``"W8A16"``, ``"W4A16"`` or ``"MXFP8"``.
     bytes : int
         Of codes, scales and zero points as they lie.
     run : callable
@@ -60,7 +61,8 @@ def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, De
     Raises
     ------
     WrongScheme
-        For int8 inputs and weights that have zero points or groups, or four bits: no kernel computes with them.
+        For int8 inputs and weights that have zero points or groups, or four bits, and for floats of eight bits but
+        MXFP8: no kernel computes with them. MXFP4 weights run as integers of eight bits, which hold them.
 
     Examples
     --------
@@ -76,6 +78,9 @@ def deployed(name: str, layer: QuantizedLayer | GroupedWeight) -> DeployedLayer:
     """One layer."""
     if isinstance(layer, GroupedWeight):
         return of_blocks(name, layer)
+    if is_microscaled(layer):
+        run = microscaled(layer)
+        return DeployedLayer(name, "MXFP8", run.codes.nbytes + run.scales.nbytes, run)
     return of_bytes(layer) if layer.inputs else of_floats(layer)
 
 
@@ -91,84 +96,132 @@ def of_blocks(name: str, weight: GroupedWeight) -> DeployedLayer:
     else:
         codes = packed(weight.codes.T - np.int8(MIDDLE), groups)
         low = np.ascontiguousarray((MIDDLE * weight.scales + weight.minima).T)
-
-    def run(x: Array) -> Array:
-        if weight.bits == 8:
-            return library.w8a16_matmul(x, codes, scales)
-        return library.w4a16_matmul(x, codes, scales, low=low)
-
     stored = codes.nbytes + scales.nbytes + (0 if low is None else low.nbytes)
-    return DeployedLayer(name, f"W{weight.bits}A16", stored, run)
+    return DeployedLayer(name, f"W{weight.bits}A16", stored, Floats(Inputs(), weight.bits, codes, scales, low=low))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The order and factors of a layer's inputs."""
+
+    order: Array | None = None
+    factors: Array | None = None
+
+    @classmethod
+    def of(cls, weight: QuantizedWeight) -> Inputs:
+        """Factors in the order of the codes."""
+        transform = weight.transform
+        if transform is not None and weight.order is not None:
+            transform = np.ascontiguousarray(transform[weight.order])
+        return cls(weight.order, transform)
+
+    def ordered(self, x: Array) -> Array:
+        """Inputs in the order of the codes."""
+        return x if self.order is None else np.ascontiguousarray(x[:, self.order])
+
+
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """Inputs as they are, and weights of four or eight bits."""
+
+    inputs: Inputs
+    bits: int
+    codes: Array
+    scales: Array
+    zeros: Array | None = None
+    bias: Array | None = None
+    low: Array | None = None
+
+    def __call__(self, x: Array) -> Array:
+        """Compute the layer."""
+        t = self.inputs.ordered(x)
+        if self.inputs.factors is not None:
+            t = t * self.inputs.factors
+        if self.bits == 8:
+            return library.w8a16_matmul(t, self.codes, self.scales, self.zeros, self.bias)
+        return library.w4a16_matmul(t, self.codes, self.scales, self.zeros, self.bias, self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Inputs in int8 with a scale for each row, and weights in int8."""
+
+    inputs: Inputs
+    codes: Array
+    scales: Array
+    bias: Array | None
+
+    def __call__(self, x: Array) -> Array:
+        """Compute the layer."""
+        q, row_scale = library.quantize_per_token(self.inputs.ordered(x), self.inputs.factors)
+        return library.w8a8_linear(q, self.codes, row_scale, self.scales, None, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBytes:
+    """The same with one scale, and zero point, that are known before."""
+
+    inputs: Inputs
+    codes: Array
+    scales: Array
+    bias: Array | None
+    scale: Array
+    up: Array
+    add: Array
+    offset: Array | None
+
+    def __call__(self, x: Array) -> Array:
+        """Compute the layer."""
+        q = library.quantize_static(self.inputs.ordered(x), self.up, self.add)
+        row_scale = np.full(len(x), self.scale, np.float32)
+        return library.w8a8_linear(q, self.codes, row_scale, self.scales, self.offset, self.bias)
 
 
 def of_bytes(layer: QuantizedLayer) -> DeployedLayer:
     """Int8 inputs and weights."""
     weight = layer.weight
+    if layer.inputs is not None and (weight.scheme.format or layer.inputs.format):
+        refuse(layer, f"inputs `{layer.inputs.name}`")
     if weight.scheme.bits != 8 or weight.zeros is not None or weight.scheme.group:
         what = f"layer {layer.name}: weights `{weight.scheme.name}` with int8 inputs are not offered"
         raise WrongScheme(what=what, way="use quant.int8() or quant.int8('tensor') for them, or inputs=None")
     codes = np.ascontiguousarray(weight.codes.T)
     scales = np.ascontiguousarray(weight.scales[:, 0])
-    if layer.inputs is not None and layer.inputs.per == TOKEN:
-
-        def run(x: Array) -> Array:
-            q, row_scale = library.quantize_per_token(ordered(x, layer), factors(layer))
-            return library.w8a8_linear(q, codes, row_scale, scales, None, layer.bias)
-
-    else:
+    inputs = Inputs.of(weight)
+    run: Bytes | StaticBytes = Bytes(inputs, codes, scales, layer.bias)
+    if layer.inputs is not None and layer.inputs.per != TOKEN:
         assert layer.input_scale is not None
         zero = np.int32(0 if layer.input_zero is None else layer.input_zero[0])
         up = np.full(len(codes), 1 / layer.input_scale[0], np.float32)
-        if weight.transform is not None:
-            up *= factors(layer)
+        if inputs.factors is not None:
+            up *= inputs.factors
         add = np.full(len(codes), zero, np.float32)
         offset = -zero * codes.sum(axis=0, dtype=np.int32) if zero else None
-
-        def run(x: Array) -> Array:
-            q = library.quantize_static(ordered(x, layer), up, add)
-            row_scale = np.full(len(x), layer.input_scale, np.float32)
-            return library.w8a8_linear(q, codes, row_scale, scales, offset, layer.bias)
-
+        run = StaticBytes(inputs, codes, scales, layer.bias, layer.input_scale, up, add, offset)
     return DeployedLayer(layer.name, "W8A8", codes.nbytes + scales.nbytes, run)
 
 
 def of_floats(layer: QuantizedLayer) -> DeployedLayer:
     """Inputs as they are, and weights of four or eight bits."""
     weight = layer.weight
-    inputs = weight.codes.shape[1]
+    bits = weight.scheme.bits
+    numbers, steps = weight.codes, weight.scales
+    if weight.scheme.format is not None:
+        numbers, steps = doubled(layer)
+        bits = 8
+    inputs = numbers.shape[1]
     size = weight.scheme.group or min(TILE, inputs + inputs % 2)
-    if size % 2 and weight.scheme.bits == 4:
+    if size % 2 and bits == 4:
         raise WrongScheme(what=f"layer {layer.name}: groups of {size} are not offered", way="use an even `group`")
     groups = -(-inputs // size)
-    scales = of_groups(weight.scales, groups)
+    scales = of_groups(steps, groups)
     zeros = None if weight.zeros is None else of_groups(weight.zeros, groups)
-    codes = np.ascontiguousarray(np.pad(weight.codes, ((0, 0), (0, groups * size - inputs))).T)
-    row: Any = library.w8a16_matmul
-    if weight.scheme.bits == 4:
-        row = library.w4a16_matmul
+    codes = np.ascontiguousarray(np.pad(numbers, ((0, 0), (0, groups * size - inputs))).T)
+    if bits == 4:
         codes = packed(codes, groups)
-    multipliers = factors(layer)
-
-    def run(x: Array) -> Array:
-        t = ordered(x, layer)
-        return row(t if multipliers is None else t * multipliers, codes, scales, zeros, layer.bias)
-
+    run = Floats(Inputs.of(weight), bits, codes, scales, zeros, layer.bias)
     stored = codes.nbytes + scales.nbytes + (0 if zeros is None else zeros.nbytes)
-    return DeployedLayer(layer.name, f"W{weight.scheme.bits}A16", stored, run)
-
-
-def ordered(x: Array, layer: QuantizedLayer) -> Array:
-    """Inputs in the order of the codes."""
-    order = layer.weight.order
-    return x if order is None else np.ascontiguousarray(x[:, order])
-
-
-def factors(layer: QuantizedLayer) -> Array:
-    """Factors of the inputs in the order of the codes, or None."""
-    transform = layer.weight.transform
-    if transform is None or layer.weight.order is None:
-        return transform
-    return np.ascontiguousarray(transform[layer.weight.order])
+    return DeployedLayer(layer.name, f"W{bits}A16", stored, run)
 
 
 def of_groups(values: Array, groups: int) -> Array:

@@ -54,6 +54,8 @@ def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str]) -
         if layer.weight.transform is not None:
             refuse(f"factors of the inputs of {layer.name}", "use an algorithm without them, as gptq")
     ((weights, inputs),) = schemes
+    if weights.format is not None or (inputs is not None and inputs.format is not None):
+        refuse(f"`{weights.name}`", "save integers")
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     save_arrays(

@@ -11,9 +11,10 @@ import numpy as np
 from pypto.errors.quant import FewSamples, WrongCalibration
 from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.config import Config
+from pypto.quant.metrics import row_sqnr
 from pypto.quant.observers import Statistics
-from pypto.quant.schemes import TOKEN, Scheme
-from pypto.quant.weight import Array, Layer, QuantizedWeight, dequantize, quantize
+from pypto.quant.schemes import GROUP, TENSOR, TOKEN, Scheme
+from pypto.quant.weight import Array, Layer, QuantizedWeight, dequantize, grid, quantize, ranges
 
 ROWS_PER_COLUMN = 4
 
@@ -59,6 +60,9 @@ class QuantizedLayer:
         """Inputs as their codes give them back."""
         if self.inputs is None:
             return rows
+        if self.inputs.per == GROUP or (self.inputs.per == TOKEN and self.inputs.format is not None):
+            scales, _ = grid(*ranges(rows, self.inputs), self.inputs)
+            return dequantize(quantize(rows, scales, None, self.inputs), scales, None, self.inputs)
         if self.inputs.per == TOKEN:
             most = np.abs(rows).max(axis=1, keepdims=True, initial=0)
             up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
@@ -72,6 +76,9 @@ class QuantizedLayer:
 def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> QuantizedLayer:
     """Quantise one layer from the statistics of its inputs.
 
+    Where the outputs with quantised inputs have an SQNR below `Config.least_sqnr` on a sample of the calibration data,
+    the inputs stay as they are; factors, which were made for the rounding of inputs, are left out then.
+
     Raises
     ------
     WrongCalibration
@@ -84,7 +91,7 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
         If the algorithm reads the Gram matrix, and there are less than four rows for each column.
     """
     algorithm = find(config.algorithm)
-    is_static = config.inputs is not None and config.inputs.per != TOKEN
+    is_static = config.inputs is not None and config.inputs.per == TENSOR
     if (algorithm.data or is_static) and not statistics.rows:
         reader = f"algorithm {algorithm.name}" if algorithm.data else "a static scale of inputs"
         what = f"layer {layer.name}: {reader} needs inputs, and there are none"
@@ -95,12 +102,39 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
             FewSamples(layer=layer.name, rows=statistics.rows, columns=statistics.columns, needed=needed), stacklevel=2
         )
     weight = algorithm.run(layer, statistics, config.weights)
+    inputs = config.inputs
+    if (
+        inputs is not None
+        and config.least_sqnr > 0
+        and sampled_sqnr(layer, weight, statistics, inputs) < config.least_sqnr
+    ):
+        last = algorithm.steps[-1] if algorithm.steps else algorithm
+        return QuantizedLayer(layer.name, last.run(layer, statistics, config.weights), layer.bias)
     if not is_static:
         return QuantizedLayer(layer.name, weight, layer.bias, config.inputs)
     assert config.inputs is not None
-    if weight.transform is not None:
-        statistics = statistics.scaled(weight.transform)
-    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *statistics.static_grid(config.inputs))
+    found = transformed(statistics, weight).static_grid(config.inputs)
+    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *found)
+
+
+def is_noisy(layer: Layer, weight: QuantizedWeight, statistics: Statistics, config: Config) -> bool:
+    """Whether the outputs with quantised inputs are further from the exact ones than the configuration allows."""
+    if config.inputs is None or config.least_sqnr <= 0:
+        return False
+    return sampled_sqnr(layer, weight, statistics, config.inputs) < config.least_sqnr
+
+
+def sampled_sqnr(layer: Layer, weight: QuantizedWeight, statistics: Statistics, inputs: Scheme) -> float:
+    """SQNR of the outputs on a sample of the inputs, row by row, with inputs quantised too."""
+    rows = statistics.sample.rows
+    exact = rows @ layer.weight.T.astype(np.float32)
+    static = transformed(statistics, weight).static_grid(inputs) if inputs.per == TENSOR else (None, None)
+    return row_sqnr(exact, QuantizedLayer(layer.name, weight, None, inputs, *static)(rows))
+
+
+def transformed(statistics: Statistics, weight: QuantizedWeight) -> Statistics:
+    """Statistics of the inputs as a quantised weight takes them."""
+    return statistics if weight.transform is None else statistics.scaled(weight.transform)
 
 
 def quantize_weight(

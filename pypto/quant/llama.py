@@ -79,15 +79,17 @@ class Llama(Sequence[Block]):
             x = values["x"]
             x = x + self.attention(str(number), self.norm(x, norms[0]), linear)
             t = self.norm(x, norms[1])
-            hidden = silu(linear(f"{number}.gate", t)) * linear(f"{number}.up", t)
+            gate = linear(f"{number}.gate", t)
+            hidden = library.silu(gate.reshape(-1, gate.shape[-1])).reshape(gate.shape)
+            hidden *= linear(f"{number}.up", t)
             return {"x": x + linear(f"{number}.down", hidden)}
 
         return Block(str(number), layers, forward)
 
     def norm(self, x: Array, weight: Array) -> Array:
         """RMS norm."""
-        eps = np.float32(self.number("attention.layer_norm_rms_epsilon"))
-        return x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps) * weight
+        eps = float(self.number("attention.layer_norm_rms_epsilon"))
+        return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=eps).reshape(x.shape)
 
     def attention(self, name: str, x: Array, linear: Linear) -> Array:
         """Causal attention with rotary positions, whose heads of keys and values are shared by several of queries."""
@@ -194,11 +196,6 @@ def surprise(x: Array, weight: Array, targets: Array) -> float:
         logits = x[start : start + ROWS] @ weight.T
         total += float(library.cross_entropy(logits, targets[start : start + ROWS]).sum(dtype=np.float64))
     return total
-
-
-def silu(x: Array) -> Array:
-    """``x * sigmoid(x)``, without overflow."""
-    return x * (0.5 * (1 + np.tanh(0.5 * x)))
 
 
 def load_llama(path: str | os.PathLike[str], cache: Cache | None = None) -> Llama:

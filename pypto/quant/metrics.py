@@ -35,6 +35,17 @@ def sqnr(exact: Array, quantized: Array) -> float:
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
+def row_sqnr(exact: Array, quantized: Array) -> float:
+    """The same, where each row counts as much as any other: from the mean of the rows' relative squared errors.
+
+    Rows of zeros do not count.
+    """
+    x = np.asarray(exact, np.float64)
+    size = np.square(x).sum(axis=1)
+    noise = np.square(x - np.asarray(quantized, np.float64)).sum(axis=1)[size > 0] / size[size > 0]
+    return -10 * math.log10(noise.mean()) if noise.any() else math.inf
+
+
 def relative_error(exact: Array, quantized: Array) -> float:
     """``||x - q|| / ||x||`` in the Frobenius norm; 0 where both are equal, infinite where only `exact` is all 0."""
     return float(10 ** (-sqnr(exact, quantized) / 20))

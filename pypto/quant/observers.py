@@ -12,6 +12,8 @@ from pypto.quant.weight import check_finite, grid
 
 Array = Any
 BINS: Final = 2048
+ROWS: Final = 256  # that a sample has at least, where so many were seen
+GOLDEN: Final = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly modulo 2^32
 
 
 @dataclass(slots=True)
@@ -40,6 +42,58 @@ class Histogram:
 
 
 @dataclass(slots=True)
+class Sample:
+    """Some rows out of all, which depend on their places alone: evenly spread, and not in step with any period."""
+
+    columns: int
+    rows: Array = None
+    places: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    seen: int = 0
+    below: int = 1 << 32
+
+    def __post_init__(self) -> None:
+        self.rows = np.zeros((0, self.columns), np.float32)
+
+    def add(self, x: Array) -> None:
+        """Add rows; where there are twice too many, half of them go."""
+        places = np.arange(self.seen, self.seen + len(x), dtype=np.int64)
+        self.seen += len(x)
+        chosen = self.chosen(places)
+        self.places = np.concatenate([self.places, places[chosen]])
+        self.rows = np.concatenate([self.rows, x[chosen].astype(np.float32)])
+        while len(self.places) >= 2 * ROWS:
+            self.below //= 2
+            kept = self.chosen(self.places)
+            self.places = self.places[kept]
+            self.rows = self.rows[kept]
+
+    def chosen(self, places: Array) -> Array:
+        """Whether rows at these places belong to the sample."""
+        return (places.astype(np.uint64) * np.uint64(GOLDEN)) % np.uint64(1 << 32) < self.below
+
+    def scaled(self, factors: Array) -> Sample:
+        """That of ``inputs * factors``."""
+        found = Sample(self.columns, places=self.places, seen=self.seen, below=self.below)
+        found.rows = (self.rows * factors).astype(np.float32)
+        return found
+
+
+@dataclass(slots=True)
+class Products:
+    """The Gram matrix of the last inputs, for several layers that have the same ones."""
+
+    inputs: Array = None
+    product: Array = None
+
+    def gram(self, x: Array) -> Array:
+        """``x.T @ x``, computed anew where x differs from the last inputs."""
+        if self.inputs is None or self.inputs.dtype != x.dtype or not np.array_equal(self.inputs, x):
+            self.inputs = x.copy()
+            self.product = x.T @ x
+        return self.product
+
+
+@dataclass(slots=True)
 class Statistics:
     """Statistics of a layer's inputs over all calibration data.
 
@@ -51,6 +105,8 @@ class Statistics:
         Inputs of the layer.
     with_gram : bool
         Whether the Gram matrix is summed, which has columns² numbers.
+    with_histogram : bool
+        Whether magnitudes are counted, for percentiles.
 
     Attributes
     ----------
@@ -64,6 +120,8 @@ class Statistics:
         The sum of ``x.T @ x`` over all rows.
     histogram : Histogram
         Of the absolute values of all inputs.
+    sample : Sample
+        Some of the inputs, ``sample.rows``: at most 511 rows, the same however the data was cut into batches.
 
     Examples
     --------
@@ -76,37 +134,50 @@ class Statistics:
     layer: str
     columns: int
     with_gram: bool = True
+    with_histogram: bool = True
     rows: int = 0
     low: Array = None
     high: Array = None
     magnitude: Array = None
     gram: Array = None
     histogram: Histogram = field(default_factory=Histogram)
+    sample: Sample = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        self.sample = self.sample or Sample(self.columns)
         self.low = np.zeros(self.columns)
         self.high = np.zeros(self.columns)
         self.magnitude = np.zeros(self.columns)
         self.gram = np.zeros((self.columns, self.columns)) if self.with_gram else None
 
-    def add(self, inputs: Array) -> None:
+    def add(self, inputs: Array, products: Products | None = None) -> None:
         """Add inputs of shape (…, columns).
+
+        Parameters
+        ----------
+        inputs : ndarray
+            Products of float32 are summed in float32 within a batch, and in float64 over all.
+        products : Products, optional
+            Shares the Gram matrix of a batch with other layers of the same inputs.
 
         Raises
         ------
         NotFinite
             If they have NaN or infinity; nothing was added then.
         """
-        x = np.asarray(inputs, np.float64).reshape(-1, self.columns)
+        x = np.asarray(inputs)
+        x = x.astype(np.result_type(x.dtype, np.float32), copy=False).reshape(-1, self.columns)
         check_finite(self.layer, "its input", x)
         magnitudes = np.abs(x)
         self.rows += len(x)
         self.low = np.minimum(self.low, x.min(axis=0, initial=0))
         self.high = np.maximum(self.high, x.max(axis=0, initial=0))
-        self.magnitude += magnitudes.sum(axis=0)
-        self.histogram.add(magnitudes)
+        self.magnitude += magnitudes.sum(axis=0, dtype=np.float64)
+        if self.with_histogram:
+            self.histogram.add(magnitudes.astype(np.float64, copy=False))
+        self.sample.add(x)
         if self.gram is not None:
-            self.gram += x.T @ x
+            self.gram += (products or Products()).gram(x)
 
     @property
     def mean_magnitude(self) -> Array:
@@ -122,7 +193,8 @@ class Statistics:
         """Those of ``inputs * factors``, with factors above 0; the histogram, which has no columns, becomes a bound."""
         largest = float(np.max(factors, initial=0))
         histogram = Histogram(self.histogram.counts, self.histogram.top * largest)
-        found = Statistics(self.layer, self.columns, False, self.rows, histogram=histogram)
+        found = Statistics(self.layer, self.columns, False, self.with_histogram, self.rows, histogram=histogram)
+        found.sample = self.sample.scaled(factors)
         found.low = self.low * factors
         found.high = self.high * factors
         found.magnitude = self.magnitude * factors

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pypto.errors.quant import WrongScheme
+from pypto.quant.floats import FORMATS, FloatFormat
 
 TENSOR: Final = "tensor"
 CHANNEL: Final = "channel"
@@ -14,11 +15,12 @@ TOKEN: Final = "token"
 GRANULARITIES: Final = (TENSOR, CHANNEL, GROUP, TOKEN)
 OBSERVERS: Final = ("minmax", "percentile")
 BITS: Final = (4, 8)
+MX_GROUP: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """An affine quantisation ``x ≈ (q - zero) * scale`` with integers q of few bits.
+    """A quantisation ``x ≈ (q - zero) * scale`` with integers, or small floats, q of few bits.
 
     Parameters
     ----------
@@ -35,6 +37,11 @@ class Scheme:
         For static scales of activations: ``"minmax"`` takes the whole range that was seen, ``"percentile"`` leaves out
         the share ``1 - percentile / 100`` of the numbers, the largest.
     percentile : float
+    form : str
+        ``"int"``, or the bits of a float: ``"e4m3"``, ``"e5m2"`` or, of four bits, ``"e2m1"``. Codes are bit patterns
+        then, and there are no zero points.
+    powers : bool
+        Whether scales are powers of two, as microscaling formats have them; of floats alone.
 
     Raises
     ------
@@ -53,6 +60,8 @@ class Scheme:
     group: int = 0
     observer: str = "minmax"
     percentile: float = 99.99
+    form: str = "int"
+    powers: bool = False
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
@@ -65,27 +74,52 @@ class Scheme:
             refuse(f"the observer {self.observer!r}", f"observers are {', '.join(OBSERVERS)}")
         if not 50 < self.percentile <= 100:
             refuse(f"percentile={self.percentile:g}", "it is above 50 and at most 100")
+        self.check_form()
+
+    def check_form(self) -> None:
+        """Refuse floats of other bits or with zero points."""
+        if self.form != "int" and self.form not in FORMATS:
+            refuse(f"the form {self.form!r}", f"there are int, {', '.join(FORMATS)}")
+        form = self.format
+        if form is None and self.powers:
+            refuse("a scheme of integers with powers of two", "they belong to floats")
+        if form is not None and (form.bits != self.bits or not self.symmetric):
+            way = f"it has {form.bits} bits and is symmetric"
+            refuse(f"{self.form} with {self.bits} bits and symmetric={self.symmetric}", way)
+
+    @property
+    def format(self) -> FloatFormat | None:
+        """The format of floats; None of integers."""
+        return FORMATS.get(self.form)
 
     @property
     def low(self) -> int:
-        """The least code."""
+        """The least code; of floats, which are bit patterns in int8, the least that a byte can hold."""
+        if self.format is not None:
+            return -128 if self.bits == 8 else 0
         return -127 if self.bits == 8 and self.symmetric else -(1 << (self.bits - 1))
 
     @property
     def high(self) -> int:
         """The largest code."""
+        if self.format is not None:
+            return 127 if self.bits == 8 else 15
         return (1 << (self.bits - 1)) - 1
 
     @property
-    def steps(self) -> int:
-        """Steps between the least and the largest code."""
+    def steps(self) -> float:
+        """Steps between the numbers of the least and of the largest code."""
+        if self.format is not None:
+            return 2 * self.format.largest
         return self.high - self.low
 
     @property
     def name(self) -> str:
         """A short text, as in ``int4 symmetric, groups of 128``."""
-        form = "symmetric" if self.symmetric else "asymmetric"
-        return f"int{self.bits} {form}, " + (f"groups of {self.group}" if self.group else f"per {self.per}")
+        form = f"int{self.bits} {'symmetric' if self.symmetric else 'asymmetric'}"
+        if self.format is not None:
+            form = f"mxfp{self.bits} {self.form}" if self.powers else self.form
+        return f"{form}, " + (f"groups of {self.group}" if self.group else f"per {self.per}")
 
     def groups(self, columns: int) -> int:
         """Scales of a channel with so many inputs."""
@@ -125,3 +159,36 @@ def int4(group: int | None = None, symmetric: bool = True, **more: Any) -> Schem
     """
     per = CHANNEL if group is None else GROUP
     return Scheme(4, symmetric, per, group or 0, **more)
+
+
+def fp8(form: str = "e4m3", per: str = CHANNEL, **more: Any) -> Scheme:
+    """Floats of eight bits, ``"e4m3"`` or ``"e5m2"``, for weights or, per token, for activations.
+
+    Examples
+    --------
+    >>> fp8("e5m2", per="tensor").name
+    'e5m2, per tensor'
+    """
+    return Scheme(8, True, per, form=form, **more)
+
+
+def mxfp8(form: str = "e4m3") -> Scheme:
+    """MXFP8: floats of eight bits, and a power of two for each 32 inputs.
+
+    Examples
+    --------
+    >>> mxfp8().name
+    'mxfp8 e4m3, groups of 32'
+    """
+    return Scheme(8, True, GROUP, MX_GROUP, form=form, powers=True)
+
+
+def mxfp4() -> Scheme:
+    """MXFP4: floats of four bits, E2M1, and a power of two for each 32 inputs.
+
+    Examples
+    --------
+    >>> mxfp4().name
+    'mxfp4 e2m1, groups of 32'
+    """
+    return Scheme(4, True, GROUP, MX_GROUP, form="e2m1", powers=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.quant import NotFinite, WrongResult
+from pypto.quant.floats import powers
 from pypto.quant.schemes import TENSOR, Scheme
 
 Array = Any
@@ -136,6 +137,9 @@ def grid(low: Array, high: Array, scheme: Scheme) -> tuple[Array, Array | None]:
     """
     least = np.minimum(np.asarray(low, np.float64), 0)
     most = np.maximum(np.asarray(high, np.float64), 0)
+    if scheme.powers and scheme.format is not None:
+        size = np.maximum(most, -least)
+        return np.where(size > 0, powers(size, scheme.format), 1).astype(np.float32), None
     width = 2 * np.maximum(most, -least) if scheme.symmetric else most - least
     scales = np.where(width > 0, np.maximum(width / scheme.steps, TINY), 1).astype(np.float32)
     if scheme.symmetric:
@@ -167,9 +171,14 @@ def extremes(numbers: Array, percentile: float) -> tuple[Array, Array]:
 
 
 def quantize(numbers: Array, scales: Array, zeros: Array | None, scheme: Scheme) -> Array:
-    """Codes of numbers: rounded to nearest, halves to even, and clipped to the range of the scheme."""
+    """Codes of numbers: rounded to nearest, halves to even, and clipped to the range of the scheme.
+
+    Codes of floats are their bits, in int8.
+    """
     columns = numbers.shape[1]
     t = np.asarray(numbers, np.float64) / expand(scales, columns, scheme)
+    if scheme.format is not None:
+        return scheme.format.codes(t)
     t = np.rint(t)
     if zeros is not None:
         t += expand(zeros, columns, scheme)
@@ -179,7 +188,7 @@ def quantize(numbers: Array, scales: Array, zeros: Array | None, scheme: Scheme)
 def dequantize(codes: Array, scales: Array, zeros: Array | None, scheme: Scheme) -> Array:
     """Numbers of codes, in float32."""
     columns = codes.shape[1]
-    t = codes.astype(np.float32)
+    t = codes.astype(np.float32) if scheme.format is None else scheme.format.numbers(codes)
     if zeros is not None:
         t -= expand(zeros, columns, scheme)
     t *= expand(scales, columns, scheme)

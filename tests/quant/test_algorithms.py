@@ -10,6 +10,7 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import FewSamples, RoundedToNearest, WrongOption, WrongSequence
+from pypto.quant.metrics import row_sqnr
 from tests.quant import encoder
 
 W4 = quant.int4(group=16)
@@ -37,6 +38,8 @@ def test_errors_are_ordered(scheme: quant.Scheme) -> None:
     assert errors[1] <= errors[2]
     ordered = error(w, x, quant.quantize(w, x, scheme, quant.gptq(act_order=True)))
     assert ordered < errors[2]
+    clipped = error(w, x, quant.quantize(w, x, scheme, quant.gptq(clip_steps=8)))
+    assert clipped < (errors[2] if scheme.per == "tensor" else errors[0])
 
 
 def test_gptq_is_the_textbook_algorithm() -> None:
@@ -104,6 +107,49 @@ def test_factors_move_outliers_from_inputs_to_weights() -> None:
         errors[name] = quant.relative_error(exact, layer(x))
     assert errors["smoothquant"] < 0.5 * errors["minmax"]
     assert layer.weight.transform[5] == layer.weight.transform.min()
+
+
+def test_the_best_exponent_is_searched() -> None:
+    """On outliers in some rows alone, which a fixed exponent treats as those of all rows; never worse than those."""
+    w, x = correlated(600)
+    x[::50, 3] *= 300
+    statistics = quant.Statistics("a", 48)
+    statistics.add(x)
+    layer = quant.Layer("a", w)
+    inputs = quant.int8("token")
+
+    def found(alpha: float | None) -> float:
+        weight = quant.smoothquant(alpha=alpha).run(layer, statistics, quant.int8())
+        y = quant.QuantizedLayer("a", weight, None, inputs)(statistics.sample.rows)
+        return row_sqnr(statistics.sample.rows @ w.T, y)
+
+    searched = found(None)
+    fixed = [found(alpha / 10) for alpha in range(4, 10)]
+    assert searched >= max(fixed) - 1e-6
+    assert searched > found(0.5) + 1
+
+
+def test_layers_of_much_noise_keep_their_inputs() -> None:
+    """By their statistics: a layer with one very large input in each row does, one without does not."""
+    w, x = correlated()
+    rng = np.random.default_rng(0)
+    wild = rng.standard_normal(x.shape).astype(np.float32)
+    wild[np.arange(len(wild)), rng.integers(0, 48, len(wild))] *= 400
+    config = quant.Config(inputs=quant.int8("token"), algorithm=("smoothquant", "gptq"), least_sqnr=39)
+
+    def forward(values: Any, linear: Any) -> Any:
+        return {"x": linear("tame", values["x"]) + linear("wild", values["y"])}
+
+    block = quant.Block("0", [quant.Layer("tame", w), quant.Layer("wild", w)], forward)
+    with quant.calibrate([block], config) as run:
+        run({"x": rng.standard_normal(x.shape).astype(np.float32), "y": wild})
+        layers = run.convert()
+    assert layers["tame"].inputs == quant.int8("token")
+    assert layers["wild"].inputs is None
+    assert layers["wild"].weight.transform is None
+    expected = quant.quantize(w, wild, algorithm="gptq")
+    np.testing.assert_array_equal(layers["wild"].weight.codes, expected.codes)
+    assert {name: q.kind for name, q in quant.deploy(layers).items()} == {"tame": "W8A8", "wild": "W8A16"}
 
 
 def test_a_sequence_rounds_the_smoothed_layer() -> None:

@@ -63,7 +63,10 @@ def test_each_block_sees_what_the_quantised_ones_before_it_give() -> None:
     for block in model():
         x = np.concatenate([value["x"] for value in values])
         up = block.layers[0]
-        expected = quant.quantize(up.weight, x, CONFIG.weights, "gptq")
+        statistics = quant.Statistics(up.name, 12)
+        for value in values:
+            statistics.add(value["x"])
+        expected = quant.gptq.run(up, statistics, CONFIG.weights)
         np.testing.assert_array_equal(layers[up.name].weight.codes, expected.codes)
         assert layers[up.name].input_scale == pytest.approx(np.abs(x).max() / 127)
         values = [block.run(value, layers) for value in values]
@@ -172,9 +175,25 @@ def test_statistics_do_not_depend_on_how_data_is_cut() -> None:
         cut.add(row)
     np.testing.assert_allclose(cut.gram, together.gram, rtol=1e-12)
     np.testing.assert_array_equal(cut.histogram.counts, together.histogram.counts)
+    np.testing.assert_array_equal(cut.sample.rows, x.astype(np.float32))
     for percent in (60, 90, 99, 100):
         exact = np.sort(np.abs(x), axis=None)[math.ceil(x.size * percent / 100) - 1]
         assert exact <= cut.histogram.percentile(percent) <= exact + 2 * cut.histogram.top / 2048
+
+
+def test_a_sample_is_bounded_and_spread() -> None:
+    x = np.arange(9000.0)[:, None]
+    together = quant.Statistics("a", 1)
+    together.add(x)
+    cut = quant.Statistics("a", 1)
+    for start in range(0, 9000, 700):
+        cut.add(x[start : start + 700])
+    np.testing.assert_array_equal(cut.sample.rows, together.sample.rows)
+    rows = together.sample.rows[:, 0]
+    assert 256 <= len(rows) < 512
+    # As many out of each part, and of each place in a window of 512.
+    for numbers in (np.histogram(rows, 9)[0], np.histogram(rows % 512, 8)[0]):
+        assert numbers.min() > 0.6 * numbers.mean()
 
 
 def test_an_observer_of_percentiles_leaves_out_outliers() -> None:

@@ -83,7 +83,8 @@ def test_what_is_refused() -> None:
     made = layer("colours", rng)
     with pytest.raises(WrongCalibration, match="convolution colours was not called"):
         quant.calibrate_convolutions([made], CONFIG).convert()
-    for config in (quant.Config(), quant.Config(quant.int4(group=32), inputs=quant.int8("tensor"))):
+    tensor = quant.int8("tensor")
+    for config in (quant.Config(), quant.Config(quant.int4(group=32), tensor), quant.Config(quant.fp8(), tensor)):
         with pytest.raises(WrongScheme, match="symmetric int8 inputs per tensor"):
             quant.calibrate_convolutions([made], config)
     with pytest.raises(WrongScheme, match="2 groups of 3 channels"):

@@ -28,6 +28,11 @@ FLOATS = {
     "int4 order": quant.Config(quant.int4(group=32), algorithm=quant.gptq(act_order=True)),
     "int4 factors and order": quant.Config(quant.int4(group=64), algorithm=("smoothquant", quant.gptq(act_order=True))),
     "int4 factors": quant.Config(quant.int4(group=64), algorithm="awq"),
+    "mxfp4": quant.Config(quant.mxfp4()),
+}
+MX = {
+    "mxfp8": quant.Config(quant.mxfp8(), quant.mxfp8(), "gptq"),
+    "mxfp8 factors": quant.Config(quant.mxfp8(), quant.mxfp8(), "smoothquant"),
 }
 
 
@@ -42,9 +47,9 @@ def layer_and_inputs(config: quant.Config, k: int, n: int = 37) -> tuple[quant.Q
 
 
 @pytest.mark.parametrize("k", [1, pytest.param(64, marks=pytest.mark.slow), 131])
-@pytest.mark.parametrize("name", [*W8A8, *FLOATS])
+@pytest.mark.parametrize("name", [*W8A8, *FLOATS, *MX])
 def test_kernels_agree_with_numpy(name: str, k: int) -> None:
-    layer, x = layer_and_inputs((W8A8 | FLOATS)[name], k)
+    layer, x = layer_and_inputs((W8A8 | FLOATS | MX)[name], k)
     deployed = quant.deploy({"a": layer})["a"]
     for rows in (1, 7):
         expected = layer(x[:rows])
@@ -53,13 +58,31 @@ def test_kernels_agree_with_numpy(name: str, k: int) -> None:
         np.testing.assert_allclose(deployed(x[:rows]), expected, rtol=0, atol=atol)
     assert deployed(x[:6].reshape(2, 3, k)).shape == (2, 3, 37)
     assert deployed(x[:0]).shape == (0, 37)
-    assert deployed.kind == ("W8A8" if name in W8A8 else "W4A16" if "4" in name else "W8A16")
+    kinds = {"W8A8": W8A8, "MXFP8": MX, "W8A16": ("int8", "int8 zeros", "mxfp4")}
+    assert deployed.kind == next((kind for kind, names in kinds.items() if name in names), "W4A16")
 
 
 def test_four_bits_take_half_the_bytes() -> None:
     layers = [layer_and_inputs(quant.Config(scheme), 128, 64)[0] for scheme in (quant.int8(), quant.int4())]
     assert [quant.deploy({"a": layer})["a"].bytes - 4 * 64 for layer in layers] == [128 * 64, 64 * 64]
     assert [layer.weight.bytes - 4 * 64 for layer in layers] == [128 * 64, 64 * 64]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        quant.Config(quant.fp8()),
+        quant.Config(quant.mxfp8()),
+        quant.Config(quant.fp8(), quant.fp8(per="token")),
+        quant.Config(quant.mxfp8("e5m2"), quant.mxfp8()),
+        quant.Config(quant.mxfp8(), quant.mxfp8(), quant.gptq(act_order=True)),
+    ],
+)
+def test_floats_that_have_no_kernel(config: quant.Config) -> None:
+    layer, x = layer_and_inputs(config, 64)
+    with pytest.raises(WrongScheme, match=r"layer a: a product of weights .* is not offered"):
+        quant.deploy({"a": layer})
+    assert np.isfinite(layer(x[:3])).all()
 
 
 @pytest.mark.parametrize("scheme", [quant.int4(), quant.int8(symmetric=False)])

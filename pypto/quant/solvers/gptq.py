@@ -11,9 +11,9 @@ import numpy as np
 from pypto.errors.quant import RoundedToNearest
 from pypto.quant.algorithm import Algorithm
 from pypto.quant.observers import Statistics
-from pypto.quant.schemes import GROUP, Scheme
+from pypto.quant.schemes import CHANNEL, GROUP, Scheme
 from pypto.quant.solvers.minmax import minmax
-from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
+from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantize, ranges
 
 Array = Any
 BLOCK: Final = 128
@@ -21,7 +21,12 @@ TRIES: Final = 4
 
 
 def gptq(
-    layer: Layer, statistics: Statistics, scheme: Scheme, damp: float = 0.01, act_order: bool = False
+    layer: Layer,
+    statistics: Statistics,
+    scheme: Scheme,
+    damp: float = 0.01,
+    act_order: bool = False,
+    clip_steps: int = 0,
 ) -> QuantizedWeight:
     """Minimise the error of the outputs, column by column.
 
@@ -30,7 +35,9 @@ def gptq(
     diagonal is added to it. Where H cannot be factored, ten times as much is added, three times; after that the layer
     is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
 
-    With `act_order`, the columns of the largest inputs come first.
+    With `act_order`, the columns of the largest inputs come first. With `clip_steps`, so many ranges from the whole one
+    down to half of it are tried for each group, and the one with the least error is taken: a few large weights are
+    clipped, so that the others have finer steps.
     """
     gram = statistics.gram
     order = np.argsort(-gram.diagonal(), kind="stable").astype(np.int32) if act_order else None
@@ -41,7 +48,7 @@ def gptq(
         warnings.warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)), stacklevel=2)
         return minmax(layer, statistics, scheme)
     weight = layer.weight.astype(np.float64)
-    result = Columns(weight if order is None else weight[:, order], factor, scheme).run()
+    result = Columns(weight if order is None else weight[:, order], factor, scheme, clip_steps).run()
     return result if order is None else replace(result, order=order)
 
 
@@ -71,12 +78,15 @@ class Columns:
     weight: Array
     factor: Array
     scheme: Scheme
+    clip_steps: int = 0
 
     def run(self) -> QuantizedWeight:
         """All columns, in blocks: the columns behind a block are updated once for all of it."""
         outputs, inputs = self.weight.shape
         scheme = self.scheme
         scales, zeros = grid(*ranges(self.weight, scheme), scheme)
+        if scheme.per == CHANNEL:
+            self.refit(scales, zeros, 0, slice(0, inputs))
         codes = np.empty((outputs, inputs), np.int8)
         block = scheme.group or BLOCK
         for start in range(0, inputs, block):
@@ -91,10 +101,26 @@ class Columns:
     def refit(self, scales: Array, zeros: Array | None, group: int, columns: slice) -> None:
         """Scales of a group, from its weights as they are when its turn comes."""
         part = self.weight[:, columns]
-        found, offsets = grid(part.min(axis=1, initial=0), part.max(axis=1, initial=0), self.scheme)
+        low, high = part.min(axis=1, initial=0), part.max(axis=1, initial=0)
+        share = self.share(part, low, high, self.factor.diagonal()[columns])
+        found, offsets = grid(share * low, share * high, self.scheme)
         scales[:, group] = found
         if zeros is not None:
             zeros[:, group] = offsets
+
+    def share(self, part: Array, low: Array, high: Array, factor: Array) -> Array:
+        """The share of each range that gives the least error; the error of a column counts as GPTQ counts it."""
+        best = np.full(len(part), np.inf)
+        share = np.ones(len(part))
+        alone = replace(self.scheme, per=CHANNEL, group=0)
+        for step in range(self.clip_steps):
+            tried = 1 - step / (2 * self.clip_steps)
+            scales, zeros = grid(tried * low[:, None], tried * high[:, None], alone)
+            number = dequantize(quantize(part, scales, zeros, alone), scales, zeros, alone)
+            error = np.square((part - number) / factor).sum(axis=1)
+            share = np.where(error < best, tried, share)
+            best = np.minimum(error, best)
+        return share
 
     def block(self, codes: Array, start: int, stop: int, scales: Array, zeros: Array | None) -> Array:
         """Round the columns of a block; gives their errors, (outputs, columns)."""
@@ -104,9 +130,14 @@ class Columns:
         errors = np.empty((len(self.weight), stop - start))
         for j in range(start, stop):
             column = self.weight[:, j]
-            code = np.clip(np.rint(column / step) + offset, scheme.low, scheme.high)
+            if scheme.format is None:
+                code = np.clip(np.rint(column / step) + offset, scheme.low, scheme.high)
+                number = code - offset
+            else:
+                code = scheme.format.codes(column / step)
+                number = scheme.format.numbers(code)
             codes[:, j] = code
-            error = (column - (code - offset) * step) / self.factor[j, j]
+            error = (column - number * step) / self.factor[j, j]
             self.weight[:, j + 1 : stop] -= np.multiply.outer(error, self.factor[j, j + 1 : stop])
             errors[:, j - start] = error
         return errors

@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Final
+
 import numpy as np
 
 from pypto.quant.algorithm import Algorithm
+from pypto.quant.layer import sampled_sqnr
 from pypto.quant.observers import Statistics
-from pypto.quant.schemes import Scheme
+from pypto.quant.schemes import Scheme, int8
 from pypto.quant.solvers.minmax import minmax
 from pypto.quant.solvers.scaling import scaled
 from pypto.quant.weight import Layer, QuantizedWeight
 
+Array = Any
+ALPHAS: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: float = 0.5) -> QuantizedWeight:
+
+def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: float | None = 0.5) -> QuantizedWeight:
     """Divide input j by ``max|x_j| ** alpha / max|w_j| ** (1 - alpha)``, multiply its weights by it, and round.
 
-    Inputs or weights that are all 0 have the factor 1.
+    Inputs or weights that are all 0 have the factor 1. With `alpha` None, the best of several exponents is taken, and
+    of the largest and the root mean square of each input: that whose outputs have the largest SQNR on a sample of the
+    inputs, which are rounded to int8 per token.
     """
-    inputs = statistics.largest
+    if alpha is not None:
+        return scaled(layer, statistics, scheme, factors(layer, statistics.largest, alpha), minmax)
+    inputs = int8("token")
+    return max(
+        (scaled(layer, statistics, scheme, found, minmax) for found in candidates(layer, statistics)),
+        key=lambda weight: sampled_sqnr(layer, weight, statistics, inputs),
+    )
+
+
+def factors(layer: Layer, inputs: Array, alpha: float) -> Array:
+    """Divisors of the inputs from a size of each."""
     weights = np.abs(layer.weight.astype(np.float64)).max(axis=0, initial=0)
     usable = (inputs > 0) & (weights > 0)
-    inputs = np.where(usable, inputs, 1)
-    weights = np.where(usable, weights, 1)
-    return scaled(layer, statistics, scheme, inputs**alpha / weights ** (1 - alpha), minmax)
+    found: Array = np.where(usable, inputs, 1) ** alpha / np.where(usable, weights, 1) ** (1 - alpha)
+    return found
+
+
+def candidates(layer: Layer, statistics: Statistics) -> Iterator[Array]:
+    """Divisors to choose from; the first are all 1."""
+    yield np.ones(statistics.columns)
+    rows = statistics.sample.rows.astype(np.float64)
+    for inputs in (statistics.largest, np.sqrt(np.square(rows).sum(axis=0) / max(len(rows), 1))):
+        for alpha in ALPHAS:
+            yield factors(layer, inputs, alpha)
 
 
 ALGORITHM = Algorithm("smoothquant", smoothquant, gram=False, factors=True)
