@@ -14,6 +14,15 @@ from pypto.library.tolerance import Close
 
 SUMS: Final = Close(1e-4, 2e-3)  # sums of some hundred products, in float32
 CPU: Final = ("cpu",)
+ASCEND: Final = ("ascend",)
+WEIGHTS4: Final = (
+    Implementation("groups", kernels.w4a16_matmul, CPU),
+    Implementation("pieces", kernels.w4a16_pieces, ASCEND),
+)
+WEIGHTS8: Final = (
+    Implementation("groups", kernels.w8a16_matmul, CPU),
+    Implementation("pieces", kernels.w8a16_pieces, ASCEND),
+)
 
 
 def dequantized(codes: Any, scale: Any, zero: Any) -> Any:
@@ -112,7 +121,7 @@ ROWS: Final = (
             "nibble is `code + 8`. Codes of rows from k on do not count. With `low`, it is added to the weights of a "
             "group: a block of GGUF's Q4_1 with the scale d and the minimum m has `scale = d`, `low = 8 d + m`."
         ),
-        "Frantar et al., MARLIN, 2024", w4a16_matmul, (Implementation("groups", kernels.w4a16_matmul, CPU),),
+        "Frantar et al., MARLIN, 2024", w4a16_matmul, WEIGHTS4,
         {"small": {"t": 5, "k": 200, "h": 128, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 2048, "n": 4096, "g": 32}},
         sampler=bytes_of_codes, edges={"zeros": with_zeros, "blocks": blocks, "a row of blocks": row_of_blocks},
@@ -122,7 +131,7 @@ ROWS: Final = (
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",
         "x[t, k] bf16|f32, codes[h, n] i8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t, n] f32",
         FORMULA.format("A group has `h // g` rows. Codes of rows from k on do not count."),
-        "Frantar et al., MARLIN, 2024", w8a16_matmul, (Implementation("groups", kernels.w8a16_matmul, CPU),),
+        "Frantar et al., MARLIN, 2024", w8a16_matmul, WEIGHTS8,
         {"small": {"t": 5, "k": 96, "h": 96, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
         edges={"zeros": bytes_with_zeros}, tolerance={"y": Close(1e-4, 2e-2)}, flops=lambda n: 2.0 * n.t * n.k * n.n,

@@ -14,7 +14,8 @@ import pytest
 import pypto as pto
 from tests.conformance.processes import ROOT
 
-WITHOUT = () if find_spec("torch") else ("pypto.torch.",)  # begins names of modules that need what is not installed
+NEED_TORCH = ("pypto.torch.", *(f"pypto.quant.{name}" for name in ("attention", "linear", "modules")))
+WITHOUT = () if find_spec("torch") else NEED_TORCH  # begins names of modules that need what is not installed
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pto.__path__, "pypto.") if not m.name.startswith(WITHOUT))
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 PUBLIC = sorted(pto.__all__)
@@ -28,7 +29,7 @@ def examples(module: Any) -> list[doctest.DocTest]:
 
 def with_torch(test: doctest.DocTest) -> Any:
     """A test of a module that needs torch runs where torch is."""
-    marks = [pytest.mark.torch] if test.name.startswith("pypto.torch.") else []
+    marks = [pytest.mark.torch] if test.name.startswith(NEED_TORCH) else []
     return pytest.param(test, id=test.name, marks=marks)
 
 

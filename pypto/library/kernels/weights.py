@@ -93,6 +93,49 @@ def int8_weights_matmul_kernel(
 
 
 @pto.jit
+def int4_pieces_kernel(
+    x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+):
+    """For a matrix unit: codes become numbers of x's dtype, which holds them; the scale multiplies a piece's sum."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for p in range(0, packed.shape[0], BK):
+        g = p // HALF
+        k = p + g * HALF
+        codes = packed[p : p + BK, j : j + BN]
+        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)[None, :]
+        first = x[i : i + BM, k : k + BK]
+        second = x[i : i + BM, k + HALF : k + HALF + BK]
+        t = pto.dot(first, ((codes & 15).to(pto.float32) - z).to(x.dtype))
+        t = pto.dot(second, ((codes >> 4).to(pto.float32) - z).to(x.dtype), t)
+        acc = acc + t * scale[g, j : j + BN][None, :]
+        if low is not None:
+            inputs = pto.sum(first.to(pto.float32), axis=1) + pto.sum(second.to(pto.float32), axis=1)
+            acc = acc + inputs[:, None] * low[g, j : j + BN][None, :]
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def int8_weights_pieces_kernel(
+    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+):
+    """The same of eight bits."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, codes.shape[0], BK):
+        g = k // GROUP
+        t = codes[k : k + BK, j : j + BN].to(pto.float32)
+        if zero is not None:
+            t = t - zero[g, j : j + BN].to(pto.float32)[None, :]
+        acc = acc + pto.dot(x[i : i + BM, k : k + BK], t.to(x.dtype)) * scale[g, j : j + BN][None, :]
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
 def w8a8_linear_kernel(
     a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
 ):
@@ -128,6 +171,27 @@ def w4a16_matmul(x, packed, scale, zero, bias, low, y):
         return
     where = grid(x.shape[0], packed.shape[1], (bm, bn))
     int4_matmul_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BM=bm, BN=bn)
+
+
+def w4a16_pieces(x, packed, scale, zero, bias, low, y):
+    """The same for a matrix unit, whose tiles hold a piece of a group."""
+    bm, bn = max(16, rows_for(x.shape[0])), columns_for(packed.shape[1])
+    half = packed.shape[0] // scale.shape[0]
+    sizes = {"HALF": half, "BM": bm, "BN": bn, "BK": piece_of(half)}
+    int4_pieces_kernel[grid(x.shape[0], packed.shape[1], (bm, bn))](x, packed, scale, zero, bias, low, y, **sizes)
+
+
+def w8a16_pieces(x, codes, scale, zero, bias, y):
+    """The same for a matrix unit, whose tiles hold a piece of a group."""
+    bm, bn = max(16, rows_for(x.shape[0])), columns_for(codes.shape[1])
+    group = codes.shape[0] // scale.shape[0]
+    sizes = {"GROUP": group, "BM": bm, "BN": bn, "BK": piece_of(group)}
+    int8_weights_pieces_kernel[grid(x.shape[0], codes.shape[1], (bm, bn))](x, codes, scale, zero, bias, y, **sizes)
+
+
+def piece_of(rows):
+    """Rows of a piece: the most up to 128 that divide a group of so many."""
+    return next(size for size in range(min(rows, 128), 0, -1) if rows % size == 0)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
