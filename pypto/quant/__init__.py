@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from pypto.quant.algorithm import Algorithm, algorithm, algorithms
-from pypto.quant.blocks import Block, Calibration, calibrate
+from pypto.quant.begin import calibrate
+from pypto.quant.blocks import Block, Calibration
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
 from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate_convolutions

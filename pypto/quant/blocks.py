@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from pypto.quant.config import Config
 from pypto.quant.layer import QuantizedLayer, quantize_layer
 from pypto.quant.observers import Products, Statistics
 from pypto.quant.weight import Array, Layer, QuantizedWeight
-
-if TYPE_CHECKING:
-    from pypto.quant.modules import ModuleCalibration
 
 Values = Mapping[str, Array]
 Linear = Callable[[str, Array], Array]
@@ -225,68 +221,17 @@ class Calibration:
         raise WrongCalibration(what=what, way="begin again in another folder")
 
 
-@overload
-def calibrate(model: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None = None) -> Calibration: ...
-
-
-@overload
-def calibrate(
-    model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
-) -> ModuleCalibration: ...
-
-
-def calibrate(
-    model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
-) -> Calibration | ModuleCalibration:
-    """Begin a calibration.
-
-    Parameters
-    ----------
-    model : sequence of Block, or torch.nn.Module
-        The blocks in the order in which they compute, or a module that has them.
-    config : Config
-    folder : path, optional
-        Where inputs of blocks and results are kept, as safetensors; a calibration that was killed goes on from there.
-        Without, a temporary folder, which is removed at the end of the ``with`` block.
-    blocks : str or sequence of torch.nn.Module, optional
-        Of a torch module: the name of a submodule whose children they are, as in ``"model.layers"``; a regular
-        expression that matches their names, or a list of them. Each gets what the one before it gives. Without, the
-        whole module is one block.
-
-    Returns
-    -------
-    Calibration or ModuleCalibration
-        Of a torch module, ``run`` takes the arguments of the model, and ``convert`` gives a module.
-
-    Raises
-    ------
-    WrongCalibration
-        If two layers have one name, or the folder belongs to another model or configuration.
-
-    Examples
-    --------
-    >>> layer = Layer("up", np.eye(2, dtype=np.float32))
-    >>> block = Block("0", [layer], lambda values, linear: {"x": linear("up", values["x"])})
-    >>> with calibrate([block], Config()) as run:
-    ...     run({"x": np.ones((3, 2), np.float32)})
-    ...     layers = run.convert()
-    >>> layers["up"].weight.codes.tolist()
-    [[127, 0], [0, 127]]
-    """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        from pypto.quant.modules import calibrate_module
-
-        return calibrate_module(model, config, folder, blocks)
-    names = [layer.name for block in model for layer in block.layers]
+def calibrate_blocks(blocks: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None) -> Calibration:
+    """Begin a calibration of blocks; see `pypto.quant.calibrate`."""
+    names = [layer.name for block in blocks for layer in block.layers]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise WrongCalibration(what=f"two layers are named {twice}", way="give each layer a name of its own")
     temporary = tempfile.TemporaryDirectory(prefix="pypto-quant-") if folder is None else None
     path = Path(temporary.name if temporary is not None else folder or "")
     path.mkdir(parents=True, exist_ok=True)
-    calibration = Calibration(model, config, path, temporary)
-    key = fingerprint(model, config)
+    calibration = Calibration(blocks, config, path, temporary)
+    key = fingerprint(blocks, config)
     recorded = read_json(path / MANIFEST)
     if recorded is None:
         write(path / MANIFEST, json.dumps(key, indent=2, sort_keys=True).encode())

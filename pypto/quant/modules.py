@@ -21,7 +21,7 @@ import torch
 
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.attention import KEYS_FILE, Int8Attention, KeyObserver
-from pypto.quant.blocks import Block, Calibration, Linear, Values, calibrate, load_file, save
+from pypto.quant.blocks import Block, Calibration, Linear, Values, calibrate_blocks, load_file, save
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
 from pypto.quant.deploy import deploy
@@ -301,4 +301,4 @@ def calibrate_module(
 ) -> ModuleCalibration:
     """Begin a calibration of a torch module; see `pypto.quant.calibrate`."""
     found = chosen(model, blocks)
-    return ModuleCalibration(model, found, calibrate(ModuleBlocks(found), config, folder))
+    return ModuleCalibration(model, found, calibrate_blocks(ModuleBlocks(found), config, folder))
