@@ -62,7 +62,8 @@ class ViaLaneRule:
 class ViaInstruction:
     """Ascend has one instruction for the op. Where it does not apply, Ascend runs the op's lane rule.
 
-    The instruction applies if its operands have one of `dtypes` and `when` holds.
+    The instruction applies if its operands have one of `dtypes` and `when` holds; without dtypes, a backend's own rules
+    say where.
     """
 
     name: str  # of the instruction

@@ -47,6 +47,15 @@ def silu_of_rows(x, y):
     y[i, :] = pto.silu(x[i, :])
 
 
+@pto.jit
+def pairs_of_rows(x, y, n):
+    """Neighbours change places, in the first n of all numbers."""
+    row = pto.program_id(0)
+    a, b = pto.split(pto.reshape(x[row, :], (32, 2)))
+    inside = row.to(pto.int64) * 64 + pto.arange(0, 64) < n
+    y[row, :] = pto.where(inside, pto.reshape(pto.join(b, a), (64,)), 0.0)
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel with its arguments, and what it is to leave in the last of its arrays."""
@@ -116,6 +125,13 @@ def silu() -> Case:
     return Case(silu_of_rows, (20,), {"x": x, "y": np.full_like(x, 7)}, wide / (1 + np.exp(-wide)), 1e-3)
 
 
+def pairs() -> Case:
+    x = normal(6, 64)
+    swapped = x.reshape(6, 32, 2)[:, :, ::-1].reshape(-1)
+    swapped[200:] = 0
+    return Case(pairs_of_rows, (6,), {"x": x, "y": np.full_like(x, 7), "n": 200}, swapped.reshape(6, 64))
+
+
 def online() -> Case:
     """Rows in blocks of columns, in a loop whose body has something that does not change."""
     launch = make_launch("softmax_online")
@@ -133,6 +149,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "modulo": with_modulo,
     "online": online,
     "silu": silu,
+    "pairs": pairs,
     "wide": lambda: of_attention(1100, 128, 128, 512, False),
 }
 # By pass, a kernel whose Block IR is another one without it.
@@ -157,6 +174,8 @@ CHANGED: dict[str, str] = {
     "unit_functions": "softmax",
     "activation_idioms": "silu",
     "unit_flags": "large_product",
+    "interleaving": "pairs",
+    "narrow_comparisons": "pairs",
 }
 
 

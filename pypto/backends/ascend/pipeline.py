@@ -32,6 +32,8 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import TECHNIQUES
 from pypto.backends.ascend.tile.activation_idioms import recognize_activations
 from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.interleaving import reduce_interleaving
+from pypto.backends.ascend.tile.narrow_comparisons import narrow_comparisons
 from pypto.backends.ascend.tile.reduction_splitting import reduction_candidates, refusal_of_rows
 from pypto.backends.ascend.tile.scalar_loads import scalarize_loads
 from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
@@ -90,15 +92,19 @@ def unstack_products(function: Function) -> Function:
 TILE: Final = (
     Pass("program_order", order_programs, "first: all others know axis 0 as the fastest one"),
     Pass("scalarize_loads", scalarize_loads, "first: whether an operand lies at a number decides about its product",
-        "dot"),
+        ),
     Pass("unswitch_modulo", unswitch_modulo, "before loops are counted anew: without gathers, operands are copies",
         "dot", optional=True),
     Pass("normalize_loops", normalize_pointer_loops, "before K blocking, which knows loops over K alone", "dot",
         optional=True),
     Pass("accumulate", accumulated, "before all that looks for loops which add up products"),
+    Pass("interleaving", reduce_interleaving, "before tiles are split: dimensions of pairs take a block for each pair",
+        optional=True),
     Pass("activation_idioms", recognize_activations, "of the ops as they were written, whatever the tiles' sizes",
         optional=True),
     Pass("range_analysis", fold_comparisons, "before dimensions are analysed: a mask that is always true ties none",
+        optional=True),
+    Pass("narrow_comparisons", narrow_comparisons, "of what ranges do not decide: the vector unit compares 32 bits",
         optional=True),
 )  # fmt: skip
 UNSTACK: Final = (

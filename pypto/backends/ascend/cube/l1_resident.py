@@ -1,8 +1,8 @@
 """L1-resident operands: an operand that is loaded in one loop and used in an inner one stays in L1 meanwhile.
 
 It saves a load in each iteration of the inner loop, as for the query tile of attention. It is legal if only products of
-inner loops use the load, all in the same way, and each takes all of its K at once. All residents together take at most
-a quarter of L1, so that panels still fit.
+inner loops use the load, all in the same way. All residents together take at most a quarter of L1, so that panels still
+fit.
 
     for i:                              for i:
         q = load(Q[i])                      q = load(Q[i])  -> L1
@@ -18,13 +18,12 @@ from typing import Final
 from pypto.backends.ascend.blockir.ir import Buffer, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.tile.blocking import blocking_of
+from pypto.backends.ascend.tile.blocking import has_l1_room, l1_bytes, panel_extent
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source
 from pypto.backends.ascend.tile.fractals import Side, room
 from pypto.backends.ascend.tile.operand_facts import side_of
 from pypto.ir.core import Op
 
-L1_SHARE: Final = 4  # residents may take one part in so many of L1
 RESIDENT_STAGES: Final = 1  # the inner loop hides the wait for the next one
 
 
@@ -52,7 +51,6 @@ class L1Residents:
 
 def l1_residents_of(regions: CubeRegions, target: AscendTarget) -> L1Residents:
     """Return the loads that may stay in L1."""
-    depth_of_product = panel_depths(regions, target)
     region_of_op = {op: region for region in regions.regions() for op in region.ops}
     uses_of_load: dict[Op, list[tuple[Op, Source, bool]]] = {}
     for dot in regions.dots:
@@ -63,31 +61,15 @@ def l1_residents_of(regions: CubeRegions, target: AscendTarget) -> L1Residents:
     for load, uses in uses_of_load.items():
         dots, (_, source, is_left) = [dot for dot, *_ in uses], uses[0]
         is_same_operand = all((x.dims, left) == (source.dims, is_left) for _, x, left in uses)
-        takes_all_k = all(depth_of_product.get(dot, 0) >= panel_extent(source, is_left)[1] for dot in dots)
         if (
             is_same_operand
-            and takes_all_k
             and all(region_of_op[dot] is not region_of_op[load] for dot in dots)
             and is_only_used_by(regions, load, dots)
         ):
             residents.sources[load] = source, side_of(source, is_left, target)
-            if residents.bytes * L1_SHARE > target.memories["L1"].bytes:
+            if not has_l1_room(residents.bytes, target):
                 del residents.sources[load]
     return residents
-
-
-def panel_depths(regions: CubeRegions, target: AscendTarget) -> dict[Op, int]:
-    """Return the depth along K that each product has in one panel."""
-    result = {}
-    for dot in regions.dots:
-        if all(v in regions.sources for v in dot.operands[:2]):
-            (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-            left, right = (side_of(regions.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
-            blocking = blocking_of(
-                left, right, m, n, k, regions.product_count, target, target.memories["L1"].bytes // L1_SHARE
-            )
-            result[dot] = blocking.depth if blocking else 0
-    return result
 
 
 def is_only_used_by(regions: CubeRegions, load: Op, dots: list[Op]) -> bool:
@@ -100,15 +82,3 @@ def is_only_used_by(regions: CubeRegions, load: Op, dots: list[Op]) -> bool:
             elif user not in dots:
                 return False
     return True
-
-
-def panel_extent(source: Source, is_left: bool) -> tuple[int, int]:
-    """Return the elements of an operand along M or N, and along K."""
-    sizes = [1 if d is None else source.access.shape[d] for d in source.dims]
-    return (sizes[0], sizes[1]) if is_left else (sizes[1], sizes[0])
-
-
-def l1_bytes(source: Source, side: Side) -> int:
-    """Return the bytes of an operand in L1."""
-    rows, cols = room(side, *panel_extent(source, side.is_left))
-    return rows * cols * side.dtype.itemsize

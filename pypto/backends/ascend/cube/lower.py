@@ -279,8 +279,9 @@ def lower_panel(
         for to, _ in to_load:
             rows, cols = room(to.side, to.outer, to.depth)
             low.items.append(zero_fill(to.view, rows * cols, low.line))
+    left, right = (0 if operand.panel is None else k for operand in operands)
     low.items += sums.product.emit_panels(
-        panels_used, (*sums.computed, depth), first, None, iteration, low.line, sums.view
+        panels_used, (*sums.computed, depth), first, None, iteration, low.line, sums.view, (left, right)
     )
 
 

@@ -94,27 +94,29 @@ class Product:
         panel_number: Scalar,
         line: int,
         to: View | None = None,
+        starts: tuple[Scalar, Scalar] = (0, 0),
     ) -> Iterator[Item]:
         """Yield the steps of one panel.
 
-        `size` is M and N as they are computed, and the valid part of K. The sum begins with the `first` panel. With the
-        `last` one it is complete, which the fixpipe is told, unless `last` is None.
+        `size` is M and N as they are computed, and the valid part of K, which begins at `starts` in the panels. The sum
+        begins with the `first` panel. With the `last` one it is complete, which the fixpipe is told, unless `last` is
+        None.
         """
         b = self.blocking
         step = _STEP
         to = to or View(self.sums)
         step_count = fold("//", fold("+", size[2], b.k - 1), b.k)
         if step_count == 1 or b.steps == 1:
-            yield from self.emit_step(panels, size, 0, (first, last), fold("%", panel_number, STAGES), to, line)
+            stage = fold("%", panel_number, STAGES)
+            yield from self.emit_step(panels, size, 0, (first, last), stage, to, line, starts)
             return
         steps_before = fold("*", panel_number, b.steps) if b.steps % STAGES else 0
         conditions = (
             folded_and(first, fold("==", step, 0)),
             None if last is None else folded_and(last, Expr("==", (step, fold("-", step_count, 1)))),
         )
-        body = tuple(
-            self.emit_step(panels, size, step, conditions, fold("%", fold("+", steps_before, step), STAGES), to, line)
-        )
+        stage = fold("%", fold("+", steps_before, step), STAGES)
+        body = tuple(self.emit_step(panels, size, step, conditions, stage, to, line, starts))
         yield Loop(step, 0, step_count, 1, body, line, int32)
 
     def emit_zeros(self, to: View, size: tuple[int, int], line: int) -> Iterator[Item]:
@@ -139,6 +141,7 @@ class Product:
         stage: Scalar,
         sums: View,
         line: int,
+        starts: tuple[Scalar, Scalar],
     ) -> Iterator[Item]:
         """Yield the loads and the product of one step through L0."""
         b = self.blocking
@@ -151,7 +154,8 @@ class Product:
             depth = _PART
         to = View(self.left_l0, stage=stage), View(self.right_l0, stage=stage)
         for i in range(2):
-            yield from load_l0(panels[i], to[i], at_k, size[i], round_up(depth, panels[i].side.depth_unit), line)
+            k = fold("+", starts[i], at_k)
+            yield from load_l0(panels[i], to[i], k, size[i], round_up(depth, panels[i].side.depth_unit), line)
         first, last = conditions
         flag = 0 if last is None else LAST if last is True else Expr("?:", (last, LAST, MORE))
         aligned = self.left.in_strips

@@ -2,6 +2,7 @@
 
 Input is one op with its operands as chunks in UB, output are instructions of Block IR. Read `lane_rules` (which rule an
 op takes), `emitter` (the operations that rules are written against), `operand` (a chunk in UB), `temporaries` (register
-allocation for one op, with buffers as registers), `integers`, `conversions` and `control`. `scalars` runs a rule on one
-number, and `scalar_fallback` element by element. `double_float`, `fmod` and `bits` make what it lacks.
+allocation for one op, with buffers as registers), `integers`, `packed_bytes`, `conversions` and `control`. `scalars`
+runs a rule on one number, and `scalar_fallback` element by element. `double_float`, `fmod` and `bits` make what it
+lacks.
 """

@@ -122,7 +122,9 @@ def with_sign(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def divided(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """Divide, truncating; by zero it gives 0."""
+    """Divide, truncating; by zero it gives 0. A power of two is a shift."""
+    if isinstance(b.at, int) and b.at > 0 and b.at & (b.at - 1) == 0 and isinstance(a.at, View):
+        return divided_by_power(e, a, b.at.bit_length() - 1)
     if a.dtype == uint32:
         raise NoInstruction("there is no division of uint32")
     if a.dtype.bits < 32:
@@ -132,6 +134,15 @@ def divided(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
         quotient = e.formula(quotient_of, a, b)
     by_zero = e.cmp("eq", b, e.const(0, b.dtype))
     return wrapped(e, e.select(by_zero, e.const(0, int32), Lanes(int32, quotient.at)), a.dtype)
+
+
+def divided_by_power(e: VectorEmitter, a: Lanes, exponent: int) -> Lanes:
+    """Divide by 2**exponent: a shift, before which negative numbers get 2**exponent - 1, as quotients are truncated."""
+    if a.dtype.kind != "uint":
+        negative = shifted_by(e, "ShiftRight", Lanes(int32, a.at), 31)
+        upward = e.and_(Lanes(int32, e.view(negative)), Lanes(int32, (1 << exponent) - 1))
+        a = Lanes(a.dtype, e.arithmetic("Add", Lanes(int32, a.at), upward).at)
+    return Lanes(a.dtype, shifted_by(e, "ShiftRight", a, exponent).at)
 
 
 def quotient_of(a: Term, b: Term) -> Term:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, If, Instr, Item, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.rules import packed_bytes
 from pypto.backends.ascend.rules.control import any_lane
 from pypto.backends.ascend.rules.conversions import loaded, rounded, stored, widened
 from pypto.backends.ascend.rules.emitter import VectorEmitter
@@ -195,6 +196,8 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
         views = [x.at for x in operands if isinstance(x.at, View)]
         sink.emit(Instr(cell.name, (target, *views, *modes, sink.count), sink.line))
         return Lanes(dtype, target)
+    if (of_bytes := emit_on_bytes(cell, op, operands, sink)) is not None:
+        return of_bytes
     if isinstance(cell, ViaInstruction) and has_scalar_form(cell, op, operands):
         return VectorEmitter(sink).arithmetic(cell.name, *operands)
     if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
@@ -208,6 +211,16 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
     assert callable(rule)
     made: Lanes = rule(e, op, *(to_compute_form(e, x, narrow) for x in operands))
     return stored(e, rounded(e, made, dtype) if dtype.is_float else Lanes(dtype, made.at))
+
+
+def emit_on_bytes(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -> Lanes | None:
+    """Emit an op of integers of 8 bits that need not be widened to int32; None of any other op."""
+    e = VectorEmitter(sink)
+    if isinstance(cell, ViaInstruction) and len({v.dtype for v in (*op.operands, op.result)}) == 1:
+        chunks = sorted(operands, key=lambda x: x.is_scalar) if "commutative" in TABLE[op.name].traits else operands
+        if packed_bytes.is_constant(chunks):
+            return packed_bytes.on_bytes(e, cell.name, chunks, op.result.dtype)
+    return packed_bytes.to_float(e, operands[0], op.result.dtype) if op.name == "cast" else None
 
 
 def has_scalar_form(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:

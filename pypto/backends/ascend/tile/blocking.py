@@ -15,8 +15,10 @@ from __future__ import annotations
 from typing import Final
 
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, square
+from pypto.backends.ascend.tile.cube_regions import Source
+from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, room, square
 
+L1_SHARE: Final = 4  # operands that stay in L1 may take one part in so many of it
 MIN_STEPS: Final = 4  # steps of L0 in a panel of L1, for long copies from GM
 
 
@@ -55,3 +57,20 @@ def blocking_of(
     # An even number of steps, so that each step of a panel always has the same stage of L0.
     steps = next(s for s in (MIN_STEPS, 2, 1) if s <= min(steps_that_fit, MIN_STEPS // share or 1))
     return Blocking(m, n, step, min(steps * step, round_up(k, step)))
+
+
+def has_l1_room(size: int, target: AscendTarget) -> bool:
+    """Whether residents of so many bytes leave enough of L1 to panels."""
+    return size * L1_SHARE <= target.memories["L1"].bytes
+
+
+def panel_extent(source: Source, is_left: bool) -> tuple[int, int]:
+    """Return the elements of an operand along M or N, and along K."""
+    sizes = [1 if d is None else source.access.shape[d] for d in source.dims]
+    return (sizes[0], sizes[1]) if is_left else (sizes[1], sizes[0])
+
+
+def l1_bytes(source: Source, side: Side) -> int:
+    """Return the bytes of an operand in L1."""
+    rows, cols = room(side, *panel_extent(source, side.is_left))
+    return rows * cols * side.dtype.itemsize

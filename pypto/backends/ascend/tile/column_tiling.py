@@ -1,8 +1,8 @@
 """Column tiling: a product that goes to the vector cores is computed some columns at a time.
 
 If L0C has no room for two results, the next product would wait until the last one has left. Narrower tiles fit twice:
-one leaves while the next is computed. It is legal because columns of a product are independent. It does not pay where
-the left operand would be loaded again for each tile.
+one leaves while the next is computed. It is legal because columns of a product are independent. A left operand that
+would be loaded again for each tile stays in L1 meanwhile; that pays only where a result does not fit even once.
 
     s = dot(q, k); store(s)      ->      for column in range(0, n, 128):
                                              store(dot(q, k[:, column : column + 128]))
@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.blocking import has_l1_room, l1_bytes
 from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.cube_regions import cube_regions_of
 from pypto.backends.ascend.tile.fractals import SIDE
+from pypto.backends.ascend.tile.operand_facts import side_of
 from pypto.backends.ascend.tile.software_pipeline import marked_copy
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -37,14 +39,20 @@ def tile_columns(function: Function, sides: CorePartition, target: AscendTarget)
         dot = stored.op if stored is not None else None
         if dot is None or dot not in regions.dots or dot.operands[2:] or regions.users[dot.result] != [op]:
             continue
-        left = regions.sources[dot.operands[0]].load
+        left = regions.sources[dot.operands[0]]
         width = column_width(dot, regions.product_count, target)
-        if width and (
-            left not in sides.transfer_of_op or region_of_op[left] is not region_of_op[dot]
-        ):  # otherwise each tile would load it again
+        is_outside = left.load not in sides.transfer_of_op or region_of_op[left.load] is not region_of_op[dot]
+        has_room = has_l1_room(l1_bytes(left, side_of(left, True, target)), target)
+        if width and (is_outside or (has_room and exceeds_share(dot, regions.product_count, target))):
             widths[op] = width
     tiled_products = {Access.of(op).value for op in widths}
     return rewrite(function, lambda r, op: narrow_store(r, op, sides, widths, tiled_products), OpBuilder)
+
+
+def exceeds_share(dot: Op, share: int, target: AscendTarget) -> bool:
+    """Whether a product's result takes more than its share of L0C."""
+    rows, columns = dot.result.shape[-2:]
+    return bool(4 * rows * columns * share > target.memories["L0C"].bytes)
 
 
 def column_width(dot: Op, share: int, target: AscendTarget) -> int:

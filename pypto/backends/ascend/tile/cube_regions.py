@@ -93,9 +93,13 @@ class CubeRegions:
 
     @cached_property
     def product_count(self) -> int:
-        """How many products share the core at most: of branches, one runs."""
+        """How many products share the core at most: of branches, one runs; what is added to a sum uses its memory."""
         groups: list[list[Op]] = []
+        added = set[Op]()
         for dot in self.dots:
+            if dot in added:
+                continue
+            added.update(self.products_of_sum(dot))
             group = next((g for g in groups if all(self.are_exclusive(dot, other) for other in g)), None)
             if group is None:
                 groups.append([dot])

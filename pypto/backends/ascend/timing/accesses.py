@@ -35,6 +35,7 @@ from pypto.backends.ascend.blockir.ir import (
     View,
     While,
     Word,
+    walk,
 )
 from pypto.backends.ascend.timing.rows import memory_view, rows_of
 from pypto.ir.types import named
@@ -47,6 +48,17 @@ MOST_ITEMS: Final = 30_000  # items that are followed; what comes behind them fi
 def usual_way(condition: Scalar | Word) -> int:
     """The usual outcome of a condition on data: an equality is false, anything else true."""
     return int(not (isinstance(condition, Expr) and condition.op == "=="))
+
+
+def usual_branch(item: If) -> int:
+    """The usual outcome of a branch on data: as of its condition, but true where it alone writes to arrays."""
+    return int(not item.orelse and any(writes_array(x) for x in walk(item.body))) or usual_way(item.condition)
+
+
+def writes_array(instr: Instr) -> bool:
+    """Whether an instruction copies to an array of the launch."""
+    view = memory_view(instr) if pipe_of(instr) in ("MTE3", "FIX") else None
+    return view is not None and isinstance(view.of, Param) and view.of.place is None
 
 
 def truncated(a: Lanes, b: Lanes) -> Lanes:
@@ -171,7 +183,7 @@ class Tracer:
                     self.branch(item)
 
     def branch(self, item: If) -> None:
-        holds, before = self.number(item.condition, usual_way(item.condition)) != 0, self.mask
+        holds, before = self.number(item.condition, usual_branch(item)) != 0, self.mask
         for mask, body in ((before & holds, item.body), (before & ~holds, item.orelse)):
             self.mask = mask
             if mask.any():
@@ -181,6 +193,8 @@ class Tracer:
     def instruction(self, instr: Instr) -> None:
         view = memory_view(instr)
         if view is None or (isinstance(view.of, Param) and view.of.place is not None):
+            return
+        if self.value(view.offset) is None:  # of addresses that are not known, nobody has read the same before
             return
         numbers = tuple(self.argument(x) for x in instr.args)
         rows, run, pitch = (self.same(0) + x for x in rows_of(instr, numbers))

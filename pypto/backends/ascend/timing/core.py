@@ -33,7 +33,7 @@ from pypto.backends.ascend.blockir.ir import (
     Word,
     walk,
 )
-from pypto.backends.ascend.timing.accesses import ReadNumber, usual_way
+from pypto.backends.ascend.timing.accesses import ReadNumber, usual_branch, usual_way
 from pypto.backends.ascend.timing.costs import (
     GM_SCALAR,
     ISSUE,
@@ -43,6 +43,7 @@ from pypto.backends.ascend.timing.costs import (
     cost_of,
     extra_bytes,
     is_event,
+    operations_of,
     shape_of,
 )
 from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
@@ -124,6 +125,7 @@ class CoreTime:
     bytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     ways: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # bytes from and to GM, by L2's part
     costs: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # the same, with what they cost
+    operations: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # of products, by dtype
     ends: dict[str, int] = field(default_factory=dict)  # where the last copy of an array has ended
     slices: list[Slice] = field(default_factory=list)
     assumed: set[int] = field(default_factory=set)
@@ -185,7 +187,7 @@ class CoreTime:
                 yield from self.endless(item)
             case If():
                 self.scalar(BRANCH)
-                holds = self.number(item.condition, item.line, usual_way(item.condition))
+                holds = self.number(item.condition, item.line, usual_branch(item))
                 self.trace.append(bool(holds))
                 yield from self.items(item.body if holds else item.orelse)
 
@@ -234,7 +236,7 @@ class CoreTime:
                 at += self.skip(history, len(rounds) - at)
 
     def snapshot(self) -> dict[str, Any]:
-        names = ("free", "arrived", "units", "busy", "lines", "bytes", "ways", "costs")
+        names = ("free", "arrived", "units", "busy", "lines", "bytes", "ways", "costs", "operations")
         return {name: dict(getattr(self, name)) for name in names}
 
     def change(self, before: dict[str, Any]) -> dict[str, dict[Any, float]]:
@@ -284,6 +286,8 @@ class CoreTime:
             source = self.source(instr)
             cost = cost_of(instr, numbers, self.rates, source)
             self.work(instr, pipe_of(instr), cost, numbers)
+            if instr.name == "Mmad":
+                self.operations[views(instr)[1].elem.mnemonic] += operations_of(numbers)
             if cost.bytes:
                 self.moved(instr, numbers, cost.bytes, source)
 

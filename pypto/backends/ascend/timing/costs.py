@@ -35,6 +35,7 @@ RATES: Final = MappingProxyType({
     ("L1", "GM"): 60.0, ("L1", "UB"): 60.0,
 })  # fmt: skip
 MMAD_HEAD: Final = 10.0
+DEPTHS: Final = MappingProxyType({1: 32.0, 2: 16.0})  # along K, of what a cycle multiplies, by bytes of an element
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +174,23 @@ def loaded(fields: list[Any], size: int) -> float:
     return float(fields[2] * fields[3] if len(fields) == 8 else max(1, fields[1])) * 512
 
 
+def operations_of(numbers: tuple[Any, ...]) -> float:
+    """The multiplications and additions of a matrix product."""
+    m, n, k = (float(x or 0) for x in numbers[-1][:3])
+    return 2 * m * n * k
+
+
+def operations_per_cycle(size: int) -> float:
+    """The operations of a cube core in a cycle, on operands of so many bytes; float32 takes two cycles."""
+    return 2 * 16 * 16 * DEPTHS.get(size, 8.0) / (2 if size == 4 else 1)
+
+
 def mmad(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
     """The cost of a matrix product."""
     fields = numbers[-1]
     m, n, k = (float(x or 0) for x in fields[:3])
     a = views(instr)[1].elem
-    depth = {1: 32.0, 2: 16.0}.get(a.itemsize, 8.0)
+    depth = DEPTHS.get(a.itemsize, 8.0)
     steps = 2.0 if a.itemsize == 4 else 1.0  # float32 takes two cycles for 16 x 8 x 16
     cycles = MMAD_HEAD + steps * math.ceil(m / 16) * math.ceil(n / 16) * math.ceil(k / depth)
     return Cost(cycles, cycles)

@@ -17,13 +17,16 @@ from pypto.backends.ascend.blockir.ir import BlockKernel, Item
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.accesses import Access, ReadNumber, Tracer
 from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
+from pypto.backends.ascend.timing.costs import operations_per_cycle
 from pypto.backends.ascend.timing.l2 import L2Use, l2_use
 from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
 from pypto.backends.ascend.timing.steady_state import skip_together
+from pypto.ir.types import DType
 from pypto.markup import Shown
 
 GRID_NAMES: Final = ("grid_x", "grid_y", "grid_z")
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
+NAMES: Final = ("bytes", "ways", "costs", "operations")  # counters of cores
 _MOST_TURNS: Final = 1_000_000
 
 
@@ -45,6 +48,10 @@ class Prediction(Shown):
         Bytes by level: ``HBM`` and ``L2`` behind global memory, and each way between two memories, of all cores.
     lines : dict
         From the user's line to the cycles that instructions of it take, on one core.
+    operations : dict
+        Of the products on cube cores, by the dtype of their operands.
+    peaks : dict
+        What the chip can do: operations per second by these dtypes, and bytes per second of its ``memory``.
     assumed : tuple of int
         Lines whose course depends on data, for which something usual was taken.
     """
@@ -63,6 +70,8 @@ class Prediction(Shown):
     assumed: tuple[int, ...]
     file: str
     slices: tuple[tuple[str, Slice], ...]
+    operations: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         used = ", ".join(f"{pipe} {share:.0%}" for pipe, share in self.utilisation.items() if share >= 0.005)
@@ -171,15 +180,16 @@ def followed(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that all blocks move: between memories, from and to GM by L2's part, and the cost of these."""
+    """Bytes that all blocks move: between memories, from and to GM by L2's part, and the cost of these; operations."""
 
     bytes: dict[str, float]
     ways: dict[str, float]
     costs: dict[str, float]
+    operations: dict[str, float]
 
     @staticmethod
     def of(kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int) -> Traffic:
-        return Traffic(*(all_bytes(kernel, target, measured, blocks, name) for name in ("bytes", "ways", "costs")))
+        return Traffic(*(all_bytes(kernel, target, measured, blocks, name) for name in NAMES))
 
 
 def all_bytes(
@@ -240,8 +250,17 @@ def assembled(
     slices = tuple((core.kind, s) for core in cores for s in core.slices)
     through = {"GM read": read, "GM written": written} if read + written else {}
     levels = {"HBM": from_hbm, "L2": max(0.0, read + written - from_hbm), **dict(sorted(moved.items()))}
+    made = traffic.operations
     return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, through,
-        levels, lines, assumed, kernel.file, slices)  # fmt: skip
+        levels, lines, assumed, kernel.file, slices, made, peaks_of(target, made))  # fmt: skip
+
+
+def peaks_of(target: AscendTarget, operations: Mapping[str, float]) -> dict[str, float]:
+    """Operations per second of all cube cores, by dtype, and bytes per second of HBM."""
+    cycles = target.cube_cores * target.mhz * 1e6
+    return {"memory": target.hbm_bytes_per_second} | {
+        name: cycles * operations_per_cycle(DType(name).itemsize) for name in operations
+    }
 
 
 def through_hbm(ways: dict[str, float], use: L2Use) -> float:

@@ -10,8 +10,9 @@ from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, View, fold
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
-from pypto.backends.ascend.vector.shape import fill, index_vector, initialise_padding, last_dim, rearrange
-from pypto.backends.ascend.vector.values import Splat, Tile
+from pypto.backends.ascend.vector.shape import SMALL_BYTES, fill, index_vector, initialise_padding, last_dim, rearrange
+from pypto.backends.ascend.vector.strided_select import is_strided, select_strided
+from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import int32, int64, uint32
 
@@ -32,6 +33,11 @@ def lower_slice(low: Lowering, op: Op) -> None:
     result = low.result(op.result)
     low.env[op.result] = result
     if slice_by_blocks(low, tile, result, starts, steps):
+        return
+    last = last_dim(tile.shape)
+    if is_strided(tile, result, starts, steps, last):
+        initialise_padding(low, result)
+        select_strided(low, result.view, tile.view, tile.layout.rows * tile.layout.cols, steps[last], starts[last])
         return
 
     def source(index: Index) -> Index:
@@ -68,7 +74,7 @@ def gather(low: Lowering, op: Op) -> None:
     last = tile.shape[axis] - 1
     if tile.dtype.itemsize in (2, 4) and not tile.dtype.is_bool and indices.dtype == int32 and op.result.tile.size > 1:
         low.env[op.result] = result
-        gather_rows(low, tile, low.materialize(indices), result, axis)
+        gather_rows(low, tile, indices, result, axis)
         return
 
     def source(index: Index) -> Index:
@@ -80,29 +86,62 @@ def gather(low: Lowering, op: Op) -> None:
     low.env[op.result] = result
 
 
-def gather_rows(low: Lowering, tile: Tile, indices: Tile, result: Tile, axis: int) -> None:
+def gather_rows(low: Lowering, tile: Tile, indices: AnyTile, result: Tile, axis: int) -> None:
     """Gather each row by one instruction; indices become offsets in bytes."""
     last = last_dim(result.shape)
+    initialise_padding(low, result)
+    if axis == last and tile.shape[:last] == result.shape[:last] and (row := shared_row(indices, result)) is not None:
+        gather_alike(low, tile, row, result, last)
+        return
     size = tile.dtype.itemsize
     strides = low.grain.strides(tile.shape)
-    offsets = low.new_tile(indices.shape, int32, "offsets")
+    offsets = byte_offsets(low, low.materialize(indices), tile.shape[axis], strides[axis] * size)
     row_length = result.shape[last]
-    count = indices.layout.count
-    low.instr("Maxs", offsets.view, indices.view, 0, count)
-    low.instr("Mins", offsets.view, offsets.view, tile.shape[axis] - 1, count)
-    low.instr("Muls", offsets.view, offsets.view, strides[axis] * size, count)
     if axis != last:
         columns = low.new_tile((row_length,), int32, "columns").view
         low.instr("Muls", columns, index_vector(low, 0, row_length, int32), strides[last] * size, row_length)
-    initialise_padding(low, result)
     with low.loop_nest(tuple(1 if d == last else m for d, m in enumerate(result.shape))) as index:
-        row = advance_view(offsets.view, low.element_index(offsets, index))
+        start = advance_view(offsets.view, low.element_index(offsets, index))
         if axis != last:
-            low.instr("Add", row, row, columns, row_length)
+            low.instr("Add", start, start, columns, row_length)
         begin = low.element_index(tile, tuple(0 if d == axis else i for d, i in enumerate(index)))
         to = advance_view(result.view, low.element_index(result, index))
-        bytes_ = View(row.of, row.offset, row.stage, uint32)
+        bytes_ = View(start.of, start.offset, start.stage, uint32)
         low.instr("Gather", to, tile.view, bytes_, fold("*", begin, size), row_length)
+
+
+def byte_offsets(low: Lowering, indices: Tile, extent: int, step: int) -> Tile:
+    """Return indices as offsets in bytes, clamped to what exists."""
+    offsets = low.new_tile(indices.shape, int32, "offsets")
+    count = indices.layout.count
+    low.instr("Maxs", offsets.view, indices.view, 0, count)
+    low.instr("Mins", offsets.view, offsets.view, extent - 1, count)
+    low.instr("Muls", offsets.view, offsets.view, step, count)
+    return offsets
+
+
+def shared_row(indices: AnyTile, result: Tile) -> Tile | None:
+    """Return the one row of indices that all rows of a result take; None where rows differ."""
+    if not isinstance(indices, Broadcast) or indices.source.layout.rows != 1:
+        return None
+    last = last_dim(result.shape)
+    return indices.source if indices.source.shape[last:] == result.shape[last:] else None
+
+
+def gather_alike(low: Lowering, tile: Tile, row: Tile, result: Tile, last: int) -> None:
+    """Gather rows that have the same indices: as many at once as offsets in `SMALL_BYTES` reach, if rows are dense."""
+    size, length, rows = tile.dtype.itemsize, result.shape[last], result.layout.rows
+    most = max(1, SMALL_BYTES // (length * int32.itemsize)) if result.layout.is_dense else 1
+    group = next(n for n in range(min(rows, most), 0, -1) if rows % n == 0)
+    single = byte_offsets(low, row, tile.shape[last], size)
+    offsets = low.new_tile((group * length,), int32, "offsets").view if group > 1 else single.view
+    if group > 1:
+        for r in range(group):  # rows are whole blocks, as they are dense
+            low.instr("Adds", advance_view(offsets, r * length), single.view, r * tile.layout.pitch * size, length)
+    with low.loop_nest((rows // group,)) as (i,):
+        to = advance_view(result.view, fold("*", i, group * result.layout.pitch))
+        bytes_before = fold("*", i, group * tile.layout.pitch * size)
+        low.instr("Gather", to, tile.view, View(offsets.of, 0, offsets.stage, uint32), bytes_before, group * length)
 
 
 def histogram(low: Lowering, op: Op) -> None:

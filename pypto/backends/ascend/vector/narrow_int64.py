@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.ascend.blockir.ir import Record, View, fold
-from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.blockir.ir import View, fold
+from pypto.backends.ascend.vector.builder import Lowering
+from pypto.backends.ascend.vector.strided_select import select_strided
 from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import int32, int64, uint32, uint64
 
-EVEN = 1
-ODD = 2  # GatherMask patterns: the elements at even or at odd positions
+EVEN = 0
+ODD = 1  # which of two words
 _WORD: Final = 0xFFFFFFFF
-_LANES, _REPEATS = 64, 255
 
 
 def words32_of(view: View) -> View:
@@ -21,15 +21,9 @@ def words32_of(view: View) -> View:
     return View(view.of, fold("*", view.offset, 2), view.stage, int32)
 
 
-def select_words(low: Lowering, to: View, source: View, count: int, pattern: int) -> None:
+def select_words(low: Lowering, to: View, source: View, count: int, which: int) -> None:
     """Select every second word."""
-    kept = low.variable("kept", uint64, 0)
-    for at in range(0, 2 * count, _REPEATS * _LANES):
-        repeats = min(_REPEATS, -(-(2 * count - at) // _LANES))
-        repeats_record = Record((1, repeats, 8, 0))
-        low.instr(
-            "GatherMask", advance_view(to, at // 2), advance_view(source, at), pattern, False, 0, repeats_record, kept
-        )
+    select_strided(low, to, source, 2 * count, 2, which)
 
 
 def narrow_cast(low: Lowering, op: Op) -> Tile | None:

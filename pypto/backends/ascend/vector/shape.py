@@ -16,6 +16,7 @@ from pypto.ir.types import DType, float16, int16, int32, int64, uint8, uint16, u
 REPEAT: Final = 256  # bytes of one repeat
 MAX_REPEATS: Final = 255  # of one instruction
 SMALL_BYTES: Final = 2 << 10  # an index vector up to this size is kept for all programs
+ADDRESS_MOVES: Final = ("reshape", "broadcast_to")  # of numbers that become addresses
 _SIGNED: Final = {8: int16, 16: int16, 32: int32}
 
 
@@ -148,7 +149,29 @@ def broadcast(low: Lowering, op: Op) -> None:
     elif isinstance(operand, Pointers):
         low.env[op.result] = operand.each(lambda part: broadcast_value(low, part, shape))
     else:
-        low.env[op.result] = broadcast_value(low, low.tile_value(op.operands[0]), shape)
+        value = low.tile_value(op.operands[0])
+        is_kept = isinstance(value, Deferred) and is_address(low, op)
+        low.env[op.result] = spread(low, value, shape) if is_kept else broadcast_value(low, value, shape)
+
+
+def is_address(low: Lowering, op: Op) -> bool:
+    """Whether nothing but the addresses of loads and stores uses a moved value."""
+    users = low.users.get(op.result, [])
+    return all(user.name == "addptr" or (user.name in ADDRESS_MOVES and is_address(low, user)) for user in users)
+
+
+def spread(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """Return a deferred value repeated along dimensions of size 1; readers compute its elements from its operands."""
+    if not isinstance(value, Deferred):
+        return broadcast_value(low, value, shape)
+    return Deferred(shape, value.op, tuple(spread(low, x, shape) for x in value.operands))
+
+
+def under_shape(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """Return a deferred value under a shape that differs in dimensions of size 1 alone."""
+    if not isinstance(value, Deferred):
+        return reshape_value(low, value, shape)
+    return Deferred(shape, value.op, tuple(under_shape(low, x, shape) for x in value.operands))
 
 
 def broadcast_value(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
@@ -173,7 +196,10 @@ def reshape(low: Lowering, op: Op) -> None:
     elif isinstance(operand, Pointers):
         low.env[op.result] = operand.each(lambda part: reshape_value(low, part, shape))
     else:
-        low.env[op.result] = reshape_value(low, low.tile_value(op.operands[0]), shape)
+        value = low.tile_value(op.operands[0])
+        has_same_dims = [n for n in value.shape if n != 1] == [n for n in shape if n != 1]
+        is_kept = isinstance(value, Deferred) and has_same_dims and is_address(low, op)
+        low.env[op.result] = under_shape(low, value, shape) if is_kept else reshape_value(low, value, shape)
 
 
 def reshape_value(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
