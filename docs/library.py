@@ -1,7 +1,8 @@
 """Writes the page of the library's operators, ``docs/operators.md``, from their rows.
 
 ``python -m docs.library`` writes it; a test holds the page to what it would write. Figures come from
-``docs/library.json``, which ``python -m benchmarks library --threads 1 --json docs/library.json`` measures.
+``docs/library.json``, which ``python -m benchmarks library --threads 1 --json docs/library.json`` measures. Predicted
+times on Ascend come from ``docs/library-CHIP.json``, which ``pypto lib bench --platform CHIP --json`` prints.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pypto.library import Operator, rows
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "operators.md"
 MEASURED: Final = HERE / "library.json"
+CHIPS: Final = ("ascend910b2", "ascend950")
 NAMES: Final = ("ours", "torch", "torch.compile")
 HEAD: Final = """# Operators of large models
 
@@ -84,9 +86,41 @@ def speeds(run: dict[str, Any]) -> Iterator[str]:
         yield f"| {row['name']} | {row['shape']} | {' | '.join(cells)} | {ratio:.2f} |"
 
 
+def predictions() -> dict[str, dict[str, Any]]:
+    """Predicted times by chip and operator, of the chips that have any."""
+    found = {}
+    for chip in CHIPS:
+        file = HERE / f"library-{chip}.json"
+        if file.exists():
+            found[chip] = {row["operator"]: row for row in json.loads(file.read_text(encoding="utf-8"))["times"]}
+    return found
+
+
+def ascend(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The table of predicted times on Ascend, with the limit of the chip beside each."""
+    if not found:
+        return
+    yield "\n## Predicted on Ascend\n"
+    yield "Times at the size *model*, by `pypto lib bench --platform CHIP`; no chip has measured them. The limit is the"
+    yield "longer of two times: of the operator's bytes at the rate of the chip's memory, with nothing in L2, and of"
+    yield "its operations at the rate of the cube cores. What stays in L2 can take less than the limit. A launch"
+    yield "takes 3 µs before it begins. Operators without a kernel for Ascend have the code of the error.\n"
+    yield "| operator | " + " | ".join(f"{chip}, µs | limit, µs | part of it" for chip in found) + " |"
+    yield "|---|" + "---|---|---|" * len(found)
+    for name in dict.fromkeys(name for rows_of in found.values() for name in rows_of):
+        yield f"| {name} | " + " | ".join(prediction(rows_of.get(name, {})) for rows_of in found.values()) + " |"
+
+
+def prediction(row: dict[str, Any]) -> str:
+    """The cells of an operator and a chip; a refusal says its code."""
+    if not isinstance(row.get("predicted"), float):
+        return f"{row.get('limits', '·').split(']')[0].removeprefix('refused: [')} | · | ·"
+    return f"{1e3 * row['predicted']:.3g} | {1e3 * row['limit']:.3g}, {row['bound']} | {row['of limit']}"
+
+
 def text() -> str:
     """The page."""
-    lines = [HEAD, *speeds(measured())]
+    lines = [HEAD, *speeds(measured()), *ascend(predictions())]
     for family, members in rows.families().items():
         lines.append(f"\n## {family.replace('_', ' ').capitalize()}")
         for row in members:

@@ -120,12 +120,23 @@ def timed(row: Any, case: str, dtype: str, rep: float) -> dict[str, Any]:
 
 
 def predicted(row: Any, chip: str, case: str, dtype: str) -> dict[str, Any]:
-    """An operator's predicted time, in milliseconds, and how much of it its limits are busy."""
+    """An operator's predicted time and the limit that the chip allows, in milliseconds, or why it is refused.
+
+    ``used`` is the part of the time in which the units that limit the launches are busy.
+    """
+    from pypto.errors import Diagnostic
     from pypto.library.timing import predict
 
-    found = predict(row, chip, case, dtype)
+    try:
+        found = predict(row, chip, case, dtype)
+    except Diagnostic as error:
+        facts = dict.fromkeys(("predicted", "limit", "bound", "of limit", "used"), "·")
+        return {"operator": row.name, **facts, "limits": f"refused: {str(error).splitlines()[0]}"}
     limits = ", ".join(f"{launch.kernel}: {launch.limit}" for launch in found.launches)
-    return {"operator": row.name, "predicted": 1e3 * found.seconds, "used": f"{found.used:.0%}", "limits": limits}
+    return {
+        "operator": row.name, "predicted": 1e3 * found.seconds, "limit": 1e3 * found.limit, "bound": found.bound,
+        "of limit": f"{found.limit / found.seconds:.0%}", "used": f"{found.used:.0%}", "limits": limits,
+    }  # fmt: skip
 
 
 def shown(value: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import mla as kernels
+from pypto.library.kernels import mla_split as split
 from pypto.library.norms import rms_norm
 from pypto.library.quant import quantize
 from pypto.library.rope import rope_interleaved_to_half
@@ -119,7 +120,10 @@ ROWS: Final = (
         f"g_ckv)` and `rope_interleaved_to_half(kv[c:])` go to row `index` of the caches. {LAST}",
         source="DeepSeek-V3.2's MLA prolog",
         reference=mla_prolog,
-        implementations=(Implementation("steps", kernels.mla_prolog),),
+        implementations=(
+            Implementation("split", split.mla_prolog, ("ascend",)),
+            Implementation("steps", kernels.mla_prolog),
+        ),  # fmt: skip,
         sizes={"small": SMALL, "model": MODEL},
         sampler=projected,
         flops=flops,
@@ -139,7 +143,10 @@ ROWS: Final = (
         f"its columns. {LAST}",
         source="DeepSeek-V3.2's MLA prolog",
         reference=mla_prolog_quant,
-        implementations=(Implementation("steps", kernels.mla_prolog_quant),),
+        implementations=(
+            Implementation("split", split.mla_prolog_quant, ("ascend",)),
+            Implementation("steps", kernels.mla_prolog_quant),
+        ),
         sizes={"small": SMALL, "model": MODEL},
         sampler=projected_quant,
         tolerance={"qs": SCALES, "kv_scale": SCALES},

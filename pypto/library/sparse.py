@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.kernels import gathered
 from pypto.library.kernels import sparse as kernels
 from pypto.library.row import Implementation, Operator, bf, f64
 from pypto.library.softmax_attention import softmax
@@ -110,7 +111,10 @@ ROWS: Final = (
         formula=FORMULA.format("keys[row]"),
         source="DeepSeek-V3.2's sparse attention",
         reference=sparse_attention,
-        implementations=(Implementation("flash", kernels.sparse_attention),),
+        implementations=(
+            Implementation("gathered", gathered.sparse_attention, ("ascend",)),
+            Implementation("flash", kernels.sparse_attention),
+        ),
         sizes={"small": SMALL, "model": MODEL},
         sampler=chosen,
         edges={"no rows": no_rows},
@@ -127,7 +131,10 @@ ROWS: Final = (
         + " Each scale is that of `c / groups` neighbouring columns.",
         source="DeepSeek-V3.2's sparse attention",
         reference=sparse_attention_quant,
-        implementations=(Implementation("flash", kernels.sparse_attention_quant),),
+        implementations=(
+            Implementation("gathered", gathered.sparse_attention_quant, ("ascend",)),
+            Implementation("flash", kernels.sparse_attention_quant),
+        ),
         sizes={"small": SMALL, "model": MODEL},
         sampler=chosen_with_scales,
         flops=flops,

@@ -24,13 +24,28 @@ class Predicted:
     ----------
     launches : tuple of Prediction
         In the order in which they run.
+    memory, cube : float
+        Seconds that the operator's bytes take at the rate of the chip's memory, if nothing is in L2, and that its
+        operations take at the rate of the cube cores. Of an operator without products on them, `cube` is 0.
     seconds : float
-        Their sum.
+        The sum of the launches.
     used : float
         The part of that time in which the busiest unit of a launch works, or its memory.
     """
 
     launches: tuple[Any, ...]
+    memory: float
+    cube: float
+
+    @property
+    def limit(self) -> float:
+        """The greater of `memory` and `cube`, in seconds; what stays in L2 can take less."""
+        return max(self.memory, self.cube)
+
+    @property
+    def bound(self) -> str:
+        """Which of both it is."""
+        return "memory" if self.memory >= self.cube else "cube"
 
     @property
     def seconds(self) -> float:
@@ -44,6 +59,13 @@ class Predicted:
 def busiest(launch: Any) -> float:
     """The part of a launch's time in which its busiest unit works, or its memory."""
     return float(max(*launch.utilisation.values(), launch.memory_cycles / launch.cycles))
+
+
+def cube_seconds(launches: list[Any], operations: float) -> float:
+    """Seconds that operations take on cube cores, in the dtypes that the launches' products have."""
+    made = [(n, n / launch.peaks[dtype]) for launch in launches for dtype, n in launch.operations.items()]
+    total = sum(n for n, _ in made)
+    return operations * sum(seconds for _, seconds in made) / total if total else 0.0
 
 
 def tensors(torch: Any, values: Values) -> SimpleNamespace:
@@ -94,20 +116,21 @@ def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) ->
 
 @contextmanager
 def predictions(chip: str) -> Iterator[list[Any]]:
-    """Launches are predicted for a chip, and do not run."""
+    """Launches are predicted for a chip, and run here: numbers that they write decide about the time of later ones."""
     from pypto.debug.simulate import predicted_launch
 
     found: list[Any] = []
 
     def watch(kernel: Any, sizes: Any, values: Any, _interpret: bool) -> None:
         found.append(predicted_launch(kernel, sizes, values, chip))
+        kernel.execute(sizes, values)
 
     with mode(watch=watch):
         yield found
 
 
 def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: str = "") -> Predicted:
-    """Predict an operator's time on a chip that need not be there; nothing is computed.
+    """Predict an operator's time on a chip that need not be there.
 
     Parameters
     ----------
@@ -124,4 +147,7 @@ def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: 
     run = row.implementation(plugin_for_target(chip), bound.dtype).run
     with predictions(chip) as launches:
         run(**bound.values, **row.outputs(bound))
-    return Predicted(tuple(launches))
+    dims = SimpleNamespace(**row.sizes.get(case, bound.dims))
+    operations = row.flops(dims) if row.flops is not None else 0.0
+    memory = row.moved(dims) / launches[0].peaks["memory"]
+    return Predicted(tuple(launches), memory, cube_seconds(launches, operations))

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.kernels import gathered as in_rows
 from pypto.library.kernels import window as kernels
 from pypto.library.row import Implementation, Operator, Values, f64
 from pypto.library.softmax_attention import gathered, softmax
@@ -144,13 +145,19 @@ def moved(n: Any, compressed: float) -> float:
     return float(2 * n.t * n.d * (2 * n.h + min(128, n.p * n.page) + compressed))
 
 
+def versions(name: str) -> tuple[Implementation, ...]:
+    """Rows gathered first where cores that multiply cannot gather; else a program for each token."""
+    first = Implementation("gathered", getattr(in_rows, name), ("ascend",))
+    return first, Implementation("tokens", getattr(kernels, name))
+
+
 ROWS: Final = (
     Operator(
         "window_attention", "Attention over the last rows of a paged cache, with sinks",
         "q[t, h, d] bf16, keys[pages, page, d], table[b, p] i32, lengths[b] i32, starts[b+1] i32, sink[h] f32, "
         "window=128, scale=0.0 -> out[t, h, d]",
         WINDOW + "Tokens of sequence i are those from `starts[i]` to `starts[i+1]`, so s may differ." + SOFTMAX,
-        SOURCE, window_attention, (Implementation("tokens", kernels.window_attention),),
+        SOURCE, window_attention, versions("window_attention"),
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
         flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0),
     ),
@@ -159,7 +166,7 @@ ROWS: Final = (
         "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
         "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t, h, d]",
         WINDOW + "To these come the first `e // ratio` rows of its compressed pages, by `places`." + SOFTMAX,
-        SOURCE, compressed_attention, (Implementation("tokens", kernels.compressed_attention),),
+        SOURCE, compressed_attention, versions("compressed_attention"),
         {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.cp * n.cpage),
         bytes=lambda n: moved(n, n.cp * n.cpage / 2),
@@ -170,7 +177,7 @@ ROWS: Final = (
         "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d]",
         WINDOW + "To these come the first `clamp(lengths[i] // ratio - s + 1 + j, 0, k)` rows of `topk`, of its "
         "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,
-        (Implementation("tokens", kernels.sparse_compressed_attention),),
+        versions("sparse_compressed_attention"),
         {"small": {**SMALL, "k": 40}, "model": SPARSE}, sampler=chosen, edges={"short": nothing_chosen},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k),
     ),

@@ -11,12 +11,12 @@ INDICES = 1024
 
 @pto.jit
 def is_last_write(index: pto.dynamic, t, BLOCK: pto.constexpr):
-    """Whether no later token writes to the row of token t."""
-    mine, count = index[t], index.shape[0]
+    """Whether no later token writes to the row of token t. Numbers of rows fit into 32 bits."""
+    mine, count = index[t].to(pto.int32), index.shape[0]
     later = pto.zeros((), pto.int32)
     for j in range(t // BLOCK * BLOCK, count, BLOCK):
         tokens = j + pto.arange(0, BLOCK)
-        same = (pto.load(index, j, BLOCK) == mine) & (tokens > t) & (tokens < count)
+        same = (pto.load(index, j, BLOCK).to(pto.int32) == mine) & (tokens > t) & (tokens < count)
         later += pto.sum(same.to(pto.int32))
     return later == 0
 
