@@ -63,7 +63,8 @@ def busiest(launch: Any) -> float:
 
 def cube_seconds(launches: list[Any], operations: float) -> float:
     """Seconds that operations take on cube cores, in the dtypes that the launches' products have."""
-    made = [(n, n / launch.peaks[dtype]) for launch in launches for dtype, n in launch.operations.items()]
+    rooflines = [launch.roofline for launch in launches]
+    made = [(n, n / line.peaks[dtype]) for line in rooflines for dtype, n in line.operations.items()]
     total = sum(n for n, _ in made)
     return operations * sum(seconds for _, seconds in made) / total if total else 0.0
 
@@ -149,5 +150,5 @@ def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: 
         run(**bound.values, **row.outputs(bound))
     dims = SimpleNamespace(**row.sizes.get(case, bound.dims))
     operations = row.flops(dims) if row.flops is not None else 0.0
-    memory = row.moved(dims) / launches[0].peaks["memory"]
+    memory = row.moved(dims) / launches[0].roofline.peaks["memory"]
     return Predicted(tuple(launches), memory, cube_seconds(launches, operations))

@@ -19,6 +19,7 @@ from pypto.library.kernels.window import SEQUENCES, spans_kernel
 
 HEADS = 64
 ROWS = 64  # that a program gathers
+WIDENED_ROWS = 16  # the same, of int8 rows, which become float32
 BLOCK = 256  # rows of a step of the products
 
 
@@ -138,8 +139,9 @@ def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
     (t, h, c), r, k = q_nope.shape, q_rope.shape[2], topk.shape[1]
     rows, queries = empty(q_nope, (t, padded(k), c + r), bfloat16), empty(q_nope, (t, h, c + r), bfloat16)
     counts = empty(q_nope, (t,), int32)
-    programs = rows.shape[1] // ROWS
-    sizes = {"C": c, "R": r, "K": k, "PAGES": pto.next_power_of_2(table.shape[1]), "ROWS": ROWS, "BLOCK": BLOCK}
+    each = ROWS if scales is None else WIDENED_ROWS
+    programs = rows.shape[1] // each
+    sizes = {"C": c, "R": r, "K": k, "PAGES": pto.next_power_of_2(table.shape[1]), "ROWS": each, "BLOCK": BLOCK}
     sizes |= {"PAGE": keys.shape[1], "GROUPS": 0 if scales is None else scales.shape[2], "HEADS": pto.cdiv(h, programs)}
     gather_kernel[(programs, t)](
         q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, t // lengths.shape[0], **sizes

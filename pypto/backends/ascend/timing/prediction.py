@@ -31,6 +31,18 @@ _MOST_TURNS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Roofline:
+    """Operations beside what a chip can do.
+
+    `operations` are those of the products on cube cores, by the dtype of their operands; `peaks` are operations per
+    second by these dtypes, and bytes per second of the ``memory``.
+    """
+
+    operations: dict[str, float]
+    peaks: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction(Shown):
     """How long a launch takes on a chip, by the model.
 
@@ -48,10 +60,8 @@ class Prediction(Shown):
         Bytes by level: ``HBM`` and ``L2`` behind global memory, and each way between two memories, of all cores.
     lines : dict
         From the user's line to the cycles that instructions of it take, on one core.
-    operations : dict
-        Of the products on cube cores, by the dtype of their operands.
-    peaks : dict
-        What the chip can do: operations per second by these dtypes, and bytes per second of its ``memory``.
+    roofline : Roofline
+        Operations of the products, and what the chip can do in a second.
     assumed : tuple of int
         Lines whose course depends on data, for which something usual was taken.
     """
@@ -70,8 +80,7 @@ class Prediction(Shown):
     assumed: tuple[int, ...]
     file: str
     slices: tuple[tuple[str, Slice], ...]
-    operations: dict[str, float] = field(default_factory=dict)
-    peaks: dict[str, float] = field(default_factory=dict)
+    roofline: Roofline = field(default_factory=lambda: Roofline({}, {}))
 
     def __str__(self) -> str:
         used = ", ".join(f"{pipe} {share:.0%}" for pipe, share in self.utilisation.items() if share >= 0.005)
@@ -252,7 +261,7 @@ def assembled(
     levels = {"HBM": from_hbm, "L2": max(0.0, read + written - from_hbm), **dict(sorted(moved.items()))}
     made = traffic.operations
     return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, through,
-        levels, lines, assumed, kernel.file, slices, made, peaks_of(target, made))  # fmt: skip
+        levels, lines, assumed, kernel.file, slices, Roofline(made, peaks_of(target, made)))  # fmt: skip
 
 
 def peaks_of(target: AscendTarget, operations: Mapping[str, float]) -> dict[str, float]:
