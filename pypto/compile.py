@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pypto.backends import registry
 from pypto.backends.base import Artifact, Backend, timed
@@ -237,21 +237,6 @@ def machine_code(function: Function, backend: Backend, timings: dict[str, float]
         optimized = optimize(function)
     artifact: Artifact = backend.compile(optimized, timings)
     return artifact.to_bytes()
-
-
-class Job(NamedTuple):
-    """What another process can compile for this one: Tile IR as text, and options."""
-
-    text: str
-    options: KernelOptions
-
-
-def put_code(function: Function, options: KernelOptions) -> None:
-    """Have the code of Tile IR in the disk cache, where a launch finds it."""
-    shared = session()
-    backend = shared.backend(options)
-    make = functools.partial(machine_code, function, backend, {})
-    shared.through_cache(backend, lambda: key_parts(function, options, backend), make)
 
 
 def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from pypto.arguments import check_writable, describe, shown, spec_key
+from pypto.arguments import check_writable, shown, spec_key
 from pypto.errors import Diagnostic
-from pypto.ir.printer import print_function
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
 if TYPE_CHECKING:
-    from pypto.compile import Job
     from pypto.frontend import ArgSpec
     from pypto.jit.kernel import Kernel
 
@@ -52,20 +50,6 @@ def compile_version(
     if "specialize" in kernel.compiler.session().settings.log:
         print(f"pypto: {kernel.signature.kernel} compiled for {version}", file=sys.stderr)
     return version
-
-
-def job_for(kernel: Kernel, values: tuple[Any, ...]) -> Job | None:
-    """What another process can compile, so that a launch with such arguments finds its code; None where it cannot."""
-    shared = kernel.compiler.session()
-    if any(kernel.modes) or kernel.options.profile or shared.devices.default is not None:
-        return None
-    infos, specs = describe(kernel.signature, values)
-    timings: dict[str, float] = {}
-    built, _ = build(kernel, infos, specs, changing_entries([], infos), timings)
-    noalias = disjoint(*overlaps(kernel.compiler.written_names(built.function), infos))
-    function = kernel.compiler.unfinished(built, noalias, kernel.options, timings)
-    job: Job = kernel.compiler.Job(print_function(function), kernel.options)
-    return job
 
 
 def logged(kernel: Kernel, backend: Any) -> AbstractContextManager[None]:

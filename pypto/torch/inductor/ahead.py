@@ -20,10 +20,10 @@ from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import IO, Any, Final
 
-from pypto.compile import Job, session
+from pypto.compile import session
 from pypto.errors import PyptoError
-from pypto.jit.specialize import job_for
 from pypto.torch.inductor import contract
+from pypto.torch.inductor.jobs import Job, job_for
 
 _APART: Final = 1 << 40  # bytes between invented addresses
 

@@ -7,9 +7,9 @@ import sys
 from contextlib import suppress
 from typing import IO
 
-from pypto.compile import Job, put_code
 from pypto.errors import PyptoError
 from pypto.ir.parser import parse_function
+from pypto.torch.inductor.jobs import Job, put_code
 
 
 def work(source: IO[bytes] | None = None) -> None:

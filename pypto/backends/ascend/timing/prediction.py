@@ -119,6 +119,12 @@ class Prediction(Shown):
         return made
 
 
+def grid_names(kernel: BlockKernel) -> tuple[str, ...]:
+    """The parameters that hold the grid's axes, in the order in which programs go through them."""
+    found = tuple(param.name for param in kernel.params if param.name in GRID_NAMES)
+    return found if len(found) == len(GRID_NAMES) else GRID_NAMES
+
+
 def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], grid: tuple[int, int, int],
             blocks: int | None = None, read: ReadNumber | None = None) -> Prediction:  # fmt: skip
     """How long a kernel with addresses and events takes.
@@ -143,8 +149,7 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
     cores = 1 if kernel.one_core else cores
     blocks = min(programs, cores) if blocks is None else blocks
-    grid_names = [param.name for param in kernel.params if param.name in GRID_NAMES]
-    names: dict[str, int | None] = {**numbers, **dict(zip(grid_names, grid, strict=True))}
+    names: dict[str, int | None] = {**numbers, **dict(zip(grid_names(kernel), grid, strict=True))}
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
     streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
     use = followed(kernel, target, names, blocks, streams, read)
