@@ -181,7 +181,7 @@ else:
 
 # %% [markdown]
 # `python -m benchmarks.language_model MODEL.gguf` measures the whole model on 400,000 characters, and
-# [the page on quantisation](../docs/quantisation.md) has its figures. A torch module is calibrated in the same way:
+# the page on quantisation has more. A torch module is calibrated in the same way:
 # `quant.calibrate(module, config, blocks="model.layers")`.
 #
 # ## Exercises
