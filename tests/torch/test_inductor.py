@@ -324,3 +324,15 @@ def test_no_workers_where_one_process_is_to_compile():
 
     with ahead.workers(1):
         assert ahead.WORKERS.get() is None
+
+
+def test_numbers_that_a_call_computes_are_known_ahead():
+    """The rows of a view of two dynamic dimensions are a product, which the wrapper computes before the launch."""
+
+    def rows(x):
+        return torch.nn.functional.gelu(x.reshape(-1, 33) * 2).sum(1)
+
+    fast = torch.compile(rows, backend=backend(), dynamic=True, options={"compile_threads": 2})
+    for shape in ((3, 7, 33), (5, 9, 33)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(fast(x), rows(x))

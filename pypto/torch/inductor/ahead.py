@@ -170,5 +170,6 @@ def stand_in(name: str, graph: Any, roots: dict[str, int]) -> StandIn | None:
 
 
 def hint(number: Any, graph: Any) -> Any:
-    """A number as it is when the graph is compiled."""
+    """A number as it is when the graph is compiled; one that the call computes before has its expression."""
+    number = getattr(number, "inner_expr", number)
     return number if isinstance(number, int | float) else int(graph.sizevars.optimization_hint(number))
