@@ -203,7 +203,7 @@ def needed(definitions: Iterable[Let], value: Scalar) -> tuple[Let, ...]:
 
 
 @dataclass(frozen=True)
-class WayOut:
+class AccumulatorUse:
     """An instruction that uses an accumulator, inside of an item."""
 
     instr: Instr
@@ -212,9 +212,9 @@ class WayOut:
     is_repeated: bool = False  # whether a loop repeats it
 
 
-def fixpipe_in(item: Item, sums: str) -> WayOut:
+def fixpipe_in(item: Item, sums: str) -> AccumulatorUse:
     """Return the Fixpipe that takes all rows at once; others exclude it."""
-    found = list(ways_out((item,), sums, (), ()))
+    found = list(accumulator_uses((item,), sums, (), ()))
     at_once = [x for x in found if not x.is_repeated]
     if any(x.instr.name != "Fixpipe" for x in found):
         raise NotOneSum(SEVERAL)
@@ -226,21 +226,23 @@ def fixpipe_in(item: Item, sums: str) -> WayOut:
     return only
 
 
-def ways_out(
+def accumulator_uses(
     items: tuple[Item, ...], sums: str, path: tuple[Scalar, ...], definitions: tuple[Let, ...]
-) -> Iterator[WayOut]:
+) -> Iterator[AccumulatorUse]:
     """Yield the instructions in some items that use an accumulator."""
     for item in items:
         if isinstance(item, Let):
             definitions = (*definitions, item)
         elif isinstance(item, Instr):
             if uses((item,), sums):
-                yield WayOut(item, path, definitions)
+                yield AccumulatorUse(item, path, definitions)
         elif isinstance(item, If) and not is_fenced(item):
-            yield from ways_out(item.body, sums, (*path, item.condition), definitions)
-            yield from ways_out(item.orelse, sums, (*path, negated(item.condition)), definitions)
+            yield from accumulator_uses(item.body, sums, (*path, item.condition), definitions)
+            yield from accumulator_uses(item.orelse, sums, (*path, negated(item.condition)), definitions)
         elif isinstance(item, Loop | While):
-            yield from (replace(x, is_repeated=True) for x in ways_out(parts(item)[-1], sums, path, definitions))
+            yield from (
+                replace(x, is_repeated=True) for x in accumulator_uses(parts(item)[-1], sums, path, definitions)
+            )
 
 
 def same_size(product: Instr, fixpipe: Instr) -> Scalar:

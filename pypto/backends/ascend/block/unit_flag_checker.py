@@ -102,7 +102,7 @@ class UnitExecution:
         if item.name == "Mmad":
             self.product(item, views(item)[0].of.name, flag, (first, second))
         else:
-            self.way_out(item, views(item)[1].of.name, flag, (second, first))
+            self.check_fixpipe(item, views(item)[1].of.name, flag, (second, first))
 
     def product(self, item: Instr, sums: str, flag: int, size: tuple[int | None, ...]) -> None:
         """Execute a product, which waits for empty units and may fill them."""
@@ -113,7 +113,7 @@ class UnitExecution:
         if flag == LAST:
             self.full[sums] = Full(item.line, size)
 
-    def way_out(self, item: Instr, sums: str, flag: int, size: tuple[int | None, ...]) -> None:
+    def check_fixpipe(self, item: Instr, sums: str, flag: int, size: tuple[int | None, ...]) -> None:
         """Execute a Fixpipe, which waits for full units and may empty them."""
         full = self.full.get(sums)
         if full is None and flag:
