@@ -18,7 +18,7 @@ from pypto.backends import registry
 from pypto.backends.base import Artifact, Backend, timed
 from pypto.errors import Diagnostic
 from pypto.errors.launch import BusyWaiting, WrongPass
-from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
+from pypto.frontend import ArgSpec, Built, Facts, KernelSource
 from pypto.ir.core import Attr, Function
 from pypto.ir.printer import print_function
 from pypto.language import METHODS, WITH_GRADIENTS
@@ -26,11 +26,8 @@ from pypto.opening import Devices
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings, suggestion
-from pypto.passes import PREPARE, optimize
+from pypto.passes import optimize
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
-from pypto.passes.memory_effects import written_names
-from pypto.passes.program_order import AFFINITY
-from pypto.passes.waiting import waiting_loops
 from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
@@ -183,6 +180,8 @@ def to_ir(
     source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions, timings: dict[str, float]
 ) -> Built:
     """Tile IR of a kernel."""
+    from pypto.frontend.build import build
+
     with timed(timings, "frontend"):
         substitutes = WITH_GRADIENTS if options.differentiable else {}
         return build(source, specs, facts, METHODS, options.max_ops, substitutes)
@@ -190,6 +189,8 @@ def to_ir(
 
 def prepared(function: Function, timings: dict[str, float]) -> Function:
     """Tile IR that is ready for an interpreter or backend, verified."""
+    from pypto.passes.preparing import PREPARE
+
     with timed(timings, "prepare"):
         made = run_unverified(function, PREPARE)
     return verified(made, timings)
@@ -206,6 +207,8 @@ def compile_program(
     built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float], backend: Backend
 ) -> Program:
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
+    from pypto.passes.memory_effects import written_names
+
     shared = session()
     function = unfinished(built, noalias, options, timings)
     tell_of_waiting(built.function)
@@ -224,6 +227,8 @@ def compile_program(
 
 def unfinished(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float]) -> Function:
     """Tile IR whose text is the key of a kernel's code."""
+    from pypto.passes.preparing import PREPARE
+
     with timed(timings, "prepare"):
         function: Function = run_unverified(built.function, PREPARE)
     function.attrs |= attributes(noalias, options)
@@ -241,6 +246,8 @@ def machine_code(function: Function, backend: Backend, timings: dict[str, float]
 
 def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:
     """What a kernel's passes are told about its launches, and about its options."""
+    from pypto.passes.program_order import AFFINITY
+
     modes: dict[str, Attr] = {name: True for name in ("profile", "checked") if getattr(options, name)}
     blocking: dict[str, Attr] = {"blocking": options.blocking.overrides} if options.blocking.overrides else {}
     disabled: dict[str, Attr] = {DISABLE: options.disable} if options.disable else {}
@@ -270,6 +277,7 @@ def check_disabled(names: tuple[str, ...]) -> None:
 def known_passes() -> dict[str, Pass]:
     """The passes of all backends by name; of those with one name, an optional one."""
     from pypto.passes.optimizing import OPTIMIZE
+    from pypto.passes.preparing import PREPARE
 
     rows = [*PREPARE, *OPTIMIZE, *(row for plugin in registry.plugins() for row in plugin.passes())]
     return {row.name: row for row in sorted(rows, key=lambda row: row.optional)}
@@ -277,6 +285,8 @@ def known_passes() -> dict[str, Pass]:
 
 def tell_of_waiting(function: Function) -> None:
     """Warn of loops in which a program waits for another one, once for each. Passes may drop such a loop."""
+    from pypto.passes.waiting import waiting_loops
+
     for loop in waiting_loops(function):
         said = BusyWaiting(loop.loc, kernel=function.name)
         warnings.warn_explicit(said, BusyWaiting, loop.loc.file, loop.loc.line, registry=session().told)

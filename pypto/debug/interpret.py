@@ -49,13 +49,14 @@ def run_interpreted(
 ) -> None:
     """A launch in the interpreter; `on_store` is told of every store."""
     from pypto.debug.advice import advise
+    from pypto.passes.memory_effects import written_names
 
     infos, specs = describe(kernel.signature, values)
     timings: dict[str, float] = {}
     built, _ = kernel.build(infos, specs, frozenset(), timings)
     advise(kernel, built, "", (), specs)
     function = kernel.compiler.prepared(built.function, timings)
-    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), kernel.compiler.written_names(function)
+    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), written_names(function)
     check_writable(name, written, infos)
     note_written(written, infos)
     others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pypto.backends.base import Backend
-from pypto.passes import PREPARE, optimize, prepare
+from pypto.passes import optimize, prepare
+from pypto.passes.preparing import PREPARE
 from pypto.passes.manager import Pass, observed
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.specialization import Specialization

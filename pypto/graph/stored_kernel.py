@@ -98,6 +98,7 @@ def stored_version(kernel: Kernel, facts: Facts, code: bytes) -> tuple[Any, Spec
     from pypto.backends.base import Artifact
     from pypto.compile import session
     from pypto.ir.parser import parse_type
+    from pypto.jit.manifest import StoredProgram
 
     if tuple(name for name, _ in facts.types) != kernel.signature.names:
         raise ValueError(f"{kernel} has other arguments")
@@ -106,32 +107,8 @@ def stored_version(kernel: Kernel, facts: Facts, code: bytes) -> tuple[Any, Spec
     backend = session().backend(kernel.options)
     specs = {name: parse_type(text) for name, text in facts.types}
     artifact = Artifact.from_bytes(code)
-    program = made_program(kernel, facts, specs, backend, artifact)
+    program = StoredProgram(kernel, specs, facts, facts.noalias, artifact)
+    program.written = frozenset(facts.written)
     group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
     version = Specialization(facts.types, facts.guard, facts.noalias, "its plan was on disk", {}, (), program)
     return group, version
-
-
-def made_program(kernel: Kernel, facts: Facts, specs: Mapping[str, Any], backend: Any, artifact: Any) -> Any:
-    """A program whose IR is made when it is asked for."""
-    from pypto.compile import Program, attributes, to_ir
-    from pypto.passes import PREPARE
-    from pypto.passes.manager import run_unverified
-
-    class StoredProgram(Program):
-        def __init__(self) -> None:
-            self.written = frozenset(facts.written)
-            self.timings = {}
-            self.backend = backend
-            self.artifact = artifact
-            self.executable = backend.load(artifact)
-
-        def __getattr__(self, name: str) -> Any:
-            if name not in ("built", "function"):
-                raise AttributeError(name)
-            self.built = to_ir(kernel.kernel_source, specs, facts, kernel.options, {})
-            self.function = run_unverified(self.built.function, PREPARE)
-            self.function.attrs |= attributes(facts.noalias, kernel.options)
-            return self.__dict__[name]
-
-    return StoredProgram()

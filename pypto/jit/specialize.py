@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
     """The version for these arguments, compiled if need be."""
+    from pypto.jit.manifest import Manifest
+
     shared = kernel.compiler.session()
     backend = shared.devices.backend(kernel.signature.kernel, infos) or shared.backend(kernel.options)
     group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
@@ -28,18 +30,25 @@ def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, Ar
             if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
                 check_writable(kernel.signature.kernel, s.program.written, infos)
                 return s
-        known.append(compile_version(kernel, known, infos, specs, backend))
+        dynamic = changing_entries(known, infos)
+        manifest = Manifest(kernel, known, infos, specs, dynamic, backend)
+        stored = manifest.load()
+        known.append(stored or compile_version(kernel, known, infos, specs, dynamic, backend))
+        if stored is None:
+            manifest.keep(known[-1])
         return known[-1]
 
 
 def compile_version(
-    kernel: Kernel, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], backend: Any
-) -> Specialization:
+    kernel: Kernel, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
+    dynamic: frozenset[tuple[str, int]], backend: Any,
+) -> Specialization:  # fmt: skip
     from pypto.debug.advice import advise
+    from pypto.passes.memory_effects import written_names
 
     timings: dict[str, float] = {}
-    built, facts = build(kernel, infos, specs, changing_entries(known, infos), timings)
-    written = kernel.compiler.written_names(built.function)
+    built, facts = build(kernel, infos, specs, dynamic, timings)
+    written = written_names(built.function)
     check_writable(kernel.signature.kernel, written, infos)
     noalias = disjoint(*overlaps(written, infos))
     with logged(kernel, backend):

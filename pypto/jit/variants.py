@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors.launch import WrongOption
 from pypto.options import TUNABLE, KernelOptions, suggestion
@@ -10,6 +11,8 @@ from pypto.runtime.signature import Signature
 
 if TYPE_CHECKING:
     from pypto.jit.kernel import Kernel
+
+IMPORTED: Final = time.time_ns()  # when the package was: files of it that were edited since are not what runs
 
 
 def check_affinity(options: KernelOptions, signature: Signature) -> None:

@@ -272,7 +272,7 @@ class Plan:
 def stopped(program: Any, error: BaseException) -> None:
     """Raise the exception that ended a launch before all programs had run, and say what that means."""
     arrays = ", ".join(f"`{name}`" for name in sorted(program.written)) or "arrays"
-    said = f"{program.function.name} was stopped before all programs had run: {arrays} may be half written"
+    said = f"{program.artifact.name} was stopped before all programs had run: {arrays} may be half written"
     if type(error) is KeyboardInterrupt:
         raise KeyboardInterrupt(said) from None
     error.add_note(said)

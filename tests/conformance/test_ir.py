@@ -14,7 +14,8 @@ from pypto.ir.types import ArrayType
 from pypto.loc import Loc
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import PREPARE, Pass, run
+from pypto.passes.manager import Pass, run
+from pypto.passes.preparing import PREPARE
 from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info

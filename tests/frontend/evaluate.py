@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pypto.frontend import ArgSpec, Built, ConstSpec, KernelSource, build
+from pypto.frontend import ArgSpec, Built, ConstSpec, KernelSource
+from pypto.frontend.build import build
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, from_numpy, int32, scalar
 from pypto.language import METHODS

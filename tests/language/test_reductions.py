@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.frontend import KernelSource, build
+from pypto.frontend import KernelSource
+from pypto.frontend.build import build
 from pypto.language import METHODS
 from pypto.options import KernelOptions
 from tests.frontend.evaluate import Facts, spec

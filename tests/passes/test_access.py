@@ -14,7 +14,8 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import optimize, prepare, widen
+from pypto.passes import optimize, prepare
+from pypto.passes.widen import widen
 from pypto.passes.access import raise_accesses
 from pypto.passes.induction import induction
 from pypto.passes.pattern import constant_of

@@ -1,6 +1,6 @@
 """Common subexpressions."""
 
-from pypto.passes import cse
+from pypto.passes.cse import cse
 
 
 def test_pure_ops_are_computed_once(becomes):

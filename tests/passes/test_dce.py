@@ -1,6 +1,6 @@
 """Dead code."""
 
-from pypto.passes import dce
+from pypto.passes.dce import dce
 
 KEEP = '{hex = false, prefix = ""}'
 

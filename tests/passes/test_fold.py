@@ -2,7 +2,7 @@
 
 import pytest
 
-from pypto.passes import canonicalize
+from pypto.passes.canonicalize import canonicalize
 
 
 def test_chain_of_scalars(becomes):

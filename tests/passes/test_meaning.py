@@ -11,7 +11,9 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import PREPARE, Pass, canonicalize, run
+from pypto.passes.canonicalize import canonicalize
+from pypto.passes.manager import Pass, run
+from pypto.passes.preparing import PREPARE
 from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE

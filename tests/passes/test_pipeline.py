@@ -6,7 +6,9 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import PREPARE, optimize, prepare, run
+from pypto.passes import optimize, prepare
+from pypto.passes.manager import run
+from pypto.passes.preparing import PREPARE
 from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 
