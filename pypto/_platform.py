@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+IMPORTED: Final = time.time_ns()  # when the package was: files of it that were edited since are not what runs
 
 OLDEST: Final = (3, 11)
 

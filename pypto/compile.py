@@ -28,6 +28,8 @@ from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings, suggestion
 from pypto.passes import optimize
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
+from pypto.runtime.cache import Cache, CacheKey
+from pypto.runtime.cache_sources import SOURCES, package_files
 from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
@@ -36,7 +38,6 @@ from pypto.runtime.slow import Alarm, alarm, watched
 
 _FORMAT = "1"  # of the artifact's bytes
 BEHIND_IR = ("ir", "ops", "passes")  # rooms whose sources decide, beside the backend's, what a kernel's IR becomes
-SOURCES = (".py", ".ll", ".h", ".c")
 
 
 @dataclass
@@ -54,8 +55,6 @@ class Session:
 
     @functools.cached_property
     def cache(self) -> Any:
-        from pypto.runtime.cache import Cache
-
         folder = Path(self.settings.cache_dir) if self.settings.cache_dir else None
         return Cache(folder, self.settings.cache)  # type: ignore[arg-type]  # options hold the mode to its choices
 
@@ -93,7 +92,7 @@ class Session:
         with self.lock:
             if (level, options.fast_math) not in self.backends:
                 self.backends[level, options.fast_math] = registry.host().backend(
-                    level, options.fast_math, self.most_threads, functools.partial(self.stored, level)
+                    level, options.fast_math, self.most_threads, functools.partial(self.stored, level), self.remember
                 )
             return self.backends[level, options.fast_math]
 
@@ -109,16 +108,22 @@ class Session:
     def through_cache(
         self, backend: Backend, parts: Callable[[], tuple[tuple[str, str], ...]], make: Callable[[], bytes]
     ) -> bytes:
-        if self.settings.cache == "off":
-            return make()
-        data: bytes = self.cache.get_or_make(self.key(backend, parts()), make)
+        return make() if self.settings.cache == "off" else self.found(self.key(backend, parts()), make)
+
+    def remember(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
+        """What these parts stand for, kept on disk."""
+        return make() if self.settings.cache == "off" else self.found(CacheKey((("format", _FORMAT), *parts)), make)
+
+    def found(self, key: CacheKey, make: Callable[[], bytes]) -> bytes:
+        data: bytes = self.cache.get_or_make(key, make)
         return data
 
-    def key(self, backend: Backend, parts: tuple[tuple[str, str], ...]) -> Any:
+    def key(self, backend: Backend, parts: tuple[tuple[str, str], ...]) -> CacheKey:
         """The key of what these parts, the compiler and the backend's sources make."""
-        from pypto.runtime.cache import CacheKey
-
-        return CacheKey((("format", _FORMAT), ("compiler", compiler_hash(backend)), *parts))
+        files = package_files(str(backend.sources()))
+        hashed = functools.partial(compiler_hash, backend)
+        compiler = self.remember((("sources", files),), lambda: hashed().encode()).decode() if files else hashed()
+        return CacheKey((("format", _FORMAT), ("compiler", compiler), *parts))
 
 
 @functools.lru_cache(maxsize=1)

@@ -85,8 +85,13 @@ class HostPlugin(Plugin):
     """The plugin of the backend that launches without a named device use."""
 
     @abstractmethod
-    def backend(self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes]) -> Any:
-        """The backend for a feature level. ``stored(name, make)`` keeps helper code in the disk cache."""
+    def backend(
+        self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes], remember: Callable[..., bytes]
+    ) -> Any:
+        """The backend for a feature level.
+
+        ``stored(name, make)`` keeps helper code in the disk cache, and ``remember(key, make)`` other facts.
+        """
 
     @abstractmethod
     def default_threads(self) -> int:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from pypto.backends.base import Backend
 from pypto.passes import optimize, prepare
-from pypto.passes.preparing import PREPARE
 from pypto.passes.manager import Pass, observed
 from pypto.passes.optimizing import OPTIMIZE
+from pypto.passes.preparing import PREPARE
 from pypto.runtime.specialization import Specialization
 
 AFTER: Final = "after:"  # how a level begins that is the IR after a pass

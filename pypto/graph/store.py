@@ -11,9 +11,6 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +22,7 @@ from pypto.graph.plan import Plan, Versions
 from pypto.graph.plan_text import read_steps, steps_text
 from pypto.graph.stored_kernel import Facts, stored_version
 from pypto.process import get_num_threads
+from pypto.runtime.cache_sources import package_files
 from pypto.runtime.mode import MODE, PLAIN
 
 if TYPE_CHECKING:
@@ -42,14 +40,14 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, overlap: bool = 
     from pypto.runtime.cache import CacheKey
 
     shared, options = session(), KernelOptions()
-    if shared.settings.cache == "off" or not compiles_here():
+    if shared.settings.cache == "off" or not compiles_here() or not package_files():
         return None
     if any(node.op == "call" for node in graph.live()):
         return None  # what it calls is known to this process alone
     strides = repr([layouts.given[x] for x in graph.inputs])
     parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("overlap", str(overlap))
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
-    head = ("format", f"plan {_FORMAT}"), ("sources", sources())
+    head = ("format", f"plan {_FORMAT}"), ("sources", package_files())
     return CacheKey((*head, *parts, *machine, ("options", repr(options))))
 
 
@@ -81,24 +79,6 @@ def line_of(node: Node) -> tuple[str, int]:
     code = getattr(place, "code", None)
     file = str(getattr(place, "file", "")) if code is None else code.co_filename
     return os.path.basename(file), place.line  # called for every node
-
-
-@lru_cache(maxsize=1)
-def sources() -> str:
-    """What the package is: names, sizes and times of its files. To read them all would take longer than the rest."""
-    root = Path(__file__).parents[1]
-    rows = sorted((str(Path(e.path).relative_to(root)), e.stat().st_size, e.stat().st_mtime_ns) for e in files(root))
-    return hashlib.sha256(repr(rows).encode()).hexdigest()
-
-
-def files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The sources below a folder."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from () if entry.name == "__pycache__" else files(Path(entry.path))
-            elif entry.name.endswith((".py", ".ll", ".h", ".c")):
-                yield entry
 
 
 # --- storing -------------------------------------------------------------------------------------------------------

@@ -1,23 +1,19 @@
 """Manifests: a second process finds a kernel's code in the disk cache without reading the kernel's source.
 
-The key of code is the text of its Tile IR, and to know that text, the front end has to run. A manifest stands under what
-can be known without it: the files of the functions, the kinds of the arguments with all that can be asked of them, the
-options, and the package's files. It holds the code, and a record of each outside value that the front end read, in the
-order in which it did. The front end is a function of these: where each record still holds, it would read the same values
-again and write the same text. What cannot be recorded makes no manifest, and the front end runs as ever.
+The key of code is the text of its Tile IR, and to know that text, the front end has to run. A manifest stands under
+what can be known without it: the files of the functions, the kinds of the arguments with all that can be asked of them,
+the options, and the package's files. It holds the code, and a record of each outside value that the front end read, in
+the order in which it did. The front end is a function of these: where each record still holds, it would read the same
+values again and write the same text. What cannot be recorded makes no manifest, and the front end runs as ever.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,8 +24,9 @@ from pypto.compile import Program, session, to_ir, unfinished
 from pypto.frontend.spec import GONE, Capture, ConstSpec, reader
 from pypto.ir.types import ArrayType
 from pypto.jit.records import Records, Unrecorded
-from pypto.jit.variants import IMPORTED
+from pypto.passes.manager import is_observed
 from pypto.runtime.cache import CacheKey
+from pypto.runtime.cache_sources import package_files
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import Specialization, observe, why
 
@@ -39,28 +36,8 @@ if TYPE_CHECKING:
     from pypto.runtime.specialization import Guard
 
 _FORMAT: Final = "1"
-_PACKAGE: Final = Path(__file__).parents[1]
 _SAYS: Final = frozenset({"static_print"})  # what the front end does that anybody could see
 _MOST_VERSIONS: Final = 8  # of a kernel, before the front end is asked for its advice
-
-
-@lru_cache(maxsize=1)
-def package_files() -> str:
-    """Names, sizes and times of the package's files; nothing while somebody edits them."""
-    rows = sorted(file_rows(_PACKAGE))
-    is_edited = max(row[-1] for row in rows) > IMPORTED
-    return "" if is_edited else hashlib.sha256(repr(rows).encode()).hexdigest()
-
-
-def file_rows(folder: Path) -> Iterator[tuple[str, int, int, int]]:
-    """The sources below a folder."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from () if entry.name == "__pycache__" else file_rows(Path(entry.path))
-            elif entry.name.endswith((".py", ".ll", ".h", ".c")):
-                found = entry.stat()
-                yield entry.path, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @dataclass
@@ -169,20 +146,20 @@ class Manifest:
         """
         records = Records(frozenset(head["names"]))
         self.make_key(records, True)
-        found = []
+        captures = []
         for name, place, recorded in head["captures"]:
             read = reader(records.owner(place), name)
             value = read()
             if value is GONE or records.value(value) != recorded:
                 raise Unrecorded(name)
-            found.append(Capture(name, value, read))
-        return tuple(found)
+            captures.append(Capture(name, value, read))
+        return tuple(captures)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def keep(self, version: Specialization) -> None:
         """Store the manifest of a version that was compiled for the launch, if all of it can be recorded."""
-        if self.key is None or self.kernel.reported or not session().settings.cache == "rw":
+        if self.key is None or self.kernel.reported or session().settings.cache != "rw":
             return
         with suppress(Unrecorded):
             names = self.record(version, Records(frozenset())).names
@@ -211,7 +188,7 @@ def is_kept(kernel: Kernel, backend: Any) -> bool:
     """Whether manifests are made of a kernel: written by a user, and launched plainly on the host."""
     options, settings = kernel.options, session().settings
     special = options.checked or options.profile or options.interpret or options.differentiable or kernel.origins
-    logged = "passes" in settings.log
+    logged = "passes" in settings.log or is_observed()
     many = sum(map(len, kernel.known.values())) >= _MOST_VERSIONS
     return settings.cache != "off" and bool(backend.has_native_launches) and not (special or logged or many)
 

@@ -47,7 +47,7 @@ class Records:
     """
 
     def __init__(self, names: frozenset[str] | None = None) -> None:
-        self.asked = names
+        self.mentioned = names
         self.fresh = True
         self.functions: list[FunctionType] = []
         self.modules: list[ModuleType] = []
@@ -105,9 +105,10 @@ class Records:
         names = {name for inner in codes(code) for name in inner.co_names}
         self.names |= names
         self.functions.append(function)
-        defaults = [self.value(x) for x in (function.__defaults__ or (), *sorted((function.__kwdefaults__ or {}).items()))]
-        kept = (file, "".join(lines), code_record(code), defaults, sorted(names & variables.keys()))
-        return hashlib.sha256(repr(kept).encode("utf-8", "surrogatepass")).hexdigest()
+        named = sorted((function.__kwdefaults__ or {}).items())
+        defaults = [self.value(x) for x in (*(function.__defaults__ or ()), *named)]
+        parts = (file, "".join(lines), code_record(code), defaults, sorted(names & variables.keys()))
+        return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -137,20 +138,20 @@ class Records:
         return self.named(value)
 
     def module(self, module: ModuleType) -> str:
-        """A module, with what is a module in it among the names that are asked of."""
+        """A module, with what is a module in it among the names that are mentioned."""
         name, variables = module.__name__, vars(module)
         package = name.partition(".")[0]
         is_known = sys.modules.get(name) is module and "__getattr__" not in variables
         if package == "pypto":
             is_known = name in ("pypto", "pypto.language")
-        if self.asked is None or not is_known or package == "triton":
+        if self.mentioned is None or not is_known or package == "triton":
             raise Unrecorded(name)
         if package == "pypto":
             return f"module {name}"
         if module in self.modules:
             return f"module {name} again"
         self.modules.append(module)
-        inner = sorted(n for n in self.asked & variables.keys() if isinstance(variables[n], ModuleType))
+        inner = sorted(n for n in self.mentioned & variables.keys() if isinstance(variables[n], ModuleType))
         return f"module {name} ({', '.join(f'{n}: {self.module(variables[n])}' for n in inner)})"
 
     def named(self, value: Any) -> str:
@@ -161,11 +162,12 @@ class Records:
             return f"language {name}"
         if isinstance(name, str) and vars(builtins).get(name) is value:
             return f"builtin {name}"
-        home = getattr(value, "__module__", None)
-        if isinstance(value, BuiltinFunctionType) and home in _COMPUTED and getattr(sys.modules[home], str(name)) is value:
-            return f"builtin {home}.{name}"
+        module = getattr(value, "__module__", None)
+        is_computed = isinstance(value, BuiltinFunctionType) and module in _COMPUTED
+        if is_computed and getattr(sys.modules[str(module)], str(name), None) is value:
+            return f"builtin {module}.{name}"
         if isinstance(value, FunctionType):
-            if is_library(home or ""):
+            if is_library(module or ""):
                 raise Unrecorded(value)
             return f"function {self.function(value)}"
         inner = getattr(value, "function", None)

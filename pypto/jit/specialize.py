@@ -36,6 +36,8 @@ def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, Ar
         known.append(stored or compile_version(kernel, known, infos, specs, dynamic, backend))
         if stored is None:
             manifest.keep(known[-1])
+        if "specialize" in shared.settings.log:
+            print(f"pypto: {kernel.signature.kernel} compiled for {known[-1]}", file=sys.stderr)
         return known[-1]
 
 
@@ -56,8 +58,6 @@ def compile_version(
     types = tuple((name, shown(spec)) for name, spec in specs.items())
     version = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
     advise(kernel, built, "" if backend.reports else backend.name, (*kernel.specializations, version), specs)
-    if "specialize" in kernel.compiler.session().settings.log:
-        print(f"pypto: {kernel.signature.kernel} compiled for {version}", file=sys.stderr)
     return version
 
 

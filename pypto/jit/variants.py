@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pypto.errors.launch import WrongOption
 from pypto.options import TUNABLE, KernelOptions, suggestion
@@ -11,8 +10,6 @@ from pypto.runtime.signature import Signature
 
 if TYPE_CHECKING:
     from pypto.jit.kernel import Kernel
-
-IMPORTED: Final = time.time_ns()  # when the package was: files of it that were edited since are not what runs
 
 
 def check_affinity(options: KernelOptions, signature: Signature) -> None:

@@ -105,7 +105,7 @@ class Specialization(Shown):
         Seconds of each stage of the compilation: `frontend` (source to Tile IR), the passes `prepare`, `verify`, the
         passes `optimize`, `codegen` (Tile IR to LLVM IR), `llvm_parse`, `llvm_optimize`, `llvm_emit` (to machine code),
         `cache` (the disk cache and its key) and `load`. What came from the disk cache has no stages from `verify` to
-        `llvm_emit`.
+        `llvm_emit`, and mostly none before `cache`: its source was not read.
     """
 
     types: tuple[tuple[str, str], ...]

@@ -89,7 +89,8 @@ def test_unknown_levels_are_errors(level: str) -> None:
 def test_levels_that_the_machine_lacks_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite.binding as llvm
 
-    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {"sse4.2": True, "popcnt": True, "ssse3": True})
+    features = type(llvm.get_host_cpu_features())({"sse4.2": True, "popcnt": True, "ssse3": True})
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
     assert targets.host_target("x86-64-v2").vector_bytes == 16
     with pytest.raises(OptionError, match="this CPU has no avx2, fma, f16c, bmi2, so x86-64-v3 code cannot run on it"):
         targets.host_target("x86-64-v3")

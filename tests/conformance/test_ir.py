@@ -14,10 +14,9 @@ from pypto.ir.types import ArrayType
 from pypto.loc import Loc
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.manager import Pass, run
-from pypto.passes.preparing import PREPARE
-from pypto.passes.manager import observed
+from pypto.passes.manager import Pass, observed, run
 from pypto.passes.optimizing import OPTIMIZE
+from pypto.passes.preparing import PREPARE
 from pypto.runtime.arrays import array_info
 from tests.conformance.cases import Launch
 from tests.conformance.running import ALL, assert_close, make_launch, quick_part

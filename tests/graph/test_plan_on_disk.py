@@ -164,10 +164,11 @@ def test_a_damaged_entry_is_made_anew(cache: Cache) -> None:
         assert cache.get(key) == data
 
 
-def test_what_was_not_compiled_here_is_not_kept(cache: Cache) -> None:
+def test_what_was_not_compiled_here_is_not_kept(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     with pto.interpreter():
         assert pto.fuse(layer).plan(X, W).keep is None
-    assert store.sources() == store.sources()
+    monkeypatch.setattr(store, "package_files", lambda: "")  # the package was edited since it was imported
+    assert pto.fuse(layer).plan(X, W).keep is None
 
 
 SCRIPT = """

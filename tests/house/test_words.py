@@ -66,7 +66,7 @@ PUBLIC = {
 }
 STILL_IN_ASCEND = {"again", "found", "held", "kept", "made", "odd", "own", "rest", "taken", "told", "whole", "wide"}
 PASSES = sorted((ROOT / "pypto" / "passes").glob("*.py"))
-NO_IR = {"__init__", "manager", "optimizing", "target_facts"}
+NO_IR = {"__init__", "manager", "optimizing", "preparing", "target_facts"}
 FOLDERS = sorted(path.parent for path in (ROOT / "pypto" / "backends").rglob("__init__.py"))
 
 

@@ -68,11 +68,11 @@ def run(folder: Path, code: str = COUNTING, **environment: str) -> list[Any]:
 
 def test_a_second_process_takes_everything_from_the_cache(folder: Path) -> None:
     compiled, hits, made, timings = run(folder)
-    assert int(compiled) >= 1 and (int(hits), int(made)) == (0, int(compiled))
+    assert int(compiled) >= 1 and int(made) > int(compiled)  # beside code, facts about the machine and the compiler
     assert "codegen" in timings and "llvm_emit" in timings
     second, hits, made, timings = run(folder)
-    assert (second, made) == ("0", "0") and hits == compiled
-    assert "codegen" not in timings and "llvm_emit" not in timings and "load" in timings
+    assert (second, made) == ("0", "0") and int(hits) > int(compiled)
+    assert timings.strip() == "['cache', 'load']"
 
 
 def test_without_the_cache_every_process_compiles(folder: Path) -> None:

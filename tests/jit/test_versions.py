@@ -61,7 +61,7 @@ def test_compile_gives_the_version_and_runs_nothing() -> None:
     made = kernel.compile(ones(4), ones(4), out, 4, BLOCK=64)
     assert not out.any()
     assert kernel.specializations == [made]
-    assert made.timings.keys() >= {"frontend", "prepare", "cache", "load"}
+    assert made.timings.keys() >= {"cache", "load"}
     kernel[1](ones(4), ones(4), out, 4, BLOCK=64)
     assert kernel.specializations == [made] and out.any()
     assert kernel.compile(ones(4), ones(4), out, 3, BLOCK=64) is made

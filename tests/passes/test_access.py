@@ -15,10 +15,10 @@ from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import optimize, prepare
-from pypto.passes.widen import widen
 from pypto.passes.access import raise_accesses
 from pypto.passes.induction import induction
 from pypto.passes.pattern import constant_of
+from pypto.passes.widen import widen
 from pypto.runtime.arrays import array_info
 
 SIZE = 4096

@@ -8,10 +8,10 @@ import pytest
 from pypto.ir.core import make_op
 from pypto.ir.types import ALL_DTYPES, DTYPE_BY_NAME, TileType
 from pypto.ops.table import TABLE
+from pypto.passes.algebra import RULES
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
-from pypto.passes.algebra import RULES
 from pypto.passes.pattern import Apply, Variable
 from pypto.passes.shapes import exact
 

@@ -7,10 +7,9 @@ from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import optimize, prepare
-from pypto.passes.manager import run
-from pypto.passes.preparing import PREPARE
-from pypto.passes.manager import observed
+from pypto.passes.manager import observed, run
 from pypto.passes.optimizing import OPTIMIZE
+from pypto.passes.preparing import PREPARE
 
 SOFTMAX = """
 kernel @softmax(%x: array<f32, 2>, %out: array<f32, 2>, %cols: i32) {

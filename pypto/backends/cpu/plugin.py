@@ -17,11 +17,13 @@ class CpuPlugin(HostPlugin):
 
         return HostDevice(name)
 
-    def backend(self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes]) -> Any:
+    def backend(
+        self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes], remember: Callable[..., bytes]
+    ) -> Any:
         from pypto.backends.cpu.backend import CpuBackend
         from pypto.backends.cpu.target import host_target
 
-        return CpuBackend(host_target(level, fast_math), threads, stored)
+        return CpuBackend(host_target(level, fast_math, remember), threads, stored)
 
     def default_threads(self) -> int:
         from pypto.backends.cpu.runtime.pool import default_threads

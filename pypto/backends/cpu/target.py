@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto._platform import may_use_tiles
+from pypto.backends.cpu.host import Remember, host_cpu
 from pypto.errors import OptionError
 from pypto.passes.target_facts import TargetFacts
 
@@ -50,7 +51,7 @@ class CpuTarget(TargetFacts):
         return f"{vectors}, caches of {first:,} and {second:,} KiB"
 
 
-def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
+def host_target(level: str | None = None, fast_math: bool = False, remember: Remember | None = None) -> CpuTarget:
     """The host, or the host held to a feature level (for tests and for binaries that move).
 
     With `fast_math`, products and sums may be contracted.
@@ -60,25 +61,21 @@ def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
     OptionError
         When the level is unknown or the host lacks some of it.
     """
-    return replace(detect_target(level), contract=" contract" * fast_math)
+    return replace(detect_target(level, remember), contract=" contract" * fast_math)
 
 
-def detect_target(level: str | None) -> CpuTarget:
+def detect_target(level: str | None, remember: Remember | None = None) -> CpuTarget:
     """The host, or the host held to a feature level."""
-    import llvmlite.binding as llvm
-
-    triple = llvm.get_process_triple()
-    features = llvm.get_host_cpu_features()
-    present = {name for name, is_present in features.items() if is_present}
+    host = host_cpu(remember)
     if level in (None, "", "host"):
-        return describe(llvm.get_host_cpu_name(), features.flatten(), "host", triple, present)
+        return describe(host.name, host.features, "host", host.triple, host.present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
         choices = f"known are host, {', '.join(_LEVELS)}"
         raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; {choices}")
-    missing = [f for f in _LEVELS[level] if f not in present]
+    missing = [f for f in _LEVELS[level] if f not in host.present]
     if missing:
         raise OptionError(f"this CPU has no {', '.join(missing)}, so {level} code cannot run on it; choose a lower one")
-    return describe(level, "", level, triple, set(_LEVELS[level]))
+    return describe(level, "", level, host.triple, frozenset(_LEVELS[level]))
 
 
 def level_target(level: str) -> CpuTarget:
@@ -86,10 +83,10 @@ def level_target(level: str) -> CpuTarget:
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
-    return describe(level or "generic", "", level or "baseline", triple, set(_LEVELS.get(level, ())))
+    return describe(level or "generic", "", level or "baseline", triple, frozenset(_LEVELS.get(level, ())))
 
 
-def describe(cpu: str, features: str, level: str, triple: str, present: set[str]) -> CpuTarget:
+def describe(cpu: str, features: str, level: str, triple: str, present: frozenset[str]) -> CpuTarget:
     """The facts that follow from a CPU's features."""
     arm = triple.startswith(("aarch64", "arm64"))
     has_avx512 = "avx512f" in present and "avx512bw" in present

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import struct
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.backends.cpu.runtime.elf import symbol_range
 from pypto.backends.cpu.runtime.engine import Engine
 
 # Offsets in a signal's context: of the program counter, and of the register with the return address; how to read it.
@@ -27,9 +26,6 @@ _SIGNAL_CONTEXTS: Final = MappingProxyType(
 )
 _ROW_WORDS: Final = 4  # first and last address, address and bytes of the line
 _INITIAL_ROWS: Final = 256  # of a table, before it grows
-_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL: Final = struct.Struct("<IBBHQQ")
-_SHT_SYMTAB: Final = 2  # type of the section with symbols
 
 
 def crash_object(engine: Engine) -> bytes:
@@ -82,24 +78,3 @@ def immortal_bytes(text: bytes) -> Any:
     buffer = ctypes.create_string_buffer(text)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
     return buffer
-
-
-def symbol_range(code: bytes, symbol: str) -> tuple[int, int]:
-    """The offset of a symbol in its section of an ELF object, and the bytes of the section."""
-    sections = list(elf_sections(code))
-    for kind, *_, offset, size, link, _, _, _ in (section[1:] for section in sections):
-        if kind != _SHT_SYMTAB:
-            continue
-        names = sections[link][4]
-        for at in range(offset, offset + size, _SYMBOL.size):
-            name, _, _, section, value, _ = _SYMBOL.unpack_from(code, at)
-            if code[names + name : code.index(b"\0", names + name)] == symbol.encode():
-                return value, sections[section][5]
-    return 0, 0
-
-
-def elf_sections(code: bytes) -> Iterator[tuple[int, ...]]:
-    """The section headers of an ELF object."""
-    start, size, count = *struct.unpack_from("<Q", code, 0x28), *struct.unpack_from("<HH", code, 0x3A)
-    for n in range(count):
-        yield _SECTION.unpack_from(code, start + n * size)

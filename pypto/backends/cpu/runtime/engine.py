@@ -6,10 +6,12 @@ LLJIT is used, since MCJIT ends the process on errors that LLJIT reports.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pypto.backends.base import NO_LOCALITY, Locality, timed
+from pypto.backends.cpu.runtime.elf import Unsupported, is_loadable, load_object
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors import CompilerBug
 
@@ -129,6 +131,9 @@ class Engine:
         CompilerBug
             When the object is broken or wants symbols that the process does not have.
         """
+        if is_loadable(code):
+            with suppress(Unsupported):
+                return Loaded(*load_object(code, symbols))
         with self.lock:
             llvm = self.ready()
             self.count += 1
