@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pypto.graph.dims import is_fixed, value_of
 from pypto.graph.frame import Frame, seen
-from pypto.graph.schedule import Schedule
+from pypto.graph.schedule import Schedule, Step
 from pypto.jit import Kernel
 from pypto.process import get_num_threads
 from pypto.runtime.mode import MODE, PLAIN
@@ -47,7 +48,13 @@ def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array
         frame.arrays[node] = array if is_given else np.empty(value_of(node.shape, plan.hints), array.dtype)
     frame.make_results()
     found: dict[Kernel, list[Array]] = {}
-    for step in plan.steps:
+    for step in sorted(plan.steps, key=partial(writes_apart, plan)):
         if step.kernel is not None and step.kernel.kernel not in found:
             found[step.kernel.kernel] = [seen(frame, a) for a in step.arguments]
     return found
+
+
+def writes_apart(plan: Schedule, step: Step) -> bool:
+    """Whether a step writes to no array that it reads: what is compiled for one that does will do for all."""
+    homes = {plan.homes.get(x, x) for x in step.reads}
+    return not any(plan.homes.get(x, x) in homes for x in step.writes)

@@ -39,10 +39,21 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
     start, end = ends_of(plan.waves)[number]
     if end > start:
         lines.append(f"      {overlap_text(step, [n for n in range(start, end + 1) if n != number])}")
+    again = made_before(plan, number, step)
+    if again:
+        lines.append(f"      computes again {', '.join(f'%{n.number}' for n in again)}: to store them is more to move")
     for node in step.writes:
         at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
         lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")
     return lines
+
+
+def made_before(plan: Plan, number: int, step: Step) -> list[Node]:
+    """What a step computes although an earlier one has, but for what is a part of that."""
+    before = {n for s in plan.steps[:number] for n in s.nodes}
+    again = [n for n in step.nodes if n in before]
+    parts = {x for n in again for x in n.inputs}
+    return [n for n in again if n not in parts]
 
 
 def reason(plan: Plan, node: Node) -> str:

@@ -26,6 +26,7 @@ from pypto.graph.nodes import ASSEMBLED, SORTS
 from pypto.graph.order import Order, Unit
 from pypto.graph.partial import LONG
 from pypto.graph.program import Program
+from pypto.graph.rematerialize import rematerialize
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.sinking import sink
 from pypto.graph.strides import contiguous
@@ -98,6 +99,8 @@ class _Partitioner:
                 self.settle(group)
         for group in unique:
             sink(group, self.group, self.consumers, self.results, lambda nodes: self.program(nodes, check_parallel))
+        for group in unique:
+            rematerialize(group, self.group, self.consumers, self.results, self.programs, check_parallel)
         self.found.groups = list(unique)
         return self.found
 

@@ -10,10 +10,11 @@ import numpy as np
 from pypto.errors.graph import WrongOut
 from pypto.graph.dims import Sizes, value_of
 from pypto.graph.frame import memory_of
+from pypto.graph.in_place import is_in_place
 from pypto.graph.node import Node
 from pypto.graph.plan import Plan
 from pypto.graph.pytree import leaves
-from pypto.graph.schedule import Schedule, Step
+from pypto.graph.schedule import Schedule
 from pypto.graph.trace import Slot, Traced
 from pypto.graph.waves import ends_of
 
@@ -131,14 +132,3 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
         if result is not None:
             found[number] = result
     return found
-
-
-def is_in_place(step: Step, source: Node, result: Node) -> bool:
-    """Whether a step reads every element of an array where it writes that of the result, and nowhere else."""
-    if step.kernel is None or step.kernel.form != "pointwise":
-        return False
-    views = [a.shape for a in step.arguments if a.node is source and not a.is_output]
-    targets = [a.shape for a in step.arguments if a.node is result and a.is_output]
-    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
-    moved = any(n.op in ("permute", "take", "window") for n in step.nodes)
-    return len(read) == len(views) == 1 and views == targets and not moved

@@ -20,9 +20,9 @@ from pypto.graph.dims import Sizes
 from pypto.graph.frame import memory_of
 from pypto.graph.group import Group
 from pypto.graph.groups import Partition
+from pypto.graph.in_place import updated_in_place
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
-from pypto.graph.nodes import UPDATES
 from pypto.graph.program import Program
 from pypto.graph.replay import ReplayedFrame
 from pypto.graph.scatter import FORM as SCATTER
@@ -152,28 +152,9 @@ def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
-    homes = updated_in_place(steps, spans, stored)
+    homes = updated_in_place(steps, ends, spans, stored)
     in_arena = {node: span for node, span in spans.items() if homes.get(node, node) not in results}
     return Plan(graph, steps, in_arena, fixed, constants, homes, waves.sizes, reasons)
-
-
-def updated_in_place(
-    steps: Sequence[Step], spans: Mapping[Node, tuple[int, int]], stored: set[Node]
-) -> dict[Node, Node]:
-    """The homes of arrays that are made by updating another one, which is in the arena and not read any more.
-
-    The last array of a row of updates is the home: where it is a result, all are made in its memory.
-    """
-    homes: dict[Node, Node] = {}
-    for number in reversed(range(len(steps))):
-        step = steps[number]
-        node = step.nodes[-1]
-        if (step.kernel is not None and step.kernel.form != SCATTER) or node.op not in UPDATES or not node.type.size:
-            continue
-        base, *others = node.inputs
-        if base in spans and spans[base][1] == number and all(memory_of(x, stored) is not base for x in others):
-            homes[base] = homes.get(node, node)
-    return homes
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:

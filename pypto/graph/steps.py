@@ -10,7 +10,7 @@ from pypto.graph.order import Unit
 
 def steps_of(graph: Graph, parts: Partition) -> list[Group]:
     """Groups and assemblies in an order in which they can run."""
-    owner: dict[Node, Group] = {n: g for g in parts.groups for n in g.nodes}
+    owner: dict[Node, Group] = {n: g for g in reversed(parts.groups) for n in g.nodes}
     for node in graph.live():
         if is_assembled(node) and node not in owner:
             owner[node] = Group([node], Unit(0))
@@ -43,15 +43,14 @@ def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
     """The groups whose arrays a group reads."""
     found: dict[Group, None] = {}
     stack = [x for n in group.nodes for x in n.inputs]
-    seen = set[Node]()
+    seen = set(group.nodes)
     while stack:
         node = stack.pop()
         if node in seen:
             continue
         seen.add(node)
         if node in owner:
-            if owner[node] is not group:
-                found[owner[node]] = None
+            found[owner[node]] = None
         else:
             stack += node.inputs
     return list(found)
