@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from linecache import getline
 from pathlib import Path
@@ -81,9 +82,15 @@ class Caller:
 
     def loc(self, _: object = None) -> Loc:
         """The span of the call."""
-        line, last, start, end = next(islice(self.code.co_positions(), self.instruction, None))
+        line, last, start, end = span_of(self.code, self.instruction)
         function = "" if self.code.co_name.startswith("<") else self.code.co_name
         return Loc(self.code.co_filename, line or self.line, start or 0, last or self.line, end or 0, function)
+
+
+@lru_cache(maxsize=4096)
+def span_of(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """First and last line, first column and the column after the last one of an instruction."""
+    return next(islice(code.co_positions(), instruction, None))
 
 
 UNKNOWN = Loc("<unknown>", 0)

@@ -30,8 +30,10 @@ def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Speci
     On a device, in the interpreter and under checks, kernels are compiled when they are launched.
     """
     kernels = list(dict.fromkeys(s.kernel.kernel for s in plan.steps if s.kernel is not None))
-    if not kernels or MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
+    if MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
         return None
+    if not kernels:
+        return {}
     if kernels[0].compiler.session().devices.default is not None:
         return None
     jobs = list(launches(plan, arrays).items())

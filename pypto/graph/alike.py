@@ -38,7 +38,8 @@ class Programs:
     layouts: Layouts
     threads: int
     kinds: dict[Any, int] = field(default_factory=dict)  # numbers of what nodes are alike by
-    kind: dict[Node, tuple[int, int]] = field(default_factory=dict)  # of each node: as a member, and from outside
+    members: dict[Node, int] = field(default_factory=dict)  # the kind of a node as a member of a group
+    outsiders: dict[Node, int] = field(default_factory=dict)  # and as an array from outside
     decided: dict[Key, Decided] = field(default_factory=dict)
     checked: dict[Key, str] = field(default_factory=dict)
     texts: dict[Any, KernelText] = field(default_factory=dict)
@@ -78,25 +79,28 @@ class Programs:
         numbers = {node: n for n, node in enumerate(nodes)}
         outside: dict[Node, int] = {}
         found: list[int] = []
-        kind = self.kind
+        members, outsiders = self.members, self.outsiders
         for node in nodes:
-            found.append((kind.get(node) or self.kinds_of(node))[0])
+            found.append(members[node] if node in members else self.member(node))
             for x in node.inputs:
                 number = numbers.get(x)
                 found.append(-1 - outside.setdefault(x, len(outside)) if number is None else number)
-        kinds = (self.kinds_of(x)[1] for x in outside)
-        return (*found, -1, *(numbers[n] for n in outputs), -1, *kinds), tuple(outside)
+        found.append(-1)
+        found += [numbers[n] for n in outputs]
+        found.append(-1)
+        found += [outsiders[x] if x in outsiders else self.outsider(x) for x in outside]
+        return tuple(found), tuple(outside)
 
-    def kinds_of(self, node: Node) -> tuple[int, int]:
-        """The numbers of a node's kind as a member of a group, and as an array from outside."""
-        known = self.kind.get(node)
-        if known is None:
-            attrs = tuple((name, key_of(value)) for name, value in node.attrs)
-            member = "member", node.op, attrs, node.type
-            constant = attrs if node.op == "constant" else None
-            outside = "outside", constant, node.type, self.layouts.strides(node)
-            known = self.kind[node] = self.number(member), self.number(outside)
-        return known
+    def member(self, node: Node) -> int:
+        """The number of a node's kind as a member of a group."""
+        found = self.members[node] = self.number(("member", node.op, attrs_of(node), node.type))
+        return found
+
+    def outsider(self, node: Node) -> int:
+        """The number of a node's kind as an array from outside."""
+        constant = attrs_of(node) if node.op == "constant" else None
+        found = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
+        return found
 
     def number(self, kind: Any) -> int:
         return self.kinds.setdefault(kind, len(self.kinds))
@@ -112,6 +116,11 @@ class Programs:
             self.texts[key, lines, precision] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
             return made
         return with_nodes(known, dict(enumerate((*nodes, *outside))))
+
+
+def attrs_of(node: Node) -> Key:
+    """The attributes of a node, as they are told apart."""
+    return tuple((name, key_of(value)) for name, value in node.attrs)
 
 
 def problem_of(program: Program, check: Check) -> str:

@@ -45,7 +45,8 @@ class Axes:
         found: list[int] = []
         for axis in dim:
             if axis in same:
-                found += self.resolve(same[axis])
+                same[axis] = self.resolve(same[axis])
+                found += same[axis]
             else:
                 found.append(axis)
         return tuple(found)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.named import Shapes
+from pypto.graph.node import key_of
 from pypto.graph.pytree import children
 from pypto.graph.tensor import Tensor
 
@@ -36,7 +37,7 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shape
     if found is None:
         if isinstance(tree, Tensor):
             raise TracedArgument
-        facts.append((type(tree), tree))
+        facts.append(key_of(tree))
         return
     facts.append((found[0], tuple(name for name, _ in found[1])))
     for _, x in found[1]:

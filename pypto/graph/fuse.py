@@ -20,6 +20,7 @@ from pypto.graph.outputs import run_into
 from pypto.graph.plan import NO_SIZES, Plan
 from pypto.graph.planning import plan_of, surroundings_of
 from pypto.graph.pytree import mapped
+from pypto.graph.readers import CallReader, reader_of_call
 from pypto.graph.replay import NOT_REPLAYED, Ready
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.graph.views.shown import FusedViews
@@ -104,8 +105,8 @@ class Fused(FusedViews):
         return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._ready is not None and not kwargs:
-            found = self._ready.call(args)
+        if self._ready is not None:
+            found = self._ready.call(args, kwargs)
             if found is not NOT_REPLAYED:
                 return found
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
@@ -115,9 +116,10 @@ class Fused(FusedViews):
         except TracedArgument:
             return self.function(*args, **kwargs)  # a part of what is traced, or lazy
         version = self._version(key, args, kwargs, shapes, sizes)
+        if not self._donated and (self._ready is None or self._ready.frames is not version.plan.frames):
+            self._ready = self._ready_for(version, args, kwargs, arrays)
         if out is None and not self._donated:
             outputs = version.plan.run(arrays, sizes)
-            self._ready = self._ready_for(version, args, arrays)
         else:
             donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
             outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
@@ -220,17 +222,24 @@ class Fused(FusedViews):
             facts += surroundings(self.function, self._names, self._cells)
         return list(arrays.values()), tuple(facts)
 
-    def _ready_for(self, version: Version, args: tuple[Any, ...], arrays: list[Array]) -> Ready | None:
-        """Calls like one that was made, where all its arguments are arrays and a result needs no more than memory."""
-        plain = len(args) == len(arrays) and all(map(operator.is_, args, arrays))
+    def _ready_for(
+        self, version: Version, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]
+    ) -> Ready | None:
+        """Calls like one that was made, where a result needs no more than memory."""
         places = places_of(self._dims, self._named)
-        if not plain or version.traced.updates or places is None:
+        if version.traced.updates or places is None:
             return None
+        reader: CallReader | None = None
+        if kwargs or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
+            reader = reader_of_call(args, kwargs)
+            if len(reader(args, kwargs) or ()) != len(arrays):
+                return None  # an array is given twice
         facts = functools.partial(surroundings, self.function, self._names or (), self._cells)
-        result = version.traced.result
-        alone = isinstance(result, Slot) and bool(version.plan.graph.outputs[result.number].shape)
+        plan, result = version.plan, version.traced.result
+        alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
         fill = None if alone else functools.partial(filled, result)
-        return Ready(version.plan.frames, places, facts if self._names or self._cells else None, fill)
+        kept = tuple(plan.fixed.values()) if alone and self._gives_out else None
+        return Ready(plan.frames, places, facts if self._names or self._cells else None, fill, reader, kept)
 
     def _version(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes

@@ -319,7 +319,8 @@ class _Partitioner:
         found: dict[Node, None] = {}
         for node in nodes:
             n = node
-            if n in self.results or any(c not in members for c in self.consumers[n]) or not self.consumers[n]:
+            readers = self.consumers[n]
+            if n in self.results or not readers or not members.issuperset(readers):
                 while n.op in MOVEMENT and n.inputs[0] in members and self.layouts.is_view(n):
                     n = n.inputs[0]
                 found[n] = None
@@ -369,5 +370,6 @@ def is_assembled(node: Node) -> bool:
     """Whether a node is made between kernels: by copies of arrays, or because there are no elements to compute with."""
     if node.op in ASSEMBLED:
         return True
-    empty = node.type.size == 0 or any(x.type.size == 0 for x in node.inputs)
-    return empty and node.op not in (*MOVEMENT, "input", "constant", "extent")
+    if node.op in MOVEMENT or node.op in ("input", "constant", "extent"):
+        return False
+    return 0 in node.type.shape or any(0 in x.type.shape for x in node.inputs)

@@ -91,7 +91,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     inputs: list[Node] = field(default_factory=list)
     outputs: list[Node] = field(default_factory=list)
-    known: dict[Any, Node] = field(default_factory=dict)
+    known: dict[Any, Node] = field(default_factory=dict)  # what ops on some inputs were found to be
     dims: tuple[Dim, ...] = ()
     guards: Guards | None = None
 
@@ -119,21 +119,18 @@ class Graph:
         if self.guards is not None:
             attrs = {name: unasked(value) for name, value in attrs.items()}
             type = None if type is None else TensorType(unasked(type.shape), type.dtype)
-        found = infer(op, [x.type for x in inputs], attrs) if type is None else type
-        folded = fold(self, op, inputs, attrs, found, place)
-        return self._consed(op, inputs, attrs, found, place) if folded is None else folded
-
-    def _consed(
-        self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
-    ) -> Node:
         key = consed_by(op, inputs, attrs, type)
-        if key not in self.known:
-            self.known[key] = self.append(op, inputs, attrs, type, place)
-        return self.known[key]
+        known = self.known.get(key)
+        if known is None:
+            found = infer(op, [x.type for x in inputs], attrs) if type is None else type
+            folded = fold(self, op, inputs, attrs, found, place)
+            known = self.append(op, inputs, attrs, found, place) if folded is None else folded
+            self.known[key] = known
+        return known
 
-    def find(self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType) -> Node | None:
-        """A node that is there, just as it is given."""
-        return self.known.get(consed_by(op, inputs, attrs, type))
+    def find(self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node | None:
+        """What an op on some inputs was found to be, where somebody asked for it."""
+        return self.known.get(consed_by(op, inputs, attrs))
 
     def append(
         self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
@@ -166,13 +163,14 @@ class Graph:
         return text(self)
 
 
-def consed_by(op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType) -> Any:
-    """What nodes that are one are equal by."""
-    return op, tuple(x.number for x in inputs), tuple((n, key_of(v)) for n, v in sorted(attrs.items())), type
+def consed_by(op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType | None = None) -> Any:
+    """What nodes that are one are equal by. Only those without operands have the type that they are given."""
+    rows = tuple([(name, key_of(attrs[name])) for name in sorted(attrs)]) if attrs else ()
+    return op, inputs, rows, None if inputs else type
 
 
 def key_of(value: Any) -> Any:
     """What tells attributes apart: 0.0 and -0.0, 1 and 1.0 and True are not the same, and NaN is itself."""
-    if isinstance(value, tuple):
-        return tuple(key_of(x) for x in value)
-    return type(value).__name__, repr(value) if isinstance(value, float) else value
+    if type(value) is tuple:
+        return tuple([x if type(x) is int else key_of(x) for x in value])
+    return type(value), repr(value) if isinstance(value, float) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,9 +20,15 @@ _OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "arr
 def here() -> Caller:
     """The innermost call that is neither of this room nor of numpy."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return Caller.of(frame)
+
+
+@lru_cache(maxsize=1024)
+def is_ours(file: str) -> bool:
+    """Whether a file is of this room, of the array functions, or of numpy."""
+    return file.startswith(_OURS)
 
 
 def checked(what: str, make: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ numpy makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from pypto.graph.dims import Sizes
 from pypto.graph.frame import Call, Frame
 from pypto.graph.node import Node
+from pypto.graph.readers import CallReader
 from pypto.graph.scatter import FORM as SCATTER
 from pypto.graph.schedule import Schedule
 
@@ -64,7 +65,7 @@ class ReplayedFrame(Frame):
         self.picked: tuple[int, ...] = ()
 
     def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
-        if memory or not self.has_run:
+        if not self.has_run or (memory and not are_apart(memory.values(), arrays)):
             self.has_run = True
             return super().run(arrays, memory)
         self.enter(arrays, memory)
@@ -141,6 +142,11 @@ def moves_of(frame: Frame, call: Call, numbers: dict[Node, int]) -> tuple[tuple[
     return tuple(moves)
 
 
+def are_apart(written: Iterable[Array], read: Sequence[Array]) -> bool:
+    """Whether pieces of memory that are written lie apart from those that are read, each seen from end to end."""
+    return not any(np.may_share_memory(a, b) for a in written for b in read)
+
+
 class Ready:
     """Calls of a fused function that need of Python nothing but memory for results.
 
@@ -152,11 +158,15 @@ class Ready:
         Where these sizes are: of which argument, along which axis.
     facts : callable
         Gives what the function takes from outside, which is to be what it was.
-    fill : callable
-        Makes the result of the function out of the outputs.
+    fill : callable, optional
+        Makes the result of the function out of the outputs; without it, it is the output.
+    reader : callable, optional
+        Takes the arrays out of positional and named arguments; without it, all are positional and arrays.
+    kept : sequence of ndarray, optional
+        Arrays from outside of the function that an `out` may not overlap; None where there is no `out`.
     """
 
-    __slots__ = ("facts", "fill", "frames", "known", "places")
+    __slots__ = ("facts", "fill", "frames", "kept", "known", "places", "reader")
 
     def __init__(
         self,
@@ -164,33 +174,64 @@ class Ready:
         places: Sequence[tuple[int, int]],
         facts: Callable[[], Any] | None,
         fill: Callable[..., Any] | None,
+        reader: CallReader | None = None,
+        kept: Sequence[Array] | None = None,
     ) -> None:
         self.frames = frames
         self.places = places
         self.facts = facts
         self.known = None if facts is None else facts()
         self.fill = fill
+        self.reader = reader
+        self.kept = kept
 
-    def call(self, args: tuple[Any, ...]) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, or NOT_REPLAYED where nothing was done."""
         if self.facts is not None and self.facts() != self.known:
             return NOT_REPLAYED
+        out: Any = None
+        arrays: Sequence[Any] = args
+        if kwargs and self.kept is not None and "out" in kwargs:
+            kwargs = kwargs.copy()
+            out = kwargs.pop("out")
+        if kwargs or self.reader is not None:
+            taken = None if self.reader is None else self.reader(args, kwargs)
+            if taken is None:
+                return NOT_REPLAYED
+            arrays = taken
         try:
             frames = self.frames[tuple([args[n].shape[axis] for n, axis in self.places])]
             frame = frames.pop()
         except (LookupError, AttributeError, TypeError):
             return NOT_REPLAYED
-        native = frame.native
-        if native is None:
-            frames.append(frame)
-            return NOT_REPLAYED
-        made = [np.empty(shape, dtype) for _, shape, dtype in frame.made]
-        left = native.run(*args, *made)
-        if left is not None:
-            native.restart()
-            frames.append(frame)
-            return NOT_REPLAYED
+        found = NOT_REPLAYED if frame.native is None else self.replayed(frame, arrays, out)
         frames.append(frame)
+        return found
+
+    def replayed(self, frame: ReplayedFrame, arrays: Sequence[Any], out: Any) -> Any:
+        """The result of all launches in one native call."""
+        at = -1
+        if out is not None:
+            if not self.fits(frame, arrays, out):
+                return NOT_REPLAYED
+            at = frame.picked[0]
+        made = [out if n == at else np.empty(shape, dtype) for n, (_, shape, dtype) in enumerate(frame.made)]
+        if frame.native.run(*arrays, *made) is not None:
+            frame.native.restart()
+            return NOT_REPLAYED
         if self.fill is None:
             return made[frame.picked[0]]
         return self.fill(outputs=[made[n] for n in frame.picked], sizes=frame.sizes)
+
+    def fits(self, frame: ReplayedFrame, arrays: Sequence[Any], out: Any) -> bool:
+        """Whether the result can be made in an array as it is."""
+        _, shape, dtype = frame.made[frame.picked[0]]
+        if type(out) is not np.ndarray or out.shape != shape or out.dtype != dtype:
+            return False
+        flags = out.flags
+        if not (flags.c_contiguous and flags.writeable and flags.aligned):
+            return False
+        for array in arrays:
+            if np.may_share_memory(out, array):
+                return False
+        return not self.kept or are_apart((out,), self.kept)

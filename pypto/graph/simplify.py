@@ -12,7 +12,6 @@ from pypto.graph.dims import is_fixed
 from pypto.graph.joining import fold_concat, fold_window, window_of_place, window_of_slice
 from pypto.graph.partial import by_parts
 from pypto.graph.picking import take_few
-from pypto.graph.rules import infer
 from pypto.graph.types import TensorType
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, TABLE
@@ -138,7 +137,7 @@ def reduced_before(
 ) -> Node | None:
     """A reduction that is there with its dimensions kept where they are not here, or the other way."""
     other = {**attrs, "keep_dims": not attrs["keep_dims"]}
-    twin = graph.find(op, inputs, other, infer(op, [x.type for x in inputs], other))
+    twin = graph.find(op, inputs, other)
     return None if twin is None else graph.add("reshape", twin, place=place, shape=type.shape)
 
 

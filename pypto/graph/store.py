@@ -42,8 +42,6 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, overlap: bool = 
     shared, options = session(), KernelOptions()
     if shared.settings.cache == "off" or not compiles_here() or not package_files():
         return None
-    if any(node.op == "call" for node in graph.live()):
-        return None  # what it calls is known to this process alone
     strides = repr([layouts.given[x] for x in graph.inputs])
     parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("overlap", str(overlap))
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
@@ -62,13 +60,23 @@ def compiles_here() -> bool:
 
 
 def fingerprint(graph: Graph) -> str:
-    """All of a graph, with the lines that stand in its kernels, as a hash."""
+    """All of a graph, with the lines that stand in its kernels, as a hash.
+
+    Of functions that run between kernels only which calls are of the same one counts: a plan holds those of the graph.
+    """
     numbers = {node: n for n, node in enumerate(graph.live())}
+    functions: dict[int, int] = {}
     digest = hashlib.sha256(repr((graph.name, graph.dims, [numbers[n] for n in graph.outputs])).encode())
     for node in graph.live():
         operands = [numbers[x] for x in node.inputs]
-        digest.update(repr((node.op, operands, node.attrs, str(node.type), line_of(node))).encode())
+        attrs = node.attrs if node.op != "call" else called(node, functions)
+        digest.update(repr((node.op, operands, attrs, str(node.type), line_of(node))).encode())
     return digest.hexdigest()
+
+
+def called(node: Node, functions: dict[int, int]) -> tuple[int, int]:
+    """Which of a graph's functions a node is a result of, and which result it is."""
+    return functions.setdefault(id(node.attr("function")), len(functions)), node.attr("result")
 
 
 def line_of(node: Node) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +14,10 @@ from pypto.graph.dims import is_fixed, quotient
 from pypto.graph.meaning import moved
 
 Strides = tuple[int, ...] | None
+Attrs = tuple[tuple[str, Any], ...]
 
 
+@lru_cache(maxsize=4096)
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an array in C order, in elements."""
     strides, step = [], 1
@@ -32,14 +35,21 @@ def strides_of(op: str, shape: tuple[int, ...], strides: Strides, attrs: Mapping
         return contiguous(attrs["shape"])
     if not all(map(is_fixed, (*shape, *strides, *attrs.get("shape", ())))):
         return strides_by_name(op, shape, strides, attrs)
+    return strides_of_view(op, shape, strides, tuple(attrs.items()))
+
+
+@lru_cache(maxsize=4096)
+def strides_of_view(op: str, shape: tuple[int, ...], strides: tuple[int, ...], attrs: Attrs) -> Strides:
+    """`strides_of`, as numpy has it for an array of bytes."""
     memory = as_strided(np.empty(1, np.uint8), shape, strides)  # none of its elements is read
+    given = dict(attrs)
     if op == "reshape":
         try:
-            view: Any = np.reshape(memory, attrs["shape"], copy=False)
+            view: Any = np.reshape(memory, given["shape"], copy=False)
         except ValueError:
             return None
     else:
-        view = moved(op, memory, attrs)
+        view = moved(op, memory, given)
     found: tuple[int, ...] = view.strides
     return found
 
@@ -84,6 +94,7 @@ def regrouped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
     return tuple(0 if n == 1 else next(rest) for n in wanted)
 
 
+@lru_cache(maxsize=4096)
 def in_c_order(shape: tuple[int, ...], strides: Strides) -> bool:
     """Whether the elements lie in memory in the order of their indices; then so do those of a ufunc's result."""
     if strides is None:

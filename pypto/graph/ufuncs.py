@@ -175,12 +175,15 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     else:
         operands = [lift(graph, x, d) for x, d in zip(inputs, wanted, strict=True)]
     nodes = [x.node for x in operands]
-    checked(f"`np.{name}`", lambda: broadcast(*(x.shape for x in nodes)))
+    shapes = [x.type.shape for x in nodes]
+    if shapes[0] != shapes[-1]:
+        checked(f"`np.{name}`", lambda: broadcast(*shapes))
     node = emit(graph, name, nodes)
     if node.type.dtype.numpy != result:
         node = graph.add("cast", node, place=here(), dtype=tensor_type((), result).dtype)
-    alike = [x for x in operands if x.ndim == len(node.shape) and x.ndim]
-    return Tensor.fresh(graph, node, all(in_c_order(x.node.shape, x.strides) for x in alike))
+    rank = len(node.type.shape)
+    alike = [(shape, x.strides) for shape, x in zip(shapes, operands, strict=True) if rank and len(shape) == rank]
+    return Tensor.fresh(graph, node, all(in_c_order(*each) for each in alike))
 
 
 def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
@@ -212,13 +215,14 @@ def truth(graph: Graph, value: Any) -> Tensor:
 
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """An array in another type; the same one where it has it."""
-    found = tensor_type(x.shape, dtype)
-    if found == x.type:
+    source = x.node
+    if source.type.dtype.numpy == dtype:
         return x
-    if found.dtype.is_bool:
+    found = tensor_type((), dtype).dtype
+    if found.is_bool:
         return truth(x.graph, x)
-    node = x.graph.add("cast", x.node, place=here(), dtype=found.dtype)
-    return Tensor.fresh(x.graph, node, in_c_order(x.node.shape, x.strides))
+    node = x.graph.add("cast", source, place=here(), dtype=found)
+    return Tensor.fresh(x.graph, node, in_c_order(source.shape, x.strides))
 
 
 def where(condition: Any, a: Any, b: Any) -> Tensor:
@@ -237,18 +241,25 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
 
 def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
     """Write a value to all that a view shows, as ``target[...] = value`` does."""
-    x = lift(target.graph, value)
-    if not np.can_cast(x.dtype, target.dtype, casting):
+    x, wanted = lift(target.graph, value), target.node.type
+    if x.dtype != wanted.dtype.numpy and not np.can_cast(x.dtype, wanted.dtype.numpy, casting):
         problem = f"{x.dtype} is not cast to {target.dtype} under the rule {casting!r}"
         raise NotTraced(here().loc(), what="this update in place", problem=problem, way="make a new array of it")
-    node = cast(x, target.dtype).node
-    if len(node.shape) > target.ndim and all(n == 1 for n in node.shape[: len(node.shape) - target.ndim]):
-        node = target.graph.add("reshape", node, shape=node.shape[len(node.shape) - target.ndim :])
+    node = cast(x, wanted.dtype.numpy).node
+    target.write(node if node.type.shape == wanted.shape else broadcast_into(target, node))
+
+
+def broadcast_into(target: Tensor, node: Node) -> Node:
+    """An array that is written, in the shape of what it is written to; leading dimensions of size 1 are left out."""
+    shape = target.node.shape
+    more = len(node.shape) - len(shape)
+    if more > 0 and all(n == 1 for n in node.shape[:more]):
+        node = target.graph.add("reshape", node, shape=node.shape[more:])
     try:
-        fits = broadcast(node.shape, target.node.shape) == target.node.shape
+        fits = broadcast(node.shape, shape) == shape
     except TypeError:
         fits = False
     if not fits:
         problem = f"an array of shape {node.shape} does not broadcast to {target.shape}"
         raise WrongShapes(here().loc(), what="this update in place", problem=problem)
-    target.write(target.graph.add("broadcast_to", node, place=here(), shape=target.node.shape))
+    return target.graph.add("broadcast_to", node, place=here(), shape=shape)

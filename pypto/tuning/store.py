@@ -41,7 +41,7 @@ class Winners:
     def find(self, key: Key, chip: str = "") -> Config | None:
         """The stored winner for a key on this machine, or on a chip."""
         name = self.from_files.get((machine(chip)[0], repr(key))) or self.stored(key, chip)
-        return next((c for c in self.configs if self.name_of(c) == name), None)
+        return None if name is None else next((c for c in self.configs if self.name_of(c) == name), None)
 
     def name_of(self, config: Config) -> str:
         return name_of(config, self.parameters)

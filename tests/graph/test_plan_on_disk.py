@@ -171,9 +171,47 @@ def test_what_was_not_compiled_here_is_not_kept(cache: Cache, monkeypatch: pytes
     assert pto.fuse(layer).plan(X, W).keep is None
 
 
+def whitened(x: Any, w: Any) -> Any:
+    lower = np.linalg.cholesky(x.T @ x + 50 * np.eye(64))
+    values, vectors = np.linalg.eigh(lower @ lower.T)
+    return np.tanh(vectors * values), np.linalg.inv(lower) @ w, np.linalg.inv(w)
+
+
+def test_plans_with_steps_of_numpy_are_kept(cache: Cache) -> None:
+    wanted, _, _ = kept(cache, whitened)
+    kernel_of.cache_clear()
+    fused = pto.fuse(whitened)
+    plan = fused.plan(X, W)
+    assert plan.is_compiled
+    assert [s.nodes[-1].op for s in plan.steps if s.kernel is None].count("call") == 5
+    equal(fused(X, W), wanted)
+    assert {s.reason for k in plan.kernels for s in k.kernel.specializations} == {"its plan was on disk"}
+
+
+def test_which_results_are_of_one_function_is_told_apart(cache: Cache) -> None:
+    def one(x: Any, w: Any) -> Any:
+        q, r = np.linalg.qr(w)
+        return q @ r * 2, r
+
+    def two(x: Any, w: Any) -> Any:
+        return np.linalg.qr(w)[0] @ np.linalg.qr(w * 1)[1] * 2, np.linalg.qr(w)[1]
+
+    for function in (one, two, one, two):
+        found = pto.fuse(function)(X, W)
+        for a, b in zip(found, function(X, W), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_plan_without_kernels_is_kept(cache: Cache) -> None:
+    wanted, _, _ = kept(cache, lambda x, w: (np.linalg.inv(w),))
+    fused = pto.fuse(lambda x, w: (np.linalg.inv(w),))
+    assert fused.plan(X, W).kernels == ()
+    equal(fused(X, W), wanted)
+
+
 SCRIPT = """
 import numpy as np, pypto as pto
-f = pto.fuse(lambda x: np.exp(x) @ x.T)
+f = pto.fuse(lambda x: np.linalg.inv(np.exp(x) @ x.T + np.eye(30)))
 x = np.ones((30, 20), np.float32)
 print(f.plan(x).is_compiled, float(f(x)[0, 0]))
 """

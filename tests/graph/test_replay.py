@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import pypto as pto
 from pypto.arrays import Dim
+from pypto.errors.graph import WrongOut
 from pypto.graph.fuse import Fused
 from pypto.graph.replay import ReplayedFrame
 
@@ -191,3 +193,68 @@ def test_results_of_earlier_calls_stay() -> None:
     fused = pto.fuse(lambda x: x + 1)
     found = [fused(np.full(4, n, np.float32)) for n in range(5)]
     assert [float(x[0]) for x in found] == [1, 2, 3, 4, 5]
+
+
+@dataclass(frozen=True)
+class Pair:
+    a: Any
+    b: Any
+
+
+FORMS: list[tuple[Any, Any]] = [
+    (lambda d: d["a"] + d["b"], lambda a, b: (({"a": a, "b": b},), {})),
+    (lambda rows, factor: rows[0] * factor - rows[1], lambda a, b: (([a, b], 2.0), {})),
+    (lambda pair, more: pair.a - more["x"][0] * pair.b, lambda a, b: ((Pair(a, b),), {"more": {"x": (a * 2, 3)}})),
+    (lambda x, y: x - y, lambda a, b: ((), {"y": a, "x": b})),
+    (lambda x, y=1.0: x - y, lambda a, b: ((a,), {"y": -0.0})),
+]
+
+
+@pytest.mark.usefixtures("is_native")
+@pytest.mark.parametrize("function, given", FORMS)
+def test_arrays_within_arguments_are_replayed(function: Any, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = pto.fuse(function)
+    for _ in range(3):
+        args, kwargs = given(floats(7), floats(7))
+        fused(*args, **kwargs)
+    monkeypatch.delattr(ReplayedFrame, "run")
+    args, kwargs = given(floats(7), floats(7))
+    np.testing.assert_array_equal(fused(*args, **kwargs), function(*args, **kwargs))
+
+
+def test_arguments_of_another_form_are_not_replayed() -> None:
+    fused = pto.fuse(lambda tree, k: sum(x * (n + k) for n, x in enumerate(tree.values())))
+    x, y, z = floats(4), floats(4), floats(4)
+    trees = ({"a": x, "b": y}, {"b": x, "a": y}, {"a": x, "b": y, "c": z}, {"a": x}, {"a": x, "b": x})
+    for _ in range(3):
+        for k in (1, 2, True, 1.0):
+            for tree in trees:
+                np.testing.assert_allclose(fused(tree, k), fused.function(tree, k), rtol=1e-6)
+    signed = pto.fuse(lambda x, k: np.copysign(x, k) * 1)
+    for k in (0.0, -0.0, 0.0, -0.0, 0.0):
+        np.testing.assert_array_equal(signed(x, k), np.copysign(x, np.float32(k)))
+
+
+@pytest.mark.usefixtures("is_native")
+def test_results_in_arrays_that_are_given_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = floats(40)
+    fused = pto.fuse(lambda x: x * 2 + outside[:4])
+    memory = floats(3, 4)
+    x, out = memory[0], memory[1]
+    for _ in range(3):
+        assert fused(x, out=out) is out
+    with monkeypatch.context() as patch:
+        patch.delattr(ReplayedFrame, "run")
+        fresh = floats(4)
+        assert fused(fresh, out=out) is out
+        np.testing.assert_array_equal(out, fresh * 2 + outside[:4])
+        fused(fresh)
+    for wrong in (x, outside[2:6], memory[:2].reshape(-1)[2:6], floats(5), floats(4).astype("f8")):
+        kept = x.copy(), outside.copy()
+        with pytest.raises(WrongOut):
+            fused(x, out=wrong)
+        np.testing.assert_array_equal(x, kept[0])
+        np.testing.assert_array_equal(outside, kept[1])
+    apart = np.empty(8, np.float32)[::2]
+    assert fused(x, out=apart) is apart
+    np.testing.assert_array_equal(apart, x * 2 + outside[:4])
