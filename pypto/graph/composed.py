@@ -48,28 +48,41 @@ def signbit(m: Maker, x: Node) -> Node:
     return m("ne", sign_bit(m, x), 0) if x.type.dtype.is_float else m("lt", x, 0)
 
 
+def turned(m: Maker, r: Node, y: Node) -> Node:
+    """Whether a remainder that has the sign of the dividend has not that of the divisor."""
+    return m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
+
+
 def remainder(m: Maker, x: Node, y: Node) -> Node:
-    """The remainder that has the sign of the divisor."""
+    """The remainder that has the sign of the divisor, 0 as well."""
     r = m("rem", x, y)
     if x.type.dtype.kind == "uint":
         return r
-    other = m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
-    return m("where", other, m("add", r, y), r)
+    found = m("where", turned(m, r, y), m("add", r, y), r)
+    return m("where", m("eq", r, 0), copysign(m, r, y), found) if x.type.dtype.is_float else found
 
 
 def floor_divide(m: Maker, x: Node, y: Node) -> Node:
     """The quotient, rounded down; integers by zero give 0, as in numpy."""
-    if x.type.dtype.is_float:
-        r = remainder(m, x, y)
-        exact = m("div", m("sub", x, r), y)
-        finite = m("ne", y, 0)
-        return m("where", finite, m("floor", m("add", exact, 0.5)), m("div", x, y))
-    q = m("floordiv", x, y)
-    if x.type.dtype.kind == "uint":
-        return q
     r = m("rem", x, y)
-    below = m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
-    return m("where", below, m("sub", q, 1), q)
+    if x.type.dtype.is_float:
+        exact, quotient = m("div", m("sub", x, r), y), m("div", x, y)
+        below = m("where", turned(m, r, y), m("sub", exact, 1), exact)
+        whole = m("where", m("eq", below, 0), copysign(m, below, quotient), m("floor", m("add", below, 0.5)))
+        return m("where", m("ne", y, 0), whole, quotient)
+    q = m("floordiv", x, y)
+    return q if x.type.dtype.kind == "uint" else m("where", turned(m, r, y), m("sub", q, 1), q)
+
+
+def logaddexp(m: Maker, x: Node, y: Node) -> Node:
+    """The greater one and a bit; two that are equal, infinities as well, and the logarithm of 2."""
+    rest = m("log1p", m("exp", m("neg", m("abs", m("sub", x, y)))))
+    return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), rest))
+
+
+def of_integers(op: str) -> Callable[..., Node]:
+    """Rounding, which changes no integer."""
+    return lambda m, x: m(op, x) if x.type.dtype.is_float else x
 
 
 def sign(m: Maker, x: Node) -> Node:
@@ -137,6 +150,7 @@ def scaled(factor: float) -> Callable[..., Node]:
 
 
 _POWERS: Final = (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4)
+_LOG_2: Final = 0.6931471805599453
 _DEGREES: Final = 57.29577951308232
 
 COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
@@ -157,11 +171,8 @@ COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
         "isinf": isinf,
         "isfinite": isfinite,
         "power": power,
-        "logaddexp": lambda m, x, y: m(
-            "add",
-            m("maximum", x, y, propagate_nan=True),
-            m("log1p", m("exp", m("neg", m("abs", m("sub", x, y))))),
-        ),
+        "logaddexp": logaddexp,
+        **{name: of_integers(name) for name in ("floor", "ceil", "trunc", "rint")},
         "heaviside": lambda m, x, y: m(
             "where", m("eq", x, 0), y, m("where", m("ne", x, x), x, m("cast", m("gt", x, 0), dtype=x.type.dtype))
         ),

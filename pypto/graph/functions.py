@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.graph import NotTraced
+from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph import methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.dims import is_fixed
 from pypto.graph.node import Graph
@@ -30,14 +30,18 @@ def graph_of(*values: Any) -> Graph:
 
 
 def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
-    """``np.take``; negative indices count from the end."""
+    """``np.take``; negative indices count from the end, are wrapped around, or are the first one."""
     graph = graph_of(x, indices)
     source, index = lift(graph, x), lift(graph, indices)
     if axis is None:
         source, axis = source.reshape(-1), 0
     axis = axis % max(1, source.ndim)
     size = source.shape[axis]
-    if index.type.dtype.kind == "int":
+    if mode == "clip":
+        index = methods.clip(index, 0, size - 1)
+    elif mode == "wrap":
+        index = call(graph, np.remainder, (index, size))
+    elif index.type.dtype.kind == "int":
         index = ufuncs.where(index < 0, index + size, index)
     node = checked("`np.take`", lambda: graph.add("take", source.node, index.node, place=here(), axis=axis))
     return Tensor.fresh(graph, node)
@@ -139,6 +143,8 @@ def rolled(by: int, size: int) -> int:
 def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
     if mode != "constant" or more:
         raise methods.untraced(f"`np.pad` with mode {mode!r}", "pad by `np.concatenate`")
+    if np.ndim(constant_values):
+        raise methods.untraced("`np.pad` with several numbers", "pad with one number after the other")
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
     result = full_like(x, constant_values, shape=shape)
@@ -147,9 +153,10 @@ def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: floa
 
 
 def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
+    less = np.not_equal if x.dtype == np.bool_ else np.subtract
     for _ in range(n):
         head, tail = ((slice(None),) * (axis % x.ndim) + (part,) for part in (slice(None, -1), slice(1, None)))
-        x = call(x.graph, np.subtract, (x[tail], x[head]))
+        x = call(x.graph, less, (x[tail], x[head]))
     return x
 
 
@@ -177,11 +184,36 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     return movement.transpose(x, order)
 
 
-def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+def array_split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+    """``np.array_split``: the first parts have one element more where they cannot be equal."""
     size = x.shape[axis]
-    cuts = [size // parts * n for n in range(1, parts)] if isinstance(parts, int) else [int(p) for p in parts]
-    lead = (slice(None),) * (axis % x.ndim)
-    return [x[(*lead, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+    cuts = [size // parts * n + min(n, size % parts) for n in range(1, parts)] if isinstance(parts, int) else parts
+    lead, ends = (slice(None),) * (axis % x.ndim), [int(c) for c in cuts]
+    return [x[(*lead, slice(a, b))] for a, b in zip([0, *ends], [*ends, size], strict=True)]
+
+
+def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+    if isinstance(parts, int) and x.shape[axis] % parts:
+        problem = f"{x.shape[axis]} elements do not make {parts} equal parts"
+        raise WrongShapes(here().loc(), what="`np.split`", problem=problem)
+    return array_split(x, parts, axis)
+
+
+def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    if x.dtype.kind != "f":
+        return movement.copy(x)
+    most = np.finfo(x.dtype)
+    ends = (most.max if posinf is None else posinf, most.min if neginf is None else neginf)
+    found = ufuncs.where(call(x.graph, np.isnan, (x,)), nan, x)
+    for limit, end in zip((np.inf, -np.inf), ends, strict=True):
+        found = ufuncs.where(call(x.graph, np.equal, (x, limit)), end, found)
+    return found if copy else methods.put(found, x)
+
+
+def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if where is not True:
+        value = ufuncs.where(where, cast(lift(target.graph, value), target.dtype), target)
+    ufuncs.assign(target, value, casting)
 
 
 def two(fn: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -206,10 +238,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "repeat": movement.repeat,
         "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
         "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
-        "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,
+        "linalg.norm": norm, "split": split, "array_split": array_split, "copyto": copyto,
         "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
         "size": lambda x: x.size,
         "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),
-        "nan_to_num": lambda x, copy=True, nan=0.0: ufuncs.where(call(x.graph, np.isnan, (x,)), nan, x),
+        "nan_to_num": nan_to_num,
     }
 )  # fmt: skip

@@ -68,7 +68,7 @@ def masked(tensor: Tensor, mask: Any, keys: list[Any]) -> Index:
 
 def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
     starts, shape, steps, seen = [], [], [], []
-    axis, dim = 0, 0
+    axis, dim = -1, 0
     for k in keys:
         if k is None:
             seen.append(1)
@@ -77,13 +77,13 @@ def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
         starts.append(start)
         shape.append(count)
         steps.append(step)
-        if arrays and k is arrays[0]:
+        if arrays and k is arrays[0] and axis < 0:  # one array may stand for two dimensions
             axis = len(seen)
         if isinstance(k, slice) or is_array(k):
             seen.append(count)
         dim += 1
     first, *others = arrays or [None]
-    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, axis, tuple(others))
+    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, max(0, axis), tuple(others))
 
 
 def one(key: Any, size: int) -> tuple[int, int, int]:

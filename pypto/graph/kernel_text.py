@@ -13,13 +13,14 @@ from typing import Final
 
 from pypto.blocking import AUTO, Blocking
 from pypto.graph.axes import Clash, Dim
-from pypto.graph.dims import quotient
+from pypto.graph.dims import is_fixed, quotient
 from pypto.graph.index_space import scanned
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
 from pypto.graph.op_text import CARRIED, call_text, neutral
 from pypto.graph.product_text import ProductWriter
 from pypto.graph.program import Program
+from pypto.graph.strides import contiguous
 from pypto.graph.versions import versions_of
 from pypto.graph.writer import Argument, KernelText, Tile
 from pypto.ops.table import REDUCTIONS, SCANS
@@ -101,14 +102,25 @@ class GroupWriter(ProductWriter):
         return self.variable(self.stage(*operands), text, axes, node)
 
     def counted(self, node: Node) -> Tile:
-        (axis,) = self.program.values[node] or (None,)
-        start = node.attr("start")
-        if axis is None:
+        """An index; where its axis lies in several, it is put together of theirs."""
+        line, start = self.program.values[node], node.attr("start")
+        if not line:
             return self.variable(0, f"pto.full((), {start}, pto.int32)", (), node)
+        if len(line) == 1:
+            return self.counted_along(line[0], node, start)
+        if not all(is_fixed(self.program.sizes[a]) for a in line):
+            raise Clash("an index lies in several axes of sizes that are not fixed")
+        tiles = [self.counted_along(axis, node) for axis in line]
+        axes = tuple(a for a in line if self.is_tiled(a))
+        steps = contiguous(tuple(self.program.sizes[a] for a in line))
+        terms = [f"{self.aligned(t, axes)} * {step}" for t, step in zip(tiles, steps, strict=True)]
+        return self.variable(self.stage(*tiles), " + ".join([*terms, str(start)]), axes, node)
+
+    def counted_along(self, axis: int, node: Node, start: int = 0) -> Tile:
         index, _ = self.indices[axis]
         offset = " + ".join(x for x in (index if index != "0" else "", str(start) if start else "") if x)
         if not self.is_tiled(axis):
-            return self.variable(0, f"({offset}).to(pto.int32)", (), node)
+            return self.variable(0, f"({offset or 0}).to(pto.int32)", (), node)
         text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
         return self.variable(self.within if axis == self.program.loop else 0, text, (axis,), node)
 
@@ -127,6 +139,8 @@ class GroupWriter(ProductWriter):
         if not where:
             return self.variable(self.stage(source), text, kept, node)
         text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
+        if node.op in ("max", "min") and node.type.dtype.bits < 32 and not node.type.dtype.is_float:
+            text += f".to(pto.{node.type.dtype.public})"  # the language has these in 32 bits
         if loop not in gone:
             return self.variable(self.stage(source), text, kept, node)
         return self.accumulated(node, kept, lambda name: CARRIED[node.op].format(a=name, b=text))

@@ -42,14 +42,14 @@ def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None)
 
 
 def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    if decimals:
-        scale = 10.0**decimals
-        found = call(
-            x.graph, np.true_divide, (call(x.graph, np.rint, (call(x.graph, np.multiply, (x, scale)),)), scale)
-        )
-    else:
-        found = x if x.dtype.kind in "iub" else call(x.graph, np.rint, (x,))
-    return put(found, out)
+    if x.dtype.kind in "iub" and decimals >= 0:
+        return put(copy(x), out)
+    if not decimals:
+        return put(call(x.graph, np.rint, (x,)), out)
+    scale = 10.0 ** abs(decimals)
+    first, last = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
+    found = call(x.graph, last, (call(x.graph, np.rint, (call(x.graph, first, (x, scale)),)), scale))
+    return put(cast(found, x.dtype), out)
 
 
 def put(found: Tensor, out: Tensor | None) -> Tensor:
@@ -78,11 +78,18 @@ def plain_reduction(name: str) -> Callable[..., Tensor]:
     return method
 
 
-def statistic(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+    return put(reductions.mean(x, axis, dtype, bool(keepdims)), out)
+
+
+def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`var` and `std`; `correction` is another name for `ddof`."""
+
     def method(
-        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False, **more: Any
-    ) -> Tensor:
-        return put(fn(x, axis, dtype, keepdims=bool(keepdims), **more), out)
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
+        keepdims: bool = False, *, correction: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        return put(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
 
     return method
 
@@ -114,7 +121,7 @@ def asks(name: str) -> Callable[..., Any]:
 def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, mode: str = "raise") -> Tensor:
     from pypto.graph import functions
 
-    return put(functions.take(x, indices, axis), out)
+    return put(functions.take(x, indices, axis, mode), out)
 
 
 def ordered(name: str) -> Callable[..., Any]:
@@ -135,7 +142,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         **{name: plain_reduction(name) for name in ("max", "min", "any", "all")},
         **{name: argument(name) for name in ("argmax", "argmin")},
         **{name: running(name) for name in ("cumsum", "cumprod")},
-        "mean": statistic(reductions.mean), "var": statistic(reductions.var), "std": statistic(reductions.std),
+        "mean": mean, "var": spread(reductions.var), "std": spread(reductions.std),
         "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
         "item": asks("item"), "tolist": asks("tolist"),
     }

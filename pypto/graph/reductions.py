@@ -9,11 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import WrongShapes
+from pypto.graph.dims import bounds, is_fixed
+from pypto.graph.movement import reshape
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
+from pypto.graph.program import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.tensor import Tensor
-from pypto.graph.ufuncs import call, cast, lift, truth, untraced
-from pypto.ops.rules import normal_axes
+from pypto.graph.types import TensorType
+from pypto.graph.ufuncs import call, cast, lift, truth, untraced, where
+from pypto.ir.types import int32
+from pypto.ops.rules import normal_axes, reduced_shape
 
 OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -73,6 +78,11 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
 def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Whether any element is not zero, or all are."""
     make, flags = x.graph.add, truth(x.graph, x).node
+    if any(
+        is_fixed(x.node.shape[a]) and x.node.shape[a] == 0 for a in axes
+    ):  # of no elements none is true, and all are
+        shape = reduced_shape(x.node.shape, axes, keepdims)
+        return Tensor.fresh(x.graph, x.graph.constant(name == "all", TensorType(shape, flags.type.dtype), here()))
     if name == "any":
         return Tensor.fresh(
             x.graph, make("reduce_or", flags, place=here(), axes=axes, keep_dims=keepdims) if axes else flags
@@ -93,12 +103,47 @@ def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
 
 
 def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Where the greatest or least element is."""
+    """Where the greatest or least element is: the first of equals, and a NaN before all numbers."""
     flat = x.reshape(-1) if axis is None else x
-    axes = axes_of(flat, 0 if axis is None else axis)
-    node = checked(f"`{name}`", lambda: x.graph.add(name, flat.node, place=here(), axes=axes, keep_dims=keepdims))
-    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    (at,) = axes_of(flat, 0 if axis is None else axis)
+    size = flat.node.shape[at]
+    if is_fixed(size) and size == 1:
+        found = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
+    elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
+        found = arg_of_long(flat, name, at, keepdims)
+    else:
+        found = arg_of_line(flat, name, at, keepdims)
     return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
+
+
+def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along an axis that a program has as a whole; the row ignores NaN."""
+    make = x.graph.add
+    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), axes=(at,), keep_dims=keepdims))
+    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    if not x.type.dtype.is_float:
+        return found
+    size = x.node.shape[at]
+    first = reduce(where(x != x, positions(x, at - x.ndim), size), "min", at, keepdims)  # noqa: PLR0124  # a NaN is not
+    return cast(where(first < size, first, found), np.int64)
+
+
+def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along a long axis: the extreme first, which is made by parts, then the first place that has it."""
+    most = reduce(x, "max" if name == "argmax" else "min", at, True)
+    hit: Any = x == most
+    if x.type.dtype.is_float:
+        hit = hit | (x != x)  # noqa: PLR0124  # where there is a NaN, it is the extreme, and equals nothing
+    return cast(reduce(where(hit, positions(x, at - x.ndim), x.node.shape[at]), "min", at, keepdims), np.int64)
+
+
+def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
+    """The index along an axis, counted from the last one, of a shape that broadcasts with the array's."""
+    size = x.node.shape[axis]
+    if bounds(size)[1] + start >= 1 << 31:
+        raise untraced("arange", "it counts further than int32 can", "cut the array into parts")
+    node = x.graph.add("arange", type=TensorType((size,), int32), place=here(), start=start, end=start + size)
+    return reshape(Tensor.fresh(x.graph, node), (size, *(1,) * (-axis - 1)))
 
 
 def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:

@@ -16,12 +16,10 @@ import numpy as np
 from pypto.graph import functions, methods, movement, products, reductions, ufuncs
 from pypto.graph.dims import is_fixed
 from pypto.graph.launches import results_of
-from pypto.graph.places import checked, here
+from pypto.graph.places import checked
 from pypto.graph.rules import broadcast
 from pypto.graph.tensor import Tensor
-from pypto.graph.types import TensorType
 from pypto.graph.ufuncs import call, lift, tensor_type
-from pypto.ir.types import int32
 
 DECOMPOSITIONS: Final = (
     "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
@@ -86,20 +84,14 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
 # --- choices by position ---------------------------------------------------------------------------------------------
 
 
-def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
-    """The index along an axis, from a number on, of a shape that broadcasts with the array's."""
-    size = x.node.shape[axis]
-    type = TensorType((size,), int32)
-    node = x.graph.add("arange", type=type, place=here(), start=start, end=start + size)
-    return movement.reshape(Tensor.fresh(x.graph, node), (size, *(1,) * (-axis - 1)))
-
-
 def triangle(lower: bool) -> Callable[..., Tensor]:
     def function(x: Tensor, k: int = 0) -> Tensor:
         # Rows and columns count from different numbers: as one array they would be needed in two orders.
         rows, columns = (k, 0) if k else (int(lower), int(not lower))
         compared = ("greater", "less")[not lower] + ("_equal" if k else "")
-        inside = call(x.graph, getattr(np, compared), (positions(x, -2, rows), positions(x, -1, columns)))
+        inside = call(
+            x.graph, getattr(np, compared), (reductions.positions(x, -2, rows), reductions.positions(x, -1, columns))
+        )
         return ufuncs.where(inside, x, np.zeros((), x.dtype))
 
     return function
@@ -186,7 +178,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     if n < 0:
         return matrix_power(by_numpy(np.linalg.inv)(x), -n)
     if n == 0:
-        same = call(x.graph, np.equal, (positions(x, -2, 1) - 1, positions(x, -1)))
+        same = call(x.graph, np.equal, (reductions.positions(x, -2, 1) - 1, reductions.positions(x, -1)))
         one = ufuncs.where(same, np.ones((), x.dtype), np.zeros((), x.dtype))
         return movement.copy(functions.broadcast_to(one, x.node.shape))
     half = matrix_power(x, n // 2) if n > 1 else None

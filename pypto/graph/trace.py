@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,8 +132,16 @@ def trace_by_name(
     inner_args, inner_kwargs = mapped((args, kwargs), enter)
     before = {id(t.storage): t.storage.node for t in graph.tensors.values()}
     given = len(graph.inputs)
+    drawn = random_state()
     with mode(watch=watched):
         tree = function(*inner_args, **inner_kwargs)
+    if drawn is not None and random_state() != drawn:
+        code = getattr(function, "__code__", None)
+        raise NotTraced(
+            None if code is None else Loc.of_code(code), what="`np.random`",
+            problem="its numbers would be those of the first call in every call",
+            way="draw them outside of the function, and pass them as an argument",
+        )  # fmt: skip
     result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
     updates = []
     for number, tensor in enumerate(list(graph.tensors.values())):
@@ -140,6 +149,15 @@ def trace_by_name(
         if node is not before.get(id(tensor.storage), graph.inputs[number]):
             updates.append((number, output(graph, own_node(graph, tensor))))
     return Traced(graph, graph.arrays, given, result, updates)
+
+
+def random_state() -> Any:
+    """Where numpy's own generator of random numbers is; None where nobody has loaded it."""
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    state = module.get_state(legacy=False)
+    return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]
 
 
 def leave(graph: Graph, path: str, leaf: Any) -> Any:

@@ -41,6 +41,7 @@ _ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
 )
 _IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
 _LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 
@@ -170,6 +171,8 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     if ufunc.nout > 1:
         raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
     *wanted, result = resolved(ufunc, inputs, dtype)
+    if any(type(x) is int and not holds(d, x) for x, d in zip(inputs, wanted, strict=True)):
+        wanted = widened(name, inputs, wanted)
     if name in _LOGICAL:
         operands = [truth(graph, x) for x in inputs]
     else:
@@ -186,19 +189,34 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     return Tensor.fresh(graph, node, all(in_c_order(*each) for each in alike))
 
 
+def holds(dtype: np.dtype[Any], number: int) -> bool:
+    """Whether a type has a number."""
+    return dtype.kind not in "iu" or int(np.iinfo(dtype).min) <= number <= int(np.iinfo(dtype).max)
+
+
+def widened(name: str, inputs: tuple[Any, ...], wanted: list[Any]) -> list[Any]:
+    """Types of operands, one of which is a number that is none of the other's: such are compared and nothing else."""
+    wide = np.dtype(np.int64)
+    fits = all(np.can_cast(d, wide) for d in wanted) and all(holds(wide, x) for x in inputs if type(x) is int)
+    if fits and name in _COMPARISONS:
+        return [wide for _ in wanted]
+    number = next(x for x, d in zip(inputs, wanted, strict=True) if type(x) is int and not holds(d, x))
+    raise untraced(name, f"{number} is no number of {wanted[0]}", "cast the array to a wider type")
+
+
 def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
     """The node of a ufunc on operands of the types that it takes."""
     at = here()
-    if name in composed.COMPOSED:
-        return composed.COMPOSED[name](composed.Maker(graph, at), *nodes)
-    if name in _IGNORING_NAN:
-        return graph.add(_IGNORING_NAN[name], *nodes, place=at, propagate_nan=False)
     row = ROWS.get(name, name)
-    if row not in TABLE or not TABLE[row].elementwise:
+    if name not in composed.COMPOSED and name not in _IGNORING_NAN and (row not in TABLE or not TABLE[row].elementwise):
         raise untraced(name, "no op of the table has this meaning")
     if name == "negative" and nodes[0].type.dtype.is_bool:
         raise untraced(name, "numpy refuses it of bools, too", "use `~`")
     try:
+        if name in composed.COMPOSED:
+            return composed.COMPOSED[name](composed.Maker(graph, at), *nodes)
+        if name in _IGNORING_NAN:
+            return graph.add(_IGNORING_NAN[name], *nodes, place=at, propagate_nan=False)
         return graph.add(row, *nodes, place=at, **_ATTRS.get(row, {}))
     except TypeError as error:
         raise untraced(name, str(error), "cast the operands") from None
@@ -229,8 +247,9 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     """``np.where`` of three operands."""
     graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
     kinds = [weak(x) for x in (a, b)]
-    values = [x for x, kind in zip((a, b), kinds, strict=True) if isinstance(kind, type)]
-    dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in zip((a, b), kinds, strict=True)))
+    pairs = [(0 if isinstance(x, Size) else x, kind) for x, kind in zip((a, b), kinds, strict=True)]
+    values = [x for x, kind in pairs if isinstance(kind, type)]
+    dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in pairs))
     if len(values) == 2:
         dtype = np.result_type(*(np.asarray(x).dtype for x in values))
     picked = truth(graph, condition), lift(graph, a, dtype), lift(graph, b, dtype)

@@ -43,7 +43,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "transposed": lambda x, w: np.swapaxes(x, 0, 1).reshape(-1, 8) * 2,
     "slices": lambda x, w: (x[:, :-1] + x[:, 1:] if x.shape[1] > 1 else x, x[::2] * 2, x[-1] + x[0], x[:, ::-1] + 1),
     "numbers of the shape": lambda x, w: x / x.shape[0] + x.shape[1] * 2,
-    "positions": lambda x, w: x.argmax(axis=0),
+    "positions": lambda x, w: (x.argmax(axis=0), np.where(x > 0, x, x.shape[0])),
     "running sums": lambda x, w: x.cumsum(axis=1),
     "joined": lambda x, w: np.concatenate([x, x * 2], axis=1),
     "updated": lambda x, w: np.where(x > 0, x, 0) + np.pad(x, ((0, 0), (1, 1), (0, 0)))[:, 2:],

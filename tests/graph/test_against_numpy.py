@@ -1,0 +1,92 @@
+"""Small functions of numpy with values at the edges: each gives what numpy gives, or is refused with a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors.graph import NotTraced, WrongShapes
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((7, 9)).astype(np.float32)
+NAN = np.where(RNG.random((6, 8)) < 0.2, np.nan, RNG.standard_normal((6, 8)))
+EDGES = np.array([-np.inf, -5.5, -2.5, -1, -0.0, 0.0, 0.5, 1, 7, np.inf, np.nan])
+PAIRS = tuple(x.copy() for x in np.meshgrid(EDGES, EDGES))
+BYTES = np.arange(256).astype(np.uint8)
+SHORT = np.arange(-300, 300).astype(np.int16)
+LONG = RNG.integers(0, 200, 300_000)
+COLUMNS = RNG.integers(-9000, 9000, (50_000, 3)).astype(np.int16)
+SEVEN = np.arange(7)
+
+
+def masked_copy(x: Any) -> Any:
+    y = x.copy()
+    np.copyto(y, 3, where=y > 0)
+    five = SEVEN[:5]
+    y[five, five] = 0
+    return y
+
+
+CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
+    "positions of NaN": (lambda x: (x.argmax(axis=1), x.argmin(axis=0), x.argmax()), (NAN,)),
+    "positions of one": (lambda x: (x[:, :1].argmax(axis=1), x[0, 0].argmin()), (A,)),
+    "long positions": (lambda x: (x.argmax(), x.argmin(), x.reshape(3, -1).argmax(axis=1)), (LONG,)),
+    "long positions of floats": (lambda x: (x.argmax(), (-x).argmin()), (LONG.astype(np.float32),)),
+    "long positions of NaN": (lambda x: x.argmin(), (np.where(np.arange(200_003) == 150_000, np.nan, 1.0),)),
+    "long positions of bytes": (lambda x: (x.argmax(), (x > 9).argmax()), (LONG.astype(np.uint8)[:40_000],)),
+    "positions along columns": (lambda x: x.argmax(axis=0), (COLUMNS,)),
+    "long extremes of bytes": (lambda x: (x.max(), x.min()), (LONG.astype(np.uint8),)),
+    "extremes of columns": (lambda x: x.min(axis=0), (COLUMNS,)),
+    "extremes wrap around": (lambda x: x.max(axis=1) + np.uint8(1) > 0, (np.full((3, 5), 255, np.uint8),)),
+    "quotients": (lambda x, y: (x // y, x % y), PAIRS),
+    "logaddexp": (np.logaddexp, PAIRS),
+    "quotients in float32": (lambda x, y: (x // y, x % y), tuple(x.astype(np.float32) for x in PAIRS)),
+    "numbers for NaN": (lambda x: (np.nan_to_num(x), np.nan_to_num(x, nan=1, posinf=2, neginf=3)), (EDGES,)),
+    "wide numbers": (lambda x: (x < 300, x == -1, x >= -5, x != 2**40), (BYTES,)),
+    "wide numbers before": (lambda x: (40_000 > x, -40_000 >= x), (SHORT,)),  # noqa: SIM300
+    "rounded integers": (lambda x: (np.round(x, -1), x.round(2), np.floor(x), np.rint(x)), (LONG[:40],)),
+    "take with a mode": (lambda x: (np.take(x, [1, 20, -3], axis=1, mode="wrap"), x.take([50, -9], mode="clip")), (A,)),
+    "array_split": (lambda x: np.array_split(x, 4), (A,)),
+    "one array for two axes": (lambda x, i: x[i, i], (A, SEVEN)),
+    "written by one array for two axes": (masked_copy, (A,)),
+    "no elements": (lambda x: (x.any(), x.all(), x.any(axis=1), x.all(axis=0)), (A[:0],)),
+    "differences of bools": (lambda x: np.diff(x > 0), (A,)),
+    "corrections": (lambda x: (np.std(x, correction=1), x.var(0, None, None, 1)), (A,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_what_numpy_gives(name: str) -> None:
+    function, given = CASES[name]
+    with np.errstate(all="ignore"):
+        wanted = function(*given)
+    found = pto.fuse(function)(*given)
+    several = isinstance(wanted, tuple | list)
+    for a, b in zip(found if several else [found], wanted if several else [wanted], strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+        if b.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(a)[b == 0], np.signbit(b)[b == 0])
+
+
+@pytest.mark.parametrize(
+    "function, problem",
+    [
+        (lambda x: np.sum(x, where=x > 0), "`where=` of `np.sum`"),
+        (lambda x: np.max(x, initial=5), "`initial=` of `np.max`"),
+        (lambda x: np.diff(x, prepend=0), "`prepend=` of `np.diff`"),
+        (lambda x: np.split(x, 2), "7 elements do not make 2 equal parts"),
+        (lambda x: np.pad(x, 1, constant_values=((1, 2), (3, 4))), "several numbers"),
+        (lambda x: x.astype(np.uint8) + 300, "300 is no number of uint8"),
+        (lambda x: x.astype(np.uint32) // -2, "-2 is no number of uint32"),
+        (lambda x: np.reciprocal(x.astype(np.int32)), "np.reciprocal"),
+        (lambda x: x + np.random.rand(9), "those of the first call"),
+    ],
+)
+def test_what_would_differ_is_refused(function: Callable[..., Any], problem: str) -> None:
+    with pytest.raises((NotTraced, WrongShapes), match=problem):
+        pto.fuse(function)(A)
