@@ -21,6 +21,7 @@ LIFTED_TRAITS = frozenset({"elementwise", "reduction", "arg_reduction", "scan", 
 MOVEMENT = frozenset({*MOVEMENT_OPS, "slice"})  # what moves or repeats elements and computes nothing
 
 
+@lru_cache(maxsize=1024)
 def is_lifted(op: str) -> bool:
     """Whether a row of the op table has a meaning on whole arrays."""
     row = TABLE.get(op)

@@ -31,6 +31,8 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
     if op in REDUCTIONS:
         before = reduced_before(graph, op, inputs, attrs, type, place)
         return by_parts(graph, op, inputs[0], type, place) if before is None else before
+    if inputs and inputs[-1].op != "constant":
+        return None
     row = TABLE.get(op)
     if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
         return of_numbers(graph, op, inputs, attrs, type, place)

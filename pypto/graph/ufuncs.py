@@ -41,6 +41,7 @@ _ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
 )
 _IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
 _LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
 _COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
@@ -51,7 +52,9 @@ def untraced(ufunc: str, problem: str, way: str = "compute it outside of the fun
 
 def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `__array_ufunc__` gives."""
-    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and value not in (None, True, "K")}
+    if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
+        return call(graph, ufunc, inputs)
+    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
     if strange:
         raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
     if method == "at":
@@ -66,7 +69,7 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         result = of_ufunc(graph, ufunc, method, inputs, kwargs)
     elif method != "__call__":
         raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
-    elif ufunc.__name__ in ("matmul", "vecdot", "matvec", "vecmat"):
+    elif ufunc.__name__ in _PRODUCTS:
         from pypto.graph.products import of_ufunc as product
 
         result = product(graph, ufunc.__name__, *inputs)
@@ -78,6 +81,11 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise untraced(ufunc.__name__, "`out` is an array from outside", "let it return a new array")
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
     return targets[0]
+
+
+def is_default(value: Any) -> bool:
+    """Whether an argument of a ufunc says what is so without it."""
+    return value is None or value is True or (isinstance(value, str) and value == "K")
 
 
 def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
