@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pypto.errors.graph import NotTraced
 from pypto.graph import methods
+from pypto.graph.derived import DERIVED
 from pypto.graph.functions import FUNCTIONS
 from pypto.graph.node import Graph
 from pypto.graph.places import here
@@ -23,7 +24,7 @@ COUNTING: Final = (
 def dispatch(graph: Graph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `__array_function__` gives."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    found = FUNCTIONS.get(name) or STANDARD.get(name)
+    found = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
     if found is not None:
         return called(name, found, args, kwargs)
     if name in methods.METHODS and args:

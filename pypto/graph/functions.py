@@ -36,6 +36,8 @@ def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
     if axis is None:
         source, axis = source.reshape(-1), 0
     axis = axis % max(1, source.ndim)
+    if isinstance(indices, int | np.integer) and mode == "raise":
+        return movement.copy(source[(*(slice(None),) * axis, indices)])
     size = source.shape[axis]
     if mode == "clip":
         index = methods.clip(index, 0, size - 1)

@@ -124,6 +124,18 @@ def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, m
     return put(functions.take(x, indices, axis, mode), out)
 
 
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    from pypto.graph import standard
+
+    return standard.diagonal(x, offset, axis1, axis2)
+
+
+def trace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    from pypto.graph import standard
+
+    return standard.trace(x, *args, **kwargs)
+
+
 def ordered(name: str) -> Callable[..., Any]:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         from pypto.graph import ordering
@@ -144,7 +156,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         **{name: running(name) for name in ("cumsum", "cumprod")},
         "mean": mean, "var": spread(reductions.var), "std": spread(reductions.std),
         "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
-        "item": asks("item"), "tolist": asks("tolist"),
+        "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
     }
 )  # fmt: skip
 PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(
