@@ -32,7 +32,7 @@ def everything_loaded() -> None:
     import pypto
 
     for module in pkgutil.walk_packages(pypto.__path__, "pypto."):
-        if not module.name.startswith("pypto.torch."):  # those load torch
+        if not module.name.startswith(("pypto.torch.", "pypto.quant.")):  # those load torch
             importlib.import_module(module.name)
 
 

@@ -42,6 +42,15 @@ def of_rows(x, greatest, least, M: pto.constexpr, N: pto.constexpr):
     least[0:M] = pto.min(t * 2, axis=1)
 
 
+@pto.jit
+def of_columns(x, greatest, least, M: pto.constexpr, N: pto.constexpr):
+    """Used twice, so that the extremes lie in memory."""
+    t = x[0:M, 0:N]
+    high, low = pto.max(t, axis=0), pto.min(t * 2, axis=0)
+    greatest[0:N] = pto.where(pto.sum(pto.where(t == high[None, :], 1, 0), axis=0) >= 0, high, 0)
+    least[0:N] = pto.where(pto.sum(pto.where(t == low[None, :], 1, 0), axis=0) >= 0, low, 0)
+
+
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @given(numbers=NUMBERS, times=st.integers(1, 4))
@@ -84,10 +93,7 @@ def test_one_comparison_for_each_element_of_whole_rows() -> None:
     assert text.count("fcmp uno <32 x float>") == 0
 
 
-@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("rows", "columns"), [(5, 64), (16, 200), (3, 17), (33, 129)])
-def test_of_rows_beside_one_another(level: str, dtype: Any, rows: int, columns: int) -> None:
+def of_all_kinds(rows: int, columns: int, dtype: Any) -> Any:
     """Rows with some NaN, with one number at an end, with infinities, and without any number."""
     rng = np.random.default_rng(rows * columns)
     numbers = rng.integers(-9, 10, (rows, columns)).astype(dtype)
@@ -97,10 +103,31 @@ def test_of_rows_beside_one_another(level: str, dtype: Any, rows: int, columns: 
     numbers[kinds == 3, 1:] = NAN
     numbers[kinds == 4, :-1] = -INF
     numbers[kinds == 5] = np.where(rng.random(columns) < 0.5, NAN, INF)
+    return numbers
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 64), (16, 200), (3, 17), (33, 129)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_of_rows_or_columns_beside_one_another(level: str, dtype: Any, rows: int, columns: int, axis: int) -> None:
+    numbers = of_all_kinds(rows, columns, dtype)
+    numbers = np.ascontiguousarray(numbers if axis else numbers.T)
     greatest, least = np.zeros(rows, dtype), np.zeros(rows, dtype)
-    at_level(of_rows, level)[(1,)](numbers, greatest, least, M=rows, N=columns)
-    assert np.array_equal(greatest, np.fmax.reduce(numbers, 1), equal_nan=True)
-    assert np.array_equal(least, np.fmin.reduce(numbers * 2, 1), equal_nan=True)
+    kernel = at_level(of_rows if axis else of_columns, level)
+    kernel[(1,)](numbers, greatest, least, M=numbers.shape[0], N=numbers.shape[1])
+    assert np.array_equal(greatest, np.fmax.reduce(numbers, axis), equal_nan=True)
+    assert np.array_equal(least, np.fmin.reduce(numbers * 2, axis), equal_nan=True)
+
+
+@pytest.mark.parametrize("kernel", [of_columns, of_rows])
+def test_one_comparison_for_each_element_of_blocks(kernel: Any) -> None:
+    x, out = np.zeros((64, 64), np.float32), [np.zeros(64, np.float32) for _ in range(2)]
+    given = {"x": x, "greatest": out[0], "least": out[1], "M": 64, "N": 64}
+    text = lowered(Launch(kernel, 1, given, {})).text
+    exact = [line for line in text.splitlines() if "fcmp uno" in line]
+    fast = [line for line in text.splitlines() if "fcmp ogt" in line or "fcmp olt" in line]
+    assert len(fast) > len(exact) > 0
 
 
 def test_one_comparison_for_each_element_of_blocks_of_rows() -> None:

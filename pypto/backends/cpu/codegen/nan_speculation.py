@@ -1,7 +1,7 @@
 """NaN speculation: float maximum and minimum are computed as if no operand were NaN, and again if one may have been.
 
 A compare and a select are one instruction, `vmaxps`; the handling of NaN makes four of it. It pays in every reduction
-whose rows mostly hold numbers. Legal for nests and loops that do nothing but reduce, since they may run twice. A result
+whose rows, or columns, mostly hold numbers. Legal for nests and loops that do nothing but reduce, since they may run twice. A result
 equal to the identity (-inf of a maximum) is the sign that there was no number: then the exact version decides.
 
 %m = reduce max of %x becomes %f = nan-free reduce max of %x %m = (%f == -inf) ? reduce max of %x : %f
@@ -68,7 +68,7 @@ def speculate(emitter: NestEmitter, nest: Nest, in_bounds: VectorValue) -> list[
 
 
 def can_speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> bool:
-    """Whether a loop does nothing but reduce rows to float extremes in a buffer."""
+    """Whether a loop does nothing but reduce rows, or a strip of columns, to float extremes in a buffer."""
     is_allowed = (
         is_enabled(emitter.function, "nan_speculation")
         and not at.masked
@@ -78,12 +78,11 @@ def can_speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt]
     )
     if not is_allowed or begun != body or any(s.the_op.operands[0].dtype.is_narrow for s in begun):
         return False
-    are_rows = all(s.buffer is not None and s.lanes in s.reduced and len(s.loops) > 1 for s in begun)
-    return are_rows and all(is_float_extreme(s.the_op) for s in begun)
+    return all(s.buffer is not None and len(s.loops) > 1 and is_float_extreme(s.the_op) for s in begun)
 
 
 def speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[VectorValue]:
-    """Emit the speculative reduction of a row, and the exact one behind a test of its results."""
+    """Emit the speculative reduction of a row, or of a strip of columns, and the exact one behind a test."""
     e = emitter.e
     emitter.reduction_of = nan_free_combiner
     speculated = emitter.emit_reductions(body, begun, at)
@@ -93,6 +92,6 @@ def speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at
     pairs = zip(speculated, identities, strict=True)
     failed = functools.reduce(e.or_, [e.cmp("eq", x, e.const(identity, x.dtype)) for x, identity in pairs])
     emitter.strips = strip_mine_lanes(body, emitter.vector_width, 1)  # the exact version seldom runs: little code
-    results = emitter.w.branch(failed.text, [lambda: emitter.emit_reductions(body, begun, at), lambda: speculated])
+    results = emitter.w.branch(e.any(failed).text, [lambda: emitter.emit_reductions(body, begun, at), lambda: speculated])
     emitter.strips = strips
     return results
