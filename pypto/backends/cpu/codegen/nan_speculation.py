@@ -1,8 +1,9 @@
 """NaN speculation: float maximum and minimum are computed as if no operand were NaN, and again if one may have been.
 
 A compare and a select are one instruction, `vmaxps`; the handling of NaN makes four of it. It pays in every reduction
-whose rows, or columns, mostly hold numbers. Legal for nests and loops that do nothing but reduce, since they may run twice. A result
-equal to the identity (-inf of a maximum) is the sign that there was no number: then the exact version decides.
+whose rows, or columns, mostly hold numbers. Legal for nests and loops that do nothing but reduce, since they may run
+twice. A result equal to the identity (-inf of a maximum) is the sign that there was no number: then the exact version
+decides.
 
 %m = reduce max of %x becomes %f = nan-free reduce max of %x %m = (%f == -inf) ? reduce max of %x : %f
 """
@@ -90,8 +91,8 @@ def speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at
     strips = emitter.strips
     identities = [nan_free_combiner(s.the_op).identity[0] for s in begun]
     pairs = zip(speculated, identities, strict=True)
-    failed = functools.reduce(e.or_, [e.cmp("eq", x, e.const(identity, x.dtype)) for x, identity in pairs])
+    failed = e.any(functools.reduce(e.or_, [e.cmp("eq", x, e.const(identity, x.dtype)) for x, identity in pairs]))
     emitter.strips = strip_mine_lanes(body, emitter.vector_width, 1)  # the exact version seldom runs: little code
-    results = emitter.w.branch(e.any(failed).text, [lambda: emitter.emit_reductions(body, begun, at), lambda: speculated])
+    results = emitter.w.branch(failed.text, [lambda: emitter.emit_reductions(body, begun, at), lambda: speculated])
     emitter.strips = strips
     return results
