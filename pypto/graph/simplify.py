@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.graph.dims import is_fixed
 from pypto.graph.joining import fold_concat, fold_window, window_of_place, window_of_slice
+from pypto.graph.long_products import product_by_parts
 from pypto.graph.partial import by_parts
 from pypto.graph.picking import take_few
 from pypto.graph.types import TensorType
@@ -124,7 +125,7 @@ def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorTy
     """Rows that are divided by their own sums before a product are divided after it: those of a softmax."""
     x, y = inputs
     if x.op != "div" or x.inputs[0].type != x.type:
-        return None
+        return product_by_parts(graph, x, y, place)
     a, b = x.inputs
     if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or type.dtype != x.type.dtype:
         return None
