@@ -66,7 +66,7 @@ class WrongDims(Diagnostic, ValueError):
 class WrongOut(Diagnostic, ValueError):
     code = "E347"
     template = "{what}: {problem}"
-    hint = "give a new array for this result, or leave it out"
+    hint = "give a new array for this result, or leave it out; of two arguments that overlap, pass a copy"
     example = programs(
         """
         f = pto.fuse(lambda x: x + 1)

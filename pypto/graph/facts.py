@@ -14,6 +14,7 @@ from pypto.graph.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 NO_SHAPES: Final[Shapes] = {}
+MOST_DEPTH: Final = 8  # of containers from outside: some hold themselves
 
 
 class TracedArgument(TypeError):
@@ -47,20 +48,26 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shape
 def is_fact(function: FunctionType, name: str) -> bool:
     """Whether a global is no function, class or module: then a plan holds it as it was, and it is compared."""
     value = function.__globals__.get(name)
-    return value is not None and not callable(value) and not isinstance(value, ModuleType)
+    return name in function.__globals__ and not callable(value) and not isinstance(value, ModuleType)
 
 
 def surroundings(function: FunctionType, names: tuple[str, ...], cells: tuple[Any, ...]) -> list[Any]:
-    """Numbers, texts and arrays that a function takes from outside; a plan holds them as they were."""
+    """Numbers, texts, arrays and containers that a function takes from outside; a plan holds them as they were."""
     values = [function.__globals__.get(name) for name in names]
     values += [cell.cell_contents for cell in cells if cell_is_full(cell)]
-    found: list[Any] = []
-    for x in values:
-        if isinstance(x, int | float | str | bool):
-            found.append((type(x), x))
-        elif isinstance(x, np.ndarray):
-            found.append((id(x), x.shape, x.dtype, x.strides))
-    return found
+    return [fact for x in values if (fact := fact_of(x)) is not None]
+
+
+def fact_of(value: Any, depth: int = 0) -> Any:
+    """What a plan depends on of a value; nothing of what is neither number nor text, array nor container."""
+    if value is None or isinstance(value, int | float | complex | str | np.generic):
+        return key_of(value)
+    if isinstance(value, np.ndarray):
+        return id(value), value.shape, value.dtype, value.strides
+    found = children(value) if depth < MOST_DEPTH else None
+    if found is None:
+        return None
+    return found[0], tuple((name, fact_of(x, depth + 1)) for name, x in found[1])
 
 
 def cell_is_full(cell: Any) -> bool:

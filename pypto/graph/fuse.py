@@ -16,7 +16,7 @@ import numpy as np
 from pypto.graph.dims import Dim, Size, Sizes
 from pypto.graph.facts import NO_SHAPES, TracedArgument, collect, is_fact, surroundings
 from pypto.graph.named import Shapes, donated_arrays, named_arrays, places_of, renamed
-from pypto.graph.outputs import run_into
+from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan import NO_SIZES, Plan
 from pypto.graph.planning import plan_of, surroundings_of
 from pypto.graph.pytree import mapped
@@ -118,6 +118,8 @@ class Fused(FusedViews):
         version = self._version(key, args, kwargs, shapes, sizes)
         if not self._donated and (self._ready is None or self._ready.frames is not version.plan.frames):
             self._ready = self._ready_for(version, args, kwargs, arrays)
+        if version.traced.updates:
+            check_updates(version.plan, version.traced, arrays)
         if out is None and not self._donated:
             outputs = version.plan.run(arrays, sizes)
         else:
@@ -338,7 +340,8 @@ def fuse(
     WrongDims
         When an argument does not fit its dimensions by name.
     WrongOut
-        When an array of `out` has another shape or type, or it or an argument given away overlaps another array.
+        When an array of `out` has another shape or type, or it, an argument given away or one that the function writes
+        to overlaps another array.
 
     Examples
     --------

@@ -111,7 +111,11 @@ def update_at(graph: Graph, ufunc: Any, target: Any, key: Any, value: Any = None
     if ufunc.__name__ not in COMBINED:
         raise untraced(name, f"updates by indices are {', '.join(COMBINED)}", "write it by one of these")
     if not isinstance(target, Tensor):
-        raise untraced(name, "it updates an array from outside", "pass the array as an argument, or update a copy")
+        raise untraced(
+            name,
+            "it updates an array from outside",
+            "pass the array as an argument, or make it by `np.zeros_like(x, shape=…)`",
+        )
     if value is None:
         raise untraced(name, "it has no values", "give them as the third argument")
     dtype = resolved(ufunc, (target, value), None)[-1]

@@ -98,6 +98,23 @@ def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> 
             raise WrongOut(what=name, problem="it overlaps another array that is written")
 
 
+def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
+    """Refuse arguments that the function writes to and that overlap others: what it read of these would not follow.
+
+    Raises
+    ------
+    WrongOut
+        Before anything was written.
+    """
+    for number, _ in traced.updates:
+        others = [*arrays[:number], *arrays[number + 1 :], *plan.fixed.values()]
+        if any(overlap(arrays[number], other) for other in others):
+            name = plan.graph.inputs[number].attr("name")
+            raise WrongOut(
+                what=f"`{name}`", problem="the function writes to it, and it overlaps another array of the call"
+            )
+
+
 def overlap(a: Array, b: Array) -> bool:
     """Whether two arrays have an element in common; where that takes long to find out, they have."""
     if not np.may_share_memory(a, b):

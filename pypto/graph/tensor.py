@@ -192,7 +192,9 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         found = self.needs_value(
-            "a function that wants a numpy array", "use a function of numpy that is traced, or call it outside"
+            "a function that wants a numpy array",
+            "use a function of numpy that is traced, or call it outside; an array to be written to is made by "
+            "`np.zeros_like(x, shape=…)`",
         )
         return np.array(found, dtype=dtype, copy=copy)
 

@@ -186,7 +186,8 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
         held = next((t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None)
     else:
         held = graph.held.setdefault(base, tensor.storage)
-    if held is tensor.storage and base.op not in ("constant", "extent"):
+    is_left = base.op != "input" or (held is not None and held.node is base)  # what is written is so after all steps
+    if held is tensor.storage and is_left and base.op not in ("constant", "extent"):
         return node
     return graph.append("copy", (node,), {}, node.type, node.place)
 

@@ -201,3 +201,33 @@ def test_an_update_by_a_part_of_itself_is_a_copy() -> None:
     fused = pto.fuse(shifted)
     np.testing.assert_allclose(fused(x), shifted(x), rtol=1e-5)
     assert not fused.plan(x).homes
+
+
+def reversed_in_place(x: Any) -> Any:
+    x[:] = x[::-1]
+    return x, x[1:]
+
+
+def test_a_view_of_an_argument_that_is_written_is_as_it_was_then() -> None:
+    fused = pto.fuse(reversed_in_place)
+    for _ in range(3):
+        ours, theirs = X.copy(), X.copy()
+        for a, b in zip(fused(ours), reversed_in_place(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_an_argument_that_is_written_and_overlaps_another_one_is_refused() -> None:
+    def function(x: Any, y: Any) -> Any:
+        y += 1
+        return x.sum(axis=0)
+
+    fused = pto.fuse(function)
+    memory = X.copy()
+    for y in (memory[1:4], memory.T):
+        with pytest.raises(WrongOut, match=r"`y`.*overlaps another array of the call"):
+            fused(memory, y)
+    np.testing.assert_array_equal(memory, X)
+    other = X.copy()
+    np.testing.assert_allclose(fused(memory, other), X.sum(axis=0), rtol=1e-5)
+    np.testing.assert_array_equal(other, X + 1)

@@ -122,6 +122,34 @@ def test_what_a_function_takes_from_outside_is_compared(monkeypatch: pytest.Monk
     np.testing.assert_array_equal(fused(x), x * 3 + 5)
 
 
+SCALE = np.float32(2)
+WINDOW = (1, 3)
+
+
+def test_containers_from_outside_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights: dict[str, Any] = {"w": floats(4), "layers": [Pair(floats(4), 1.0)]}
+    weights["itself"] = weights
+    first, last = WINDOW
+
+    def function(x: Any) -> Any:
+        part = weights["layers"][0]
+        return (x * weights["w"] + part.a * part.b)[WINDOW[0] : WINDOW[1]] * SCALE
+
+    fused = pto.fuse(function)
+    x = floats(4)
+    changes = (
+        lambda: weights.update(w=floats(4)),
+        lambda: weights["layers"].__setitem__(0, Pair(floats(4), 3.0)),
+        lambda: monkeypatch.setitem(globals(), "SCALE", np.float32(5)),
+        lambda: monkeypatch.setitem(globals(), "WINDOW", (first - 1, last)),
+    )
+    for change in changes:
+        for _ in range(3):
+            np.testing.assert_allclose(fused(x), function(x), rtol=1e-5, atol=1e-6)
+        change()
+    np.testing.assert_allclose(fused(x), function(x), rtol=1e-5, atol=1e-6)
+
+
 def test_steps_of_numpy_stand_between_launches() -> None:
     def joined(x: Any, y: Any) -> Any:
         z = np.concatenate([np.exp(x), np.cumsum(y, axis=0)])

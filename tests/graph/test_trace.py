@@ -204,7 +204,7 @@ WRONG: dict[str, tuple[type[Exception], Callable[..., Any], str]] = {
     "asarray": (NeedsValue, np.asarray, "function of numpy that is traced"),
     "a mask picks": (NotTraced, lambda x: x[x > 0], "np.where"),
     "a function": (NotTraced, np.unique, "compute it outside"),
-    "a method": (NotTraced, lambda x: x.trace(), "compute it outside"),
+    "a method": (NotTraced, lambda x: x.tobytes(), "compute it outside"),
     "a ufunc": (NotTraced, np.modf, "one result"),
     "shapes": (WrongShapes, lambda x: x + x.T, ""),
     "a product": (WrongShapes, lambda x: x @ x, ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,10 @@ def test_code_that_is_wrong_is_told_from_a_text_that_is_wrong(monkeypatch: pytes
 
 def test_a_trace_that_is_wrong_is_told() -> None:
     """A function that is not what it was when it was traced: its steps are right, and its result is not."""
-    scale = [2.0]
-    fused = pto.fuse(lambda x: x * scale[0])
+    scale = SimpleNamespace(value=2.0)
+    fused = pto.fuse(lambda x: x * scale.value)
     fused(X)
-    scale[0] = 3.0
+    scale.value = 3.0
     with pytest.raises(ArrayDiffers, match=r"result, element .* every step computes what its nodes mean"):
         pto.verify(fused, X)
 
