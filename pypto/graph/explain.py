@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pypto.graph.dims import hint
 from pypto.graph.guards import Asked
@@ -82,8 +83,8 @@ def span_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def explain(function: object, *args: object, **kwargs: object) -> str:
-    """What becomes of a fused function for arguments like these.
+def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:
+    """What becomes of a function on arrays for arguments like these; one that is not fused is as it would be.
 
     Examples
     --------
@@ -91,4 +92,6 @@ def explain(function: object, *args: object, **kwargs: object) -> str:
     >>> print(explain(pto.fuse(lambda x: np.exp(x) + 1), np.zeros(8, np.float32)).splitlines()[0])
     plan of lambda: 1 steps, 1 kernels, arena 0 bytes of 64
     """
-    return str(function.plan(*args, **kwargs))  # type: ignore[attr-defined]
+    from pypto.graph.fuse import Fused
+
+    return str((function if isinstance(function, Fused) else Fused(function)).plan(*args, **kwargs))

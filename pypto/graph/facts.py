@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import FunctionType, ModuleType
+import dis
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +44,21 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shape
     facts.append((found[0], tuple(name for name, _ in found[1])))
     for _, x in found[1]:
         collect(x, arrays, facts, shapes)
+
+
+def globals_of(code: CodeType) -> list[str]:
+    """The globals that a function reads, and functions within it.
+
+    Examples
+    --------
+    >>> globals_of((lambda x: [x.shape[0] * scale for _ in range(n)]).__code__)
+    ['range', 'n', 'scale']
+    """
+    found = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            found += globals_of(part)
+    return list(dict.fromkeys(found))
 
 
 def is_fact(function: FunctionType, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from pypto.graph.dims import Dim, Size, Sizes
-from pypto.graph.facts import NO_SHAPES, TracedArgument, collect, is_fact, surroundings
+from pypto.graph.facts import NO_SHAPES, TracedArgument, collect, globals_of, is_fact, surroundings
 from pypto.graph.named import Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan import NO_SIZES, Plan
@@ -219,7 +219,7 @@ class Fused(FusedViews):
             facts.append(len(args))
             collect(kwargs, arrays, facts, shapes)
         if self._names is None:
-            self._names = tuple(n for n in self.function.__code__.co_names if is_fact(self.function, n))
+            self._names = tuple(n for n in globals_of(self.function.__code__) if is_fact(self.function, n))
         if self._names or self._cells:
             facts += surroundings(self.function, self._names, self._cells)
         return list(arrays.values()), tuple(facts)

@@ -14,7 +14,8 @@ from pypto.errors.graph import WrongShapes
 from pypto.loc import Caller
 
 T = TypeVar("T")
-_OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "arrays"), str(Path(np.__file__).parent))
+_ROOMS: Final = ("graph", "arrays", "jit", "runtime")  # of ours that a call goes through
+_OURS: Final = (*(str(Path(__file__).parents[1] / room) for room in _ROOMS), str(Path(np.__file__).parent))
 
 
 def here() -> Caller:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.arrays import Dim
+from pypto.arrays import Dim, explain
 from pypto.errors.graph import WrongOut
 from pypto.graph.fuse import Fused
 from pypto.graph.replay import ReplayedFrame
@@ -286,3 +286,31 @@ def test_results_in_arrays_that_are_given_are_replayed(monkeypatch: pytest.Monke
     apart = np.empty(8, np.float32)[::2]
     assert fused(x, out=apart) is apart
     np.testing.assert_array_equal(apart, x * 2 + outside[:4])
+
+
+shape = (3, 4)  # the name of an attribute, too
+
+
+def test_a_global_with_the_name_of_an_attribute_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = pto.fuse(lambda x: x / x.shape[0])
+    x = floats(4)
+    for size in (3, 5):
+        monkeypatch.setitem(globals(), "shape", (size, size))
+        np.testing.assert_array_equal(fused(x), x / 4)
+    assert len(fused.versions) == 1
+
+
+@pto.jit
+def doubled(a, out):  # type: ignore[no-untyped-def]
+    out[:] = a[:] * 2
+
+
+def launched(x: Any) -> Any:
+    y = np.empty_like(x)
+    doubled[1](x, y)
+    return y + 1
+
+
+def test_explain_takes_functions_as_they_are_and_names_the_lines_of_launches() -> None:
+    line = launched.__code__.co_firstlineno + 2
+    assert f"call, moved by numpy [1]: 1 ops, test_replay.py:{line}" in explain(launched, floats(8))
