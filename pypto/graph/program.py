@@ -35,7 +35,8 @@ MOST_COLUMNS = 512  # columns of a product that a program has as a whole
 ROW_BLOCKS = (256, 128, 64, 32, 16)
 UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
 UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
-COLUMN_BLOCK, DEPTH_BLOCK, CHAIN_BLOCK = 384, 128, 128
+COLUMN_BLOCKS = (384, 256)
+DEPTH_BLOCK, CHAIN_BLOCK = 128, 128
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 
 
@@ -120,6 +121,17 @@ def even_piece(size: int, piece: int) -> int:
     """A piece near the wanted one that divides a size, where there is one: a last piece of less is slow to pack."""
     near = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
     return next((n for n in near if size % n == 0), piece)
+
+
+def even_block(size: int) -> int:
+    """The block of columns of which whole ones reach least beyond the end: a last block of less is slow as well.
+
+    Examples
+    --------
+    >>> even_block(768), even_block(1024), even_block(900)
+    (384, 256, 256)
+    """
+    return min(COLUMN_BLOCKS, key=lambda block: -(-size // block) * block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +312,7 @@ class Draft:
         most = bounds(self.sizes[columns])[1]
         if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
             raise Clash("a program would have too many columns of a product")
-        return most if chained else min(most, COLUMN_BLOCK)
+        return most if chained else min(most, even_block(most))
 
     def parts(self, dot: Node) -> tuple[int | None, int | None, int]:
         """Rows, columns and contracted axis of a product; other axes must be parallel."""
