@@ -15,7 +15,7 @@ import pypto as pto
 from pypto.ir.types import bfloat16, int32
 from pypto.library.binding import empty
 from pypto.library.kernels.attention import LOG2E, merge_block, normalized
-from pypto.library.kernels.window import SEQUENCES, spans_kernel
+from pypto.library.kernels.window import SEQUENCES, seen_rows, spans_kernel
 
 HEADS = 64
 ROWS = 64  # that a program gathers
@@ -91,18 +91,7 @@ def window_rows_kernel(
 ):  # fmt: skip
     """Some of the rows that a token sees: the last ones of its pages, then compressed ones."""
     j, t = pto.program_id(0) * ROWS, pto.program_id(1)
-    if spans is not None:
-        b, end = spans[t, 0], spans[t, 1]
-    else:
-        b = t // s1
-        end = lengths[b] - (s1 - 1 - t % s1)
-    first = max(end - WINDOW, 0)
-    near = max(end, 0) - first
-    count = near
-    if topk is not None:
-        count += min(max(lengths[b] // RATIO - (s1 - 1 - t % s1), 0), K)
-    elif compressed is not None:
-        count += max(end, 0) // RATIO
+    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
     if j == 0:
         counts[t] = count
     if j < pto.cdiv(count, BLOCK) * BLOCK:

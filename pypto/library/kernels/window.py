@@ -40,13 +40,11 @@ def rows_of(cache: pto.dynamic, table: pto.dynamic, b, token, seen, D: pto.const
 
 
 @pto.jit
-def window_kernel(
-    q, keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places: pto.dynamic, topk, lengths, spans, sink,
-    out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
-    BM: pto.constexpr, BK: pto.constexpr,
+def seen_rows(
+    t, compressed: pto.dynamic, topk, lengths, spans, s1, WINDOW: pto.constexpr, RATIO: pto.constexpr,
+    K: pto.constexpr,
 ):  # fmt: skip
-    """The sink is a score whose value is zero: with it the running maximum and sum begin."""
-    h, t = pto.program_id(0) * BM, pto.program_id(1)
+    """The sequence of a token, the first of its last rows, their number, and that of all rows that it sees."""
     if spans is not None:
         b, end = spans[t, 0], spans[t, 1]
     else:
@@ -59,6 +57,18 @@ def window_kernel(
         count += min(max(lengths[b] // RATIO - (s1 - 1 - t % s1), 0), K)
     elif compressed is not None:
         count += max(end, 0) // RATIO
+    return b, first, near, count
+
+
+@pto.jit
+def window_kernel(
+    q, keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places: pto.dynamic, topk, lengths, spans, sink,
+    out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
+    BM: pto.constexpr, BK: pto.constexpr,
+):  # fmt: skip
+    """The sink is a score whose value is zero: with it the running maximum and sum begin."""
+    h, t = pto.program_id(0) * BM, pto.program_id(1)
+    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
     queries = q[t, h : h + BM, :]
     m = sink[h : h + BM] * LOG2E
     total = pto.full((BM,), 1.0, pto.float32)
