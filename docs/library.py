@@ -84,6 +84,8 @@ def speeds(run: dict[str, Any]) -> Iterator[str]:
         best = min(found[name]["minimum_s"] for name in NAMES[1:] if name in found)
         ratio = best / found[NAMES[0]]["minimum_s"]
         yield f"| {row['name']} | {row['shape']} | {' | '.join(cells)} | {ratio:.2f} |"
+    yield "\nWhat limits those that are less than 1.2 times as fast, or far from the rate of the machine:\n"
+    yield from (f"- `{row.name}`: {row.limited}" for row in rows.values() if row.limited)
 
 
 def predictions() -> dict[str, dict[str, Any]]:

@@ -53,6 +53,7 @@ ROWS: Final = (
         "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu, (Implementation("rows", kernels.gelu),), SIZES,
         edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.gelu(v.x),
+        limited="memory: both move the array at 0.8 of the rate of a copy.",
     ),
     Operator(
         "gelu_tanh", "Gaussian error linear unit, by its approximation with tanh", TEXT,

@@ -94,6 +94,8 @@ class Operator:
         The same by torch: gets the module and tensors by name.
     notes : str
         What the documentation says besides.
+    limited : str
+        What limits its speed on a CPU, where it is less than 1.2 times that of torch, or far from the machine's rate.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class Operator:
     effects: tuple[str, ...] = ()
     peer: Callable[[Any, Any], Any] | None = None
     notes: str = ""
+    limited: str = ""
 
     @cached_property
     def signature(self) -> Signature:
