@@ -12,6 +12,7 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import indexer as kernels
 from pypto.library.kernels import topk as topk_kernels
+from pypto.library.kernels.sorted_topk import sorted_parts
 from pypto.library.norms import layer_norm
 from pypto.library.quant import quantize
 from pypto.library.rope import rope_half
@@ -19,6 +20,7 @@ from pypto.library.row import Implementation, Operator, bf, f64
 from pypto.library.tolerance import EXACT, Close
 
 BF16: Final = bfloat16.numpy
+Choose = Callable[..., None]
 SMALL: Final = {"t": 6, "L": 64, "n": 4, "h": 96, "d": 32, "r": 16, "m": 40}
 MODEL: Final = {"t": 32, "L": 1536, "n": 64, "h": 7168, "d": 128, "r": 64, "m": 131072}
 
@@ -143,9 +145,13 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def versions(candidates: Callable[..., None], histograms: Callable[..., None]) -> tuple[Implementation, ...]:
-    """A scan with branches for the CPU, and one without for all platforms."""
-    return Implementation("candidates", candidates, platforms=("cpu",)), Implementation("histograms", histograms)
+def versions(wrap: Callable[[Choose], Choose]) -> tuple[Implementation, ...]:
+    """A scan with branches for the CPU, sorts for Ascend, and a scan without branches for all platforms."""
+    return (
+        Implementation("candidates", wrap(topk_kernels.candidates), platforms=("cpu",)),
+        Implementation("sorts", wrap(sorted_parts), platforms=("ascend",)),
+        Implementation("histograms", wrap(topk_kernels.histograms)),
+    )
 
 
 ROWS: Final = (
@@ -160,7 +166,7 @@ ROWS: Final = (
         "version `candidates` first lists the scores that reach the k-th largest of the maxima of 4k groups.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=topk,
-        implementations=versions(topk_kernels.candidates, topk_kernels.histograms),
+        implementations=versions(lambda choose: choose),
         sizes={"small": {"t": 3, "n": 9000, "k": 2048}, "model": {"t": 8, "n": 131072, "k": 2048}},
         sampler=numbers,
         edges={"short rows": short_rows, "equal scores": equal_scores, "stretches": large_beside_each_other},
@@ -179,10 +185,7 @@ ROWS: Final = (
         "scores of token j.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=lightning_indexer,
-        implementations=versions(
-            partial(kernels.lightning_indexer, topk_kernels.candidates),
-            partial(kernels.lightning_indexer, topk_kernels.histograms),
-        ),
+        implementations=versions(lambda choose: partial(kernels.lightning_indexer, choose)),
         sizes={
             "small": {"b": 2, "s": 2, "h": 8, "d": 32, "pages": 20, "page": 16, "p": 8, "k": 40},
             "model": {"b": 1, "s": 2, "h": 64, "d": 128, "pages": 1024, "page": 128, "p": 1024, "k": 2048},

@@ -9,6 +9,7 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.activations import sigmoid as logistic
 from pypto.library.kernels import moe as kernels
+from pypto.library.kernels import ragged as ragged_kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.softmax_attention import softmax
 from pypto.library.tolerance import EXACT, Close
@@ -169,7 +170,8 @@ ROWS: Final = (
         "x[t, k] bf16|f32, w[e, k, n], ends[e] i32 -> y[t, n]",
         "Rows from `ends[e-1]` to `ends[e]` times `w[e]`, summed in float32. `ends` ascends to t. One grid covers all "
         "groups: a prefix sum of their tiles says which group a program works on.", "Mixtures of experts",
-        grouped_matmul, (Implementation("tiles", kernels.grouped_matmul),),
+        grouped_matmul,
+        (Implementation("waves", ragged_kernels.grouped_matmul, ("ascend",)), Implementation("tiles", kernels.grouped_matmul)),
         {"small": {"t": 90, "k": 32, "e": 4, "n": 48}, "model": {"t": 2048, "k": 2048, "e": 16, "n": 1536}}, ragged,
         edges={"empty groups": empty_groups}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=loop_by_torch,
         limited="0.10 of the rate of instructions for tiles of bfloat16, where a loop of torch's products, by oneDNN, "

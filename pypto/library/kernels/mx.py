@@ -10,6 +10,7 @@ from pypto.library.kernels.products import grid
 
 GROUP = 32
 SLOTS = 2  # groups whose scales lie side by side
+COLUMNS = 2048  # of a row, in a program that quantises
 BM, BN, BK = 128, 128, 128
 
 
@@ -33,10 +34,10 @@ def power(e):
 
 
 @pto.jit
-def in_groups(x, row, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr):
-    """A row over the powers of its groups, no larger than the largest float, and the codes of the powers."""
-    t = pto.reshape(pto.load(x, (row, 0), (1, WIDTH)).to(pto.float32), (WIDTH // 32, 32))
-    wrong = pto.max(pto.isnan(t).to(pto.int32), axis=1) > 0
+def in_groups(x, row, j, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr):
+    """WIDTH columns of a row over the powers of their groups, at most the largest float, and codes of the powers."""
+    t = pto.reshape(pto.load(x, (row, j), (1, WIDTH)).to(pto.float32), (WIDTH // 32, 32))
+    wrong = pto.max(pto.where(pto.isnan(t), 1.0, 0.0), axis=1) > 0
     most = pto.where(wrong, float("nan"), pto.max(pto.abs(t), axis=1))
     code = shared_exponents(most, EMAX, LARGEST, UP)
     up = 127 - code
@@ -50,10 +51,10 @@ def in_groups(x, row, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.const
 def quantize_mx_kernel(
     x, q, scale, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr
 ):
-    row = pto.program_id(0)
-    t, code = in_groups(x, row, EMAX, LARGEST, UP, WIDTH)
-    pto.store(q, (row, 0), pto.reshape(t, (1, WIDTH)).to(q.dtype))
-    scale[row, :, :] = pto.reshape(code, (WIDTH // 64, 2))
+    row, j = pto.program_id(0), pto.program_id(1) * WIDTH
+    t, code = in_groups(x, row, j, EMAX, LARGEST, UP, WIDTH)
+    pto.store(q, (row, j), pto.reshape(t, (1, WIDTH)).to(q.dtype))
+    scale[row, j // 64 : j // 64 + WIDTH // 64, :] = pto.reshape(code, (WIDTH // 64, 2))
 
 
 @pto.jit
@@ -70,11 +71,11 @@ def quantize_mxfp4_kernel(
     x, packed, scale, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr
 ):
     """The first of two elements goes to the low nibble."""
-    row = pto.program_id(0)
-    t, code = in_groups(x, row, EMAX, LARGEST, UP, WIDTH)
-    low, high = pto.split(pto.reshape(e2m1(t), (1, WIDTH // 2, 2)))
-    pto.store(packed, (row, 0), (low + high * 16).to(pto.uint8))
-    scale[row, :, :] = pto.reshape(code, (WIDTH // 64, 2))
+    row, j = pto.program_id(0), pto.program_id(1) * WIDTH
+    t, code = in_groups(x, row, j, EMAX, LARGEST, UP, WIDTH)
+    low, high = pto.split(pto.reshape(e2m1(pto.reshape(t, (1, WIDTH))), (1, WIDTH // 2, 2)))
+    pto.store(packed, (row, j // 2), (low + high * 16).to(pto.uint8))
+    scale[row, j // 64 : j // 64 + WIDTH // 64, :] = pto.reshape(code, (WIDTH // 64, 2))
 
 
 @pto.jit
@@ -105,21 +106,23 @@ def scaled(t, code):
     return pto.reshape(groups, (rows, width))
 
 
-def padded(d):
-    """Columns up to whole pairs of groups."""
-    return pto.cdiv(d, GROUP * SLOTS) * GROUP * SLOTS
+def blocks_of(x, columns):
+    """The grid of rows and blocks of columns, and the columns of a block: whole pairs of groups."""
+    (t, d), pair = x.shape, GROUP * SLOTS
+    width = min(columns, pto.cdiv(d, pair) * pair)
+    return (t, pto.cdiv(d, width)), width
 
 
 def quantize_mx(x, up, q, scale):
     """Rows of x as E4M3, whose largest is 448 = 1.75 * 2**8."""
-    sizes = {"EMAX": 8, "LARGEST": 448.0, "UP": bool(up), "WIDTH": padded(x.shape[1])}
-    quantize_mx_kernel[(x.shape[0],)](x, q, scale, **sizes)
+    where, width = blocks_of(x, COLUMNS)
+    quantize_mx_kernel[where](x, q, scale, EMAX=8, LARGEST=448.0, UP=bool(up), WIDTH=width)
 
 
 def quantize_mxfp4(x, up, packed, scale):
     """Rows of x as E2M1, whose largest is 6 = 1.5 * 2**2."""
-    sizes = {"EMAX": 2, "LARGEST": 6.0, "UP": bool(up), "WIDTH": padded(x.shape[1])}
-    quantize_mxfp4_kernel[(x.shape[0],)](x, packed, scale, **sizes)
+    where, width = blocks_of(x, COLUMNS)
+    quantize_mxfp4_kernel[where](x, packed, scale, EMAX=2, LARGEST=6.0, UP=bool(up), WIDTH=width)
 
 
 def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):
