@@ -105,8 +105,9 @@ def ascend(found: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "\n## Predicted on Ascend\n"
     yield "Times at the size *model*, by `pypto lib bench --platform CHIP`; no chip has measured them. The limit is the"
     yield "longer of two times: of the operator's bytes at the rate of the chip's memory, with nothing in L2, and of"
-    yield "its operations at the rate of the cube cores. What stays in L2 can take less than the limit. A launch"
-    yield "takes 3 µs before it begins. Operators without a kernel for Ascend have the code of the error.\n"
+    yield "its operations at the rate of the cube cores. What stays in L2 can take less than the limit: results on the"
+    yield "way to HBM, and what one launch of a call writes for the next. A launch takes 3 µs before it begins."
+    yield "Operators without a kernel for Ascend have the code of the error.\n"
     yield "| operator | " + " | ".join(f"{chip}, µs | limit, µs | part of it" for chip in found) + " |"
     yield "|---|" + "---|---|---|" * len(found)
     for name in dict.fromkeys(name for rows_of in found.values() for name in rows_of):

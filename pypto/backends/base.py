@@ -262,8 +262,11 @@ class Backend(ABC):
         number: SlotNumber,
         sizes: tuple[int, int, int],
         element: ElementNumber | None = None,
+        since: Mapping[str, float] | None = None,
     ) -> Any:
         """How long a launch of an optimised function takes, by a timing model.
+
+        `since` are arguments that launches before it have written, with the bytes that came into caches after them.
 
         Raises
         ------

@@ -61,11 +61,17 @@ def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, 
     return made
 
 
-def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], chip: str) -> Any:
-    """How long a launch takes on a chip."""
+def predicted_launch(
+    kernel: Any,
+    sizes: tuple[int, int, int],
+    values: tuple[Any, ...],
+    chip: str,
+    since: Mapping[str, float] | None = None,
+) -> Any:
+    """How long a launch takes on a chip; `since` as for `Backend.predict`."""
     infos, _ = describe(kernel.signature, values)
     backend, function = session().devices.chip(chip).backend, function_of(kernel, values)
-    return backend.predict(function, slot_number(infos), sizes, element_number(infos))
+    return backend.predict(function, slot_number(infos), sizes, element_number(infos), since)
 
 
 def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:

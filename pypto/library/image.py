@@ -78,7 +78,10 @@ ROWS: Final = (
         "x[n, c, h, w] f32|bf16, weight[3, 3, o, c], gain[o], bias[o] -> y[n, o, h, w]",
         "`y = relu(conv(x, weight) * gain + bias)`, summed in float32; `gain` and `bias` hold mean, variance, scale "
         "and shift of the normalisation.", "Convolutional networks", conv_bn_relu,
-        (Implementation("rows", kernels.conv_bn_relu),),
+        (
+            Implementation("padded", kernels.padded_conv_bn_relu, ("ascend",)),
+            Implementation("rows", kernels.conv_bn_relu),
+        ),
         {"small": {"n": 1, "c": 8, "h": 4, "w": 9, "o": 16}, "model": {"n": 8, "c": 64, "h": 56, "w": 56, "o": 64}},
         filters, tolerance={"y": Close(7.8e-3, 5e-3)}, flops=lambda n: 18.0 * n.n * n.c * n.h * n.w * n.o,
         peer=conv_by_torch,

@@ -163,7 +163,8 @@ ROWS: Final = (
         " `count` is n, or with `lengths`, of the token j of s tokens of sequence i, `lengths[i] - (s-1-j)`. Where it "
         "is less than k, the tail of `indices` is -1 and that of `values` minus infinity. NaN is chosen last. Three "
         "histograms of the bits of the scores find the least one that is chosen; those are listed and sorted. The "
-        "version `candidates` first lists the scores that reach the k-th largest of the maxima of 4k groups.",
+        "version `candidates` first lists the scores that reach the k-th largest of the maxima of 4k groups. The "
+        "version `sorts` sorts parts of a row on many cores, and merges their lists pair by pair.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=topk,
         implementations=versions(lambda choose: choose),

@@ -9,6 +9,7 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.activations import sigmoid as logistic
 from pypto.library.kernels import moe as kernels
+from pypto.library.kernels import permutation
 from pypto.library.kernels import ragged as ragged_kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.softmax_attention import softmax
@@ -161,7 +162,11 @@ ROWS: Final = (
         "x[t, d] bf16|f32, ids[t, k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, ends[experts] i32",
         "`order` are the numbers of choices, `token * k + i`, sorted by expert, in their order within one; "
         "`y = x[order // k]`, `position[order[i]] = i`, and `ends[e]` is the number of choices of experts up to e.",
-        "Mixtures of experts", permute_tokens, (Implementation("experts", kernels.permute_tokens),),
+        "Mixtures of experts", permute_tokens,
+        (
+            Implementation("blocks", permutation.permute_tokens, ("ascend",)),
+            Implementation("experts", kernels.permute_tokens),
+        ),
         {"small": {"t": 9, "d": 32, "k": 2, "experts": 5}, "model": {"t": 1024, "d": 5120, "k": 8, "experts": 160}},
         chosen, edges={"one expert": one_expert}, tolerance={"y": EXACT}, flops=lambda n: 0.0, peer=permute_by_torch,
     ),
@@ -171,7 +176,10 @@ ROWS: Final = (
         "Rows from `ends[e-1]` to `ends[e]` times `w[e]`, summed in float32. `ends` ascends to t. One grid covers all "
         "groups: a prefix sum of their tiles says which group a program works on.", "Mixtures of experts",
         grouped_matmul,
-        (Implementation("waves", ragged_kernels.grouped_matmul, ("ascend",)), Implementation("tiles", kernels.grouped_matmul)),
+        (
+            Implementation("waves", ragged_kernels.grouped_matmul, ("ascend",)),
+            Implementation("tiles", kernels.grouped_matmul),
+        ),
         {"small": {"t": 90, "k": 32, "e": 4, "n": 48}, "model": {"t": 2048, "k": 2048, "e": 16, "n": 1536}}, ragged,
         edges={"empty groups": empty_groups}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=loop_by_torch,
         limited="0.10 of the rate of instructions for tiles of bfloat16, where a loop of torch's products, by oneDNN, "

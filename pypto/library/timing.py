@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pypto.backends.registry import plugin_for_target
+from pypto.library.residency import Written
 from pypto.library.row import MODEL, Operator, Values
 from pypto.runtime.mode import mode
 from pypto.testing.bench import Comparison, compare
@@ -117,13 +118,18 @@ def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) ->
 
 @contextmanager
 def predictions(chip: str) -> Iterator[list[Any]]:
-    """Launches are predicted for a chip, and run here: numbers that they write decide about the time of later ones."""
+    """Launches are predicted for a chip, and run here.
+
+    Numbers that they write decide about the time of later ones, which may find results in L2.
+    """
     from pypto.debug.simulate import predicted_launch
 
     found: list[Any] = []
+    written = Written()
 
     def watch(kernel: Any, sizes: Any, values: Any, _interpret: bool) -> None:
-        found.append(predicted_launch(kernel, sizes, values, chip))
+        found.append(predicted_launch(kernel, sizes, values, chip, written.arguments(kernel, values)))
+        written.add(kernel, values, found[-1])
         kernel.execute(sizes, values)
 
     with mode(watch=watch):

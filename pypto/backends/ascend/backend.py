@@ -259,10 +259,11 @@ class AscendBackend(Backend):
         number: SlotNumber,
         sizes: tuple[int, int, int],
         element: ElementNumber | None = None,
+        since: Mapping[str, float] | None = None,
     ) -> Prediction:
         from pypto.backends.ascend.explain.prediction import predict_launch
 
-        return predict_launch(function, self.target, number, sizes, element)
+        return predict_launch(function, self.target, number, sizes, element, since or {})
 
 
 def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.library.binding import empty
+from pypto.runtime.arrays import dtype_of
 
 BLOCK = 4096
+PIXELS = 64  # of a row, in a program
 TONES = ((0.393, 0.769, 0.189), (0.349, 0.686, 0.168), (0.272, 0.534, 0.131))
 
 
@@ -51,6 +54,30 @@ def conv_bn_relu_kernel(x, weight, gain, bias, out, BW: pto.constexpr):
     out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
 
 
+@pto.jit
+def pad_kernel(x, y, BW: pto.constexpr):
+    """A row of pixels in all channels, with zeros around the image."""
+    n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
+    row = pto.reshape(pto.load(x, (n, 0, max(h - 1, 0), left), (1, x.shape[1], 1, BW)), (x.shape[1], BW))
+    inside = (h > 0) & (h <= x.shape[2])
+    y[n, :, h, left + 1 : left + 1 + BW] = pto.where(inside, row, pto.zeros_like(row))
+    if left == 0:
+        y[n, :, h, 0:1] = pto.zeros((x.shape[1], 1), x.dtype)
+
+
+@pto.jit
+def conv_of_padded_kernel(x, weight, gain, bias, out, BW: pto.constexpr):
+    """The same of an image that has its padding."""
+    n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
+    acc = pto.zeros((out.shape[1], BW), pto.float32)
+    for i in pto.static_range(3):
+        for j in pto.static_range(3):
+            window = pto.load(x, (n, 0, h + i, left + j), (1, x.shape[1], 1, BW))
+            acc = pto.dot(weight[i, j, :, :], pto.reshape(window, (x.shape[1], BW)), acc)
+    scaled = acc * gain[:].to(pto.float32)[:, None] + bias[:].to(pto.float32)[:, None]
+    out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
+
+
 def planes(x):
     """An image as rows of pixels for every colour."""
     return x.reshape(x.shape[0], x.shape[1], -1)
@@ -70,5 +97,12 @@ def sepia_backward(x, dy, dx):
 
 def conv_bn_relu(x, weight, gain, bias, y):
     """relu(conv(x) * gain + bias)."""
-    block = 64
-    conv_bn_relu_kernel[(x.shape[0], x.shape[2], pto.cdiv(x.shape[3], block))](x, weight, gain, bias, y, BW=block)
+    conv_bn_relu_kernel[(x.shape[0], x.shape[2], pto.cdiv(x.shape[3], PIXELS))](x, weight, gain, bias, y, BW=PIXELS)
+
+
+def padded_conv_bn_relu(x, weight, gain, bias, y):
+    """The same for a matrix unit, whose operands cannot begin before an array."""
+    n, c, h, w = x.shape
+    padded = empty(x, (n, c, h + 2, w + 2), dtype_of(x.dtype))
+    pad_kernel[(n, h + 2, pto.cdiv(w + 1, PIXELS))](x, padded, BW=PIXELS)
+    conv_of_padded_kernel[(n, h, pto.cdiv(w, PIXELS))](padded, weight, gain, bias, y, BW=PIXELS)

@@ -61,10 +61,13 @@ def depthwise_conv_int8_kernel(
     acc = pto.zeros((BW, BC), pto.int32)
     for r in pto.static_range(KH):
         for s in pto.static_range(KW):
-            first = (n.to(pto.int64) * x.shape[1] + h * SH + r) * x.shape[2] + s
-            places = (first + columns * SW)[:, None] * x.shape[3] + channels[None, :]
-            window = pto.load(x + places, mask=inside, other=0).to(pto.int32)
-            acc += window * weight[r, s, c : c + BC].to(pto.int32)[None, :]
+            if SW == 1:
+                window = x[n, h * SH + r, left + s : left + s + BW, c : c + BC]
+            else:
+                first = (n.to(pto.int64) * x.shape[1] + h * SH + r) * x.shape[2] + s
+                places = (first + columns * SW)[:, None] * x.shape[3] + channels[None, :]
+                window = pto.load(x + places, mask=inside, other=0)
+            acc += window.to(pto.int32) * weight[r, s, c : c + BC].to(pto.int32)[None, :]
     total = acc.to(pto.float32) * scale[c : c + BC][None, :]
     if bias is not None:
         total = total + bias[c : c + BC][None, :]

@@ -9,6 +9,8 @@ import math
 
 import pypto as pto
 
+COLUMNS = 32  # of a state, in a program
+
 
 @pto.jit
 def normalized(x):
@@ -17,18 +19,21 @@ def normalized(x):
 
 
 @pto.jit
-def gated_delta_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr):
-    h, b = pto.program_id(0), pto.program_id(1)
+def gated_delta_kernel(
+    q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr
+):
+    """Columns of the state do not need each other: a program has BE of them."""
+    h, b, e = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BE
     g = h // GROUP
-    s = pto.trans(state[b, h, :, :])
+    s = pto.trans(pto.reshape(pto.load(state, (b, h, e, 0), (1, 1, BE, D)), (BE, D)))
     for t in range(0, n):
         key = normalized(k[b, g, t, :])
         query = normalized(q[b, g, t, :]) * unit
         s = s * pto.exp(gate[b, h, t])
-        change = (v[b, h, t, :] - pto.sum(key[:, None] * s, axis=0)) * beta[b, h, t]
+        change = (v[b, h, t, e : e + BE] - pto.sum(key[:, None] * s, axis=0)) * beta[b, h, t]
         s = s + key[:, None] * change[None, :]
-        out[b, h, t, :] = pto.sum(query[:, None] * s, axis=0)
-    state[b, h, :, :] = pto.trans(s)
+        out[b, h, t, e : e + BE] = pto.sum(query[:, None] * s, axis=0)
+    state[b, h, e : e + BE, :] = pto.trans(s)
 
 
 @pto.jit
@@ -68,8 +73,12 @@ def chunk_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr,
 def gated_delta_rule(q, k, v, gate, beta, state, out):
     """Token after token."""
     batch, groups, n, d = q.shape
-    heads = v.shape[1]
-    gated_delta_kernel[(heads, batch)](q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), GROUP=heads // groups)
+    heads, width = v.shape[1], v.shape[3]
+    be = min(COLUMNS, pto.next_power_of_2(width))
+    sizes = {"GROUP": heads // groups, "D": d, "BE": be}
+    gated_delta_kernel[(heads, batch, pto.cdiv(width, be))](
+        q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), **sizes
+    )
 
 
 def gated_delta_rule_chunked(q, k, v, gate, beta, state, out):

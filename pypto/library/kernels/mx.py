@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.ir.types import bfloat16
+from pypto.library.binding import empty
 from pypto.library.kernels.products import grid
 
 GROUP = 32
@@ -106,6 +108,27 @@ def scaled(t, code):
     return pto.reshape(groups, (rows, width))
 
 
+@pto.jit
+def widen_kernel(t, code, wide, WIDTH: pto.constexpr):
+    """Columns of a row as numbers of bfloat16, which has the range of the powers and the digits of E4M3."""
+    row, j = pto.program_id(0), pto.program_id(1) * WIDTH
+    numbers = scaled(pto.load(t, (row, j), (1, WIDTH)), pto.load(code, (row, j // 64, 0), (1, WIDTH // 64, 2)))
+    pto.store(wide, (row, j), numbers.to(pto.bfloat16))
+
+
+@pto.jit
+def wide_matmul_kernel(a, b, bias, y, RELU: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], pto.trans(b[j : j + BN, k : k + BK]), acc)
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    if RELU:
+        acc = pto.maximum(acc, 0.0)
+    y[i : i + BM, j : j + BN] = acc.to(y.dtype)
+
+
 def blocks_of(x, columns):
     """The grid of rows and blocks of columns, and the columns of a block: whole pairs of groups."""
     (t, d), pair = x.shape, GROUP * SLOTS
@@ -129,3 +152,18 @@ def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):
     """Products of rows of a and rows of b, summed in float32."""
     where = grid(a.shape[0], b.shape[0], (BM, BN))
     mx_matmul_kernel[where](a, a_scale, b, b_scale, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)
+
+
+def widened(t, code):
+    """Rows as numbers of bfloat16."""
+    wide = empty(t, tuple(t.shape), bfloat16)
+    where, width = blocks_of(t, COLUMNS)
+    widen_kernel[where](t, code, wide, WIDTH=width)
+    return wide
+
+
+def mx_matmul_widened(a, a_scale, b, b_scale, bias, relu, y):
+    """The same for a matrix unit without small floats: each number is converted once."""
+    left, right = widened(a, a_scale), widened(b, b_scale)
+    where = grid(a.shape[0], b.shape[0], (BM, BN))
+    wide_matmul_kernel[where](left, right, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)

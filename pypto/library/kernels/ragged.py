@@ -3,9 +3,9 @@
 # ruff: noqa: PLR0913, PLR0917
 """Products by ragged groups for chips whose cores share L2: the order of tiles decides who reads weights from memory.
 
-Programs that run at the same time are neighbours in the order. The first tile of every group comes first: then all cores
-read weights from memory, none of them twice. Further tiles of a group find its weights in L2. Groups go in waves, whose
-weights L2 holds.
+Programs that run at the same time are neighbours in the order. The first tile of every group comes first: then all
+cores read weights from memory, none of them twice. Further tiles of a group find its weights in L2. Groups go in waves,
+whose weights L2 holds.
 """
 
 from __future__ import annotations

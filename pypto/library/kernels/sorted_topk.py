@@ -1,6 +1,5 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-# ruff: noqa: PLR0913, PLR0917
 """The largest scores of rows by sorting, for chips whose vector unit has instructions that sort.
 
 Many cores sort parts of a row, and keep the K largest of each. Two such lists are sorted again, pair by pair, until one
@@ -23,9 +22,7 @@ NAN = LEAST + 1
 
 
 @pto.jit
-def parts_kernel(
-    scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr, PART: pto.constexpr
-):
+def parts_kernel(scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr, PART: pto.constexpr):
     """The keys of a part of a row, descending, and their places. The lists have room for K of them."""
     part, row = pto.program_id(0), pto.program_id(1)
     n, first = visible(lengths, s, row, scores.shape[1]), part * PART

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.timing.l2 import NOTHING
 from pypto.backends.ascend.timing.prediction import Prediction, predict
 from pypto.backends.base import ElementNumber, SlotNumber
 from pypto.ir.core import Function
@@ -20,15 +22,17 @@ def predict_launch(
     number: SlotNumber,
     sizes: tuple[int, int, int],
     element: ElementNumber | None = None,
+    since: Mapping[str, float] = NOTHING,
 ) -> Prediction:
-    """How long a launch takes."""
+    """How long a launch takes; `since` are arrays that L2 may have, with the bytes that came into it after them."""
     block, _ = lower_to_text(optimized, target)
     args = {param.name: slot.arg for param, slot in zip(block.params, block.slots, strict=False) if param.is_array}
 
     def read(array: str, index: int) -> int | None:
         return element(args[array], index) if element is not None and array in args else None
 
-    return predict(block, target, parameter_values(block, number), sizes, read=read)
+    later = {param: since[arg] for param, arg in args.items() if arg in since}
+    return predict(block, target, parameter_values(block, number), sizes, read=read, since=later)
 
 
 def predict_core(block: BlockKernel, target: AscendTarget, number: SlotNumber) -> Prediction:

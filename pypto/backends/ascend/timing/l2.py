@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from pypto.backends.ascend.timing.rates import WINDOW, MemoryRates
 
 SAMPLES: Final = 1500  # bytes of all arrays that are followed
 LEAST_SAMPLES: Final = 24  # of an array
+NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
@@ -57,14 +60,20 @@ class Events:
 
 
 def l2_use(
-    accesses: list[Access], ends: list[Floats], streams: frozenset[str], capacity: int, rates: MemoryRates
-) -> L2Use:
-    """Simulate L2 on the samples. `ends` has for each access the last clock of its kind of core."""
+    accesses: list[Access], ends: list[Floats], streams: frozenset[str], capacity: int, rates: MemoryRates,
+    since: Mapping[str, float] = NOTHING,
+) -> L2Use:  # fmt: skip
+    """Simulate L2 on the samples. `ends` has for each access the last clock of its kind of core.
+
+    `since` are arrays that launches before it have written, with the bytes that came into L2 after them.
+    """
     events, footprint = sampled(accesses, ends)
     if not len(events.sample):
         return L2Use()
     bypasses = np.array([not a.is_write and a.array in streams for a in accesses])
-    is_hit = hit_by_order(events, bypasses, capacity)
+    kept = [name for name, later in since.items() if later + footprint.get(name, 0.0) <= capacity]
+    present = np.array([a.array in kept for a in accesses])[events.access]
+    is_hit = hit_by_order(events, bypasses, present, capacity)
     weights, is_write = events.bytes, np.array([a.is_write for a in accesses])[events.access]
     passed = bypasses[events.access]
     hits, sizes = defaultdict[int, float](float), defaultdict[int, float](float)
@@ -171,9 +180,13 @@ def touches(access: Access, places: Numbers) -> tuple[Numbers, Floats]:
     return samples, found
 
 
-def hit_by_order(events: Events, bypasses: npt.NDArray[np.bool_], capacity: int) -> npt.NDArray[np.bool_]:
-    """LRU simulation: whether each access hits L2, in the order of the clocks."""
-    cache, held = OrderedDict[int, float](), 0.0
+def hit_by_order(
+    events: Events, bypasses: npt.NDArray[np.bool_], present: npt.NDArray[np.bool_], capacity: int
+) -> npt.NDArray[np.bool_]:
+    """LRU simulation: whether each access hits L2, in the order of the clocks. What is `present` L2 has from before."""
+    pairs = zip(events.sample[present].tolist(), events.bytes[present].tolist(), strict=True)
+    cache = OrderedDict[int, float](pairs)
+    held = sum(cache.values())
     is_hit = np.zeros(len(events.sample), bool)
     order = np.argsort(events.time, kind="stable")
     columns = (events.sample[order], events.bytes[order], bypasses[events.access[order]])

@@ -18,7 +18,7 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.accesses import Access, ReadNumber, Tracer
 from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
 from pypto.backends.ascend.timing.costs import operations_per_cycle
-from pypto.backends.ascend.timing.l2 import L2Use, l2_use
+from pypto.backends.ascend.timing.l2 import NOTHING, L2Use, l2_use
 from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
 from pypto.backends.ascend.timing.steady_state import skip_together
 from pypto.ir.types import DType
@@ -126,7 +126,8 @@ def grid_names(kernel: BlockKernel) -> tuple[str, ...]:
 
 
 def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], grid: tuple[int, int, int],
-            blocks: int | None = None, read: ReadNumber | None = None) -> Prediction:  # fmt: skip
+            blocks: int | None = None, read: ReadNumber | None = None,
+            since: Mapping[str, float] = NOTHING) -> Prediction:  # fmt: skip
     """How long a kernel with addresses and events takes.
 
     Parameters
@@ -144,6 +145,8 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     read : function, optional
         The integer at an index of an array parameter, by its name; without it, and where it gives None, a number that
         is loaded is not known.
+    since : mapping of str to float
+        Arrays that launches before it have written, with the bytes that came into L2 after them.
     """
     programs = grid[0] * grid[1] * grid[2]
     cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
@@ -152,7 +155,7 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     names: dict[str, int | None] = {**numbers, **dict(zip(grid_names(kernel), grid, strict=True))}
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
     streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
-    use = followed(kernel, target, names, blocks, streams, read)
+    use = followed(kernel, target, names, blocks, streams, read, since)
     given = CoreFacts(RATES_OF[target.arch], streams, use.hits, read)
     places = ({**names, "block": block, "blocks": blocks} for block in chosen if block >= 0)
     measured = [block_time(kernel, place, given) for place in places]
@@ -177,6 +180,7 @@ def followed(
     blocks: int,
     streams: frozenset[str],
     read: ReadNumber | None,
+    since: Mapping[str, float],
 ) -> L2Use:
     """Simulate L2 for the accesses of all cores."""
     accesses, ends = list[Access](), list[npt.NDArray[np.float64]]()
@@ -189,7 +193,7 @@ def followed(
         tracer.items(body)
         accesses += tracer.found
         ends += [tracer.clock.astype(np.float64)] * len(tracer.found)
-    return l2_use(accesses, ends, streams, target.l2_bytes, RATES_OF[target.arch])
+    return l2_use(accesses, ends, streams, target.l2_bytes, RATES_OF[target.arch], since)
 
 
 @dataclass(frozen=True, slots=True)
