@@ -48,9 +48,15 @@ def rows_kernel(
     part_q, part_kv, g_cq, g_ckv, cos, sin, smooth, index: pto.dynamic, qn, qs, kv_cache, kr_cache, kv_scale, eps,
     C: pto.constexpr, GROUPS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
-    """The normalised row of a token, and its rows in both caches, unless a later token writes them."""
+    """The normalised row of a token, and its rows in both caches, unless a later token writes them.
+
+    All that is read comes first, so that copies run side by side.
+    """
     t, h = pto.program_id(0), cos.shape[1] // 2
-    row = pto.sum(part_q[:, t, :], axis=0).to(pto.bfloat16).to(pto.float32)
+    parts, latents, keys = part_q[:, t, :], part_kv[:, t, 0:C], part_kv[:, t, C : C + 2 * h]
+    c, s = cos[t, 0:h].to(pto.float32)[None, :], sin[t, 0:h].to(pto.float32)[None, :]
+    c2, s2 = cos[t, h : 2 * h].to(pto.float32)[None, :], sin[t, h : 2 * h].to(pto.float32)[None, :]
+    row = pto.sum(parts, axis=0).to(pto.bfloat16).to(pto.float32)
     row = rms_norm_tile(row, g_cq[:], eps).to(pto.bfloat16)
     if qs is not None:
         wide = row.to(pto.float32)
@@ -61,7 +67,7 @@ def rows_kernel(
         qn[t, :] = row
     if is_last_write(index, t, BLOCK):
         at = index[t]
-        latent = pto.sum(part_kv[:, t, 0:C], axis=0).to(pto.bfloat16).to(pto.float32)
+        latent = pto.sum(latents, axis=0).to(pto.bfloat16).to(pto.float32)
         latent = rms_norm_tile(latent, g_ckv[:], eps).to(pto.bfloat16)
         if GROUPS > 0:
             q, scale = quantize_tile(pto.reshape(latent.to(pto.float32), (GROUPS, C // GROUPS)), 1)
@@ -69,10 +75,7 @@ def rows_kernel(
             kv_scale[at, :] = scale
         else:
             kv_cache[at, :] = latent
-        key = pto.sum(part_kv[:, t, C : C + 2 * h], axis=0).to(pto.bfloat16).to(pto.float32)
-        a, b = pairs(key[None, :])
-        c, s = cos[t, 0:h].to(pto.float32)[None, :], sin[t, 0:h].to(pto.float32)[None, :]
-        c2, s2 = cos[t, h : 2 * h].to(pto.float32)[None, :], sin[t, h : 2 * h].to(pto.float32)[None, :]
+        a, b = pairs(pto.sum(keys, axis=0).to(pto.bfloat16).to(pto.float32)[None, :])
         kr_cache[at, 0:h] = pto.reshape(a * c - b * s, (h,)).to(kr_cache.dtype)
         kr_cache[at, h : 2 * h] = pto.reshape(b * c2 + a * s2, (h,)).to(kr_cache.dtype)
 
