@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -63,7 +64,10 @@ ROWS: Final = (
         "number. A query that sees no key gives 0, and its `lse` is minus infinity.",
         source="Block-sparse attention of long prompts",
         reference=block_sparse_attention,
-        implementations=(Implementation("listed", kernels.block_sparse_attention),),
+        implementations=(
+            Implementation("natural", partial(kernels.block_sparse_attention, natural=True), platforms=("ascend",)),
+            Implementation("listed", kernels.block_sparse_attention),
+        ),
         sizes={
             "small": {"b": 1, "h": 4, "g": 2, "n": 40, "m": 70, "d": 32, "e": 32, "bx": 16, "by": 16},
             "model": {"b": 1, "h": 16, "g": 4, "n": 2048, "m": 2048, "d": 128, "e": 128, "bx": 128, "by": 128},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -107,7 +108,10 @@ ROWS: Final = (
         "gives 0.",
         source="Dao and others, FlashAttention, 2022",
         reference=attention,
-        implementations=(Implementation("flash", kernels.attention),),
+        implementations=(
+            Implementation("natural", partial(kernels.attention, natural=True), platforms=("ascend",)),
+            Implementation("flash", kernels.attention),
+        ),
         sizes={"small": SMALL, "model": {"b": 1, "h": 16, "g": 4, "n": 2048, "m": 2048, "d": 128, "e": 128}},
         sampler=causal,
         edges={"more queries than keys": few_keys},

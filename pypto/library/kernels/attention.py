@@ -15,12 +15,18 @@ LOG2E = math.log2(math.e)
 
 
 @pto.jit
-def merge_block(s, v, m, total, acc):
-    """Scores in units of log 2 and their values into the running maximum, sum and result."""
+def power(x, NATURAL: pto.constexpr = False):
+    """Powers of 2, or of e, which are an instruction of Ascend's vector unit."""
+    return pto.exp(x) if NATURAL else pto.exp2(x)
+
+
+@pto.jit
+def merge_block(s, v, m, total, acc, NATURAL: pto.constexpr = False):
+    """Scores in units of log 2, or of 1, and their values into the running maximum, sum and result."""
     new = pto.maximum(m, pto.max(s, axis=1))
     base = pto.where(new > -math.inf, new, 0.0)
-    p = pto.exp2(s - base[:, None])
-    scale = pto.exp2(m - base)
+    p = power(s - base[:, None], NATURAL)
+    scale = power(m - base, NATURAL)
     acc = pto.dot(p.to(v.dtype), v, acc * scale[:, None])
     return new, total * scale + pto.sum(p, axis=1), acc
 
@@ -35,6 +41,7 @@ def normalized(acc, total):
 def attention_kernel(
     q, k, v, out, n, keys, unit, DV: pto.constexpr,
     GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
+    NATURAL: pto.constexpr = False,
 ):  # fmt: skip
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     g, offset = h // GROUP, keys - n
@@ -51,7 +58,7 @@ def attention_kernel(
         seen = columns[None, :] < keys
         if CAUSAL:
             seen = seen & (columns[None, :] <= rows[:, None] + offset)
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc, NATURAL)
     out[b, h, i : i + BM, :] = normalized(acc, total).to(out.dtype)
 
 
@@ -132,7 +139,9 @@ def paged_stream_kernel(
 
 
 @pto.jit
-def combine_kernel(part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr):
+def combine_kernel(
+    part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr, NATURAL: pto.constexpr = False
+):
     """Parts of the softmax of a sequence become one."""
     g, b = pto.program_id(0), pto.program_id(1)
     m = pto.full((GROUP,), -math.inf, pto.float32)
@@ -142,17 +151,23 @@ def combine_kernel(part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr,
     total = pto.zeros((GROUP,), pto.float32)
     acc = pto.zeros((GROUP, DV), pto.float32)
     for split in range(SPLITS):
-        scale = pto.exp2(sums[b, g, split, 0, :] - base)
+        scale = power(sums[b, g, split, 0, :] - base, NATURAL)
         total = total + sums[b, g, split, 1, :] * scale
         acc = acc + part[b, g, split, :, :] * scale[:, None]
     out[b, g * GROUP : g * GROUP + GROUP, :] = normalized(acc, total).to(out.dtype)
 
 
-def attention(q, k, v, scale, causal, out):
+def unit_of(scale, d, natural=False):
+    """What scores are multiplied by, to be exponents of 2, or of e."""
+    return (1 if natural else LOG2E) * (scale or 1 / math.sqrt(d))
+
+
+def attention(q, k, v, scale, causal, out, natural=False):
     """out = softmax(q kᵀ scale) v; with causal, queries are the last of the keys."""
     batch, heads, n, d = q.shape
-    unit = LOG2E * (scale or 1 / math.sqrt(d))
+    unit = unit_of(scale, d, natural)
     sizes = {"DV": v.shape[3], "GROUP": heads // k.shape[1], "CAUSAL": bool(causal), "BM": 128, "BN": 128}
+    sizes["NATURAL"] = natural
     attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, k.shape[2], unit, **sizes)
 
 
@@ -165,10 +180,10 @@ def paged_parts(q, keys, values, splits):
     return part, sums, {"DV": dv, "GROUP": heads // groups, "PAGE": keys.shape[1]}
 
 
-def combine(part, sums, out):
+def combine(part, sums, out, natural=False):
     """The parts of every sequence and head become one."""
     batch, groups, splits, group, dv = part.shape
-    combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv)
+    combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv, NATURAL=natural)
 
 
 def paged_attention(q, keys, values, table, lengths, scale, splits, out):

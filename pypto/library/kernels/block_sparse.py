@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.ir.types import int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention import LOG2E, merge_block, normalized
+from pypto.library.kernels.attention import LOG2E, merge_block, normalized, unit_of
 
 LISTED = 256
 
@@ -32,7 +32,7 @@ def list_kernel(mask, numbers, counts, n, BLOCK: pto.constexpr):
 @pto.jit
 def block_sparse_kernel(
     q, k, v, numbers, counts, out, lse, rows, blocks, keys, unit,
-    GROUP: pto.constexpr, DV: pto.constexpr, BX: pto.constexpr, BY: pto.constexpr,
+    GROUP: pto.constexpr, DV: pto.constexpr, BX: pto.constexpr, BY: pto.constexpr, NATURAL: pto.constexpr,
 ):  # fmt: skip
     u, h, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
     i, g = u * BX, h // GROUP
@@ -45,20 +45,20 @@ def block_sparse_kernel(
         j = pto.load(numbers + row * blocks + number) * BY
         s = pto.dot(queries, pto.trans(k[b, g, j : j + BY, :])) * unit
         seen = (j + pto.arange(0, BY) < keys)[None, :]
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), v[b, g, j : j + BY, :], m, total, acc)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), v[b, g, j : j + BY, :], m, total, acc, NATURAL)
     out[b, h, i : i + BX, :] = normalized(acc, total).to(out.dtype)
-    log = m / LOG2E + pto.log(pto.where(total > 0, total, 1.0))
+    log = m / (1.0 if NATURAL else LOG2E) + pto.log(pto.where(total > 0, total, 1.0))
     lse[b, h, i : i + BX] = pto.where(total > 0, log, -math.inf)
 
 
-def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse):
+def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, natural=False):
     """The blocks of the mask are listed first, so that time goes with their number."""
     batch, heads, n, d = q.shape
     rows, blocks = mask.shape[2:]
     count = batch * heads * rows
     numbers, counts = empty(q, (count, blocks), int32), empty(q, (count,), int32)
     list_kernel[(count,)](mask, numbers, counts, blocks, BLOCK=LISTED)
-    sizes = {"GROUP": heads // k.shape[1], "DV": v.shape[3], "BX": bx, "BY": by}
-    unit = LOG2E * (scale or 1 / math.sqrt(d))
+    sizes = {"GROUP": heads // k.shape[1], "DV": v.shape[3], "BX": bx, "BY": by, "NATURAL": natural}
+    unit = unit_of(scale, d, natural)
     where = (pto.cdiv(n, bx), heads, batch)
     block_sparse_kernel[where](q, k, v, numbers, counts, out, lse, rows, blocks, k.shape[2], unit, **sizes)

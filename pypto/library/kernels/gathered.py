@@ -14,7 +14,7 @@ import math
 import pypto as pto
 from pypto.ir.types import bfloat16, int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention import LOG2E, merge_block, normalized
+from pypto.library.kernels.attention import merge_block, normalized, unit_of
 from pypto.library.kernels.window import SEQUENCES, seen_rows, spans_kernel
 
 HEADS = 64
@@ -70,7 +70,7 @@ def attention_kernel(q, rows, counts, sink, out, unit, C: pto.constexpr, BM: pto
     h, t = pto.program_id(0) * BM, pto.program_id(1)
     count, queries = counts[t], q[t, h : h + BM, :]
     if sink is not None:
-        m = sink[h : h + BM] * LOG2E
+        m = sink[h : h + BM].to(pto.float32)
         total = pto.full((BM,), 1.0, pto.float32)
     else:
         m = pto.full((BM,), -math.inf, pto.float32)
@@ -79,7 +79,7 @@ def attention_kernel(q, rows, counts, sink, out, unit, C: pto.constexpr, BM: pto
     for j in range(0, count, BK):
         s = pto.dot(queries, pto.trans(rows[t, j : j + BK, :])) * unit
         seen = (pto.arange(0, BK) < count - j)[None, :]
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc, True)
     out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
 
 
@@ -135,7 +135,7 @@ def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
     gather_kernel[(programs, t)](
         q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, t // lengths.shape[0], **sizes
     )
-    attend(queries, rows, counts, None, LOG2E * (scale or 1 / math.sqrt(c + r)), c, out)
+    attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c, out)
 
 
 def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
@@ -161,7 +161,7 @@ def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ra
         keys, table, compressed, places_of, topk, lengths, spans, rows, counts, t // lengths.shape[0], BLOCK=BLOCK,
         **sizes,
     )  # fmt: skip
-    attend(q, rows, counts, sink, LOG2E * (scale or 1 / math.sqrt(d)), d, out)
+    attend(q, rows, counts, sink, unit_of(scale, d, natural=True), d, out)
 
 
 def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):

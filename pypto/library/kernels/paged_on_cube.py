@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention import LOG2E, combine, merge_block, paged_parts
+from pypto.library.kernels.attention import combine, merge_block, paged_parts, unit_of
 
 
 @pto.jit
@@ -42,7 +42,7 @@ def paged_rows_kernel(
         s = pto.dot(queries, pto.trans(rows_of_page(keys, page, g, count, PAGE, D))) * unit
         seen = pto.arange(0, PAGE) < count
         content = rows_of_page(values, page, g, count, PAGE, DV)
-        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), content, m, total, acc)
+        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), content, m, total, acc, True)
     part[b, g, split, :, :] = acc
     sums[b, g, split, 0, :] = m
     sums[b, g, split, 1, :] = total
@@ -52,6 +52,6 @@ def paged_attention(q, keys, values, table, lengths, scale, splits, out):
     """One query for each sequence, over its pages; a program for each head of keys."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
     batch, _, d = q.shape
-    unit, where = LOG2E * (scale or 1 / math.sqrt(d)), (splits, keys.shape[2], batch)
+    unit, where = unit_of(scale, d, natural=True), (splits, keys.shape[2], batch)
     paged_rows_kernel[where](q, keys, values, table, lengths, part, sums, unit, D=d, **sizes)
-    combine(part, sums, out)
+    combine(part, sums, out, natural=True)
