@@ -1,7 +1,8 @@
 """What launches of one call leave in a cache for those after them.
 
-A result that a launch has written whole is there until as many bytes have come after it as the cache holds. How many
-these are, the timing model knows; here they are counted.
+A result that a launch has written is there until as many bytes have come after it as the cache holds. How many these
+are, the timing model knows; here they are counted. Of an array with gaps between its rows more than half is written; of
+a cache in which few rows are new, less, and it is not taken for one that is there.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Written:
         }
 
     def add(self, kernel: Any, values: tuple[Any, ...], launch: Any) -> None:
-        """Note what a launch has written whole, as far as its bytes tell."""
+        """Note the arrays of which a launch has written more than half, as far as its bytes tell."""
         self.since = {span: later + launch.levels.get("HBM", 0.0) for span, later in self.since.items()}
         found, names = spans(kernel, values), written_names(function_of(kernel, values))
         for span in (found[name] for name in names if name in found):
-            if span[1] - span[0] <= launch.bytes.get("GM written", 0.0):
+            if span[1] - span[0] < 2 * launch.bytes.get("GM written", 0.0):
                 self.since[span] = 0.0
 
 

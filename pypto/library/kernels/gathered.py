@@ -21,6 +21,7 @@ HEADS = 64
 ROWS = 64  # that a program gathers
 WIDENED_ROWS = 16  # the same, of int8 rows, which become float32
 BLOCK = 256  # rows of a step of the products
+LINE = 256  # numbers of bfloat16 that rows begin at a multiple of: memory is fastest from there
 
 
 @pto.jit
@@ -65,10 +66,12 @@ def gather_kernel(
 
 
 @pto.jit
-def attention_kernel(q, rows, counts, sink, out, unit, C: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr):
+def attention_kernel(
+    q, rows, counts, sink, out, unit, C: pto.constexpr, WIDTH: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr
+):
     """Heads of a token over its rows, whose first C columns are values, too; a sink is a score whose value is zero."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
-    count, queries = counts[t], q[t, h : h + BM, :]
+    count, queries = counts[t], q[t, h : h + BM, 0:WIDTH]
     if sink is not None:
         m = sink[h : h + BM].to(pto.float32)
         total = pto.full((BM,), 1.0, pto.float32)
@@ -77,7 +80,7 @@ def attention_kernel(q, rows, counts, sink, out, unit, C: pto.constexpr, BM: pto
         total = pto.zeros((BM,), pto.float32)
     acc = pto.zeros((BM, C), pto.float32)
     for j in range(0, count, BK):
-        s = pto.dot(queries, pto.trans(rows[t, j : j + BK, :])) * unit
+        s = pto.dot(queries, pto.trans(rows[t, j : j + BK, 0:WIDTH])) * unit
         seen = (pto.arange(0, BK) < count - j)[None, :]
         m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc, True)
     out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
@@ -116,17 +119,18 @@ def padded(n):
 
 
 def attend(queries, rows, counts, sink, unit, width, out):
-    """The second launch."""
-    t, h, _ = queries.shape
+    """The second launch: the first columns of rows, as many as results have, are values; `width` of them are keys."""
+    t, h, c = out.shape
     bm = min(HEADS, pto.next_power_of_2(h))
     where = pto.cdiv(h, bm), t
-    attention_kernel[where](queries, rows, counts, sink, out, unit, C=width, BM=bm, BK=BLOCK)
+    attention_kernel[where](queries, rows, counts, sink, out, unit, C=c, WIDTH=width, BM=bm, BK=BLOCK)
 
 
 def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
     """Latent attention over the rows that every token has chosen."""
     (t, h, c), r, k = q_nope.shape, q_rope.shape[2], topk.shape[1]
-    rows, queries = empty(q_nope, (t, padded(k), c + r), bfloat16), empty(q_nope, (t, h, c + r), bfloat16)
+    pitch = pto.cdiv(c + r, LINE) * LINE
+    rows, queries = empty(q_nope, (t, padded(k), pitch), bfloat16), empty(q_nope, (t, h, pitch), bfloat16)
     counts = empty(q_nope, (t,), int32)
     each = ROWS if scales is None else WIDENED_ROWS
     programs = rows.shape[1] // each
@@ -135,7 +139,7 @@ def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
     gather_kernel[(programs, t)](
         q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, t // lengths.shape[0], **sizes
     )
-    attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c, out)
+    attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c + r, out)
 
 
 def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
