@@ -82,15 +82,16 @@ def rows_kernel(
 
 @pto.jit
 def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.constexpr, C: pto.constexpr):
-    """A head of some tokens: its first P columns times its matrix, and its other columns turned."""
-    i, n, h = pto.program_id(0) * BM, pto.program_id(1), cos.shape[1] // 2
-    acc = pto.dot(qb[i : i + BM, n, 0:P], w[n, :, 0:C])
-    q_nope[i : i + BM, n, :] = acc.to(q_nope.dtype)
+    """Half of a head of some tokens: its first P columns times half of its matrix, and half of the turned columns."""
+    i, n, half = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
+    j, h = half * C, cos.shape[1] // 2
+    acc = pto.dot(qb[i : i + BM, n, 0:P], w[n, :, j : j + C])
+    q_nope[i : i + BM, n, j : j + C] = acc.to(q_nope.dtype)
     a, b = pairs(qb[i : i + BM, n, P : P + 2 * h].to(pto.float32))
-    c, s = cos[i : i + BM, 0:h].to(pto.float32), sin[i : i + BM, 0:h].to(pto.float32)
-    c2, s2 = cos[i : i + BM, h : 2 * h].to(pto.float32), sin[i : i + BM, h : 2 * h].to(pto.float32)
-    q_rope[i : i + BM, n, 0:h] = (a * c - b * s).to(q_rope.dtype)
-    q_rope[i : i + BM, n, h : 2 * h] = (b * c2 + a * s2).to(q_rope.dtype)
+    k = half * h
+    c, s = cos[i : i + BM, k : k + h].to(pto.float32), sin[i : i + BM, k : k + h].to(pto.float32)
+    x, y = pto.where(half == 0, a, b), pto.where(half == 0, -b, a)
+    q_rope[i : i + BM, n, k : k + h] = (x * c + y * s).to(q_rope.dtype)
 
 
 def rows_of(t):
@@ -137,7 +138,7 @@ def prolog(
     rows_kernel[(t,)](*parts, g_cq, g_ckv, cos, sin, smooth, index, qn, qs, *caches, eps, **sizes)
     qb = up(qn, w_uq, None if qs is None else (qs, scale)).reshape(t, n, -1)
     bm = rows_of(t)
-    head_kernel[(pto.cdiv(t, bm), n)](qb, w_uk, cos, sin, q_nope, q_rope, BM=bm, P=w_uk.shape[1], C=c)
+    head_kernel[(pto.cdiv(t, bm), n, 2)](qb, w_uk, cos, sin, q_nope, q_rope, BM=bm, P=w_uk.shape[1], C=pto.cdiv(c, 2))
 
 
 def mla_prolog(x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, kv_cache, kr_cache, eps, q_nope, q_rope):
