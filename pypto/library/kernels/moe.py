@@ -150,8 +150,18 @@ def combine_experts(y, position, weights, out):
 
 def grouped_matmul(x, w, ends, y):
     """Rows up to ends[0] times w[0], those up to ends[1] times w[1], and so on."""
+    grouped_by_tiles(x, w, ends, y, BM)
+
+
+def grouped_matmul_by_tall_tiles(x, w, ends, y):
+    """The same by tiles of more rows, so that fewer of them pack the weights of an expert."""
+    grouped_by_tiles(x, w, ends, y, 2 * BM)
+
+
+def grouped_by_tiles(x, w, ends, y, rows):
+    """Both launches, with so many rows in a tile."""
     experts, _, n = w.shape
-    count = pto.cdiv(x.shape[0], BM) + experts
+    count = pto.cdiv(x.shape[0], rows) + experts
     tiles = empty(x, (count, 3), int32)
-    tiles_kernel[(count,)](ends, tiles, E=experts, BM=BM)
-    grouped_kernel[(count, pto.cdiv(n, BN))](x, w, tiles, y, BM=BM, BN=BN, BK=BK)
+    tiles_kernel[(count,)](ends, tiles, E=experts, BM=rows)
+    grouped_kernel[(count, pto.cdiv(n, BN))](x, w, tiles, y, BM=rows, BN=BN, BK=BK)
