@@ -50,11 +50,12 @@ class Session:
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
     told: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
+    compilers: dict[str, str] = field(default_factory=dict)  # hashes of compilers by their files
     alarm: Alarm = alarm  # for compilations that take long
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
-    def cache(self) -> Any:
+    def cache(self) -> Cache:
         folder = Path(self.settings.cache_dir) if self.settings.cache_dir else None
         return Cache(folder, self.settings.cache)  # type: ignore[arg-type]  # options hold the mode to its choices
 
@@ -108,22 +109,21 @@ class Session:
     def through_cache(
         self, backend: Backend, parts: Callable[[], tuple[tuple[str, str], ...]], make: Callable[[], bytes]
     ) -> bytes:
-        return make() if self.settings.cache == "off" else self.found(self.key(backend, parts()), make)
+        return make() if self.settings.cache == "off" else self.cache.get_or_make(self.key(backend, parts()), make)
 
     def remember(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
         """What these parts stand for, kept on disk."""
-        return make() if self.settings.cache == "off" else self.found(CacheKey((("format", _FORMAT), *parts)), make)
-
-    def found(self, key: CacheKey, make: Callable[[], bytes]) -> bytes:
-        data: bytes = self.cache.get_or_make(key, make)
-        return data
+        key = CacheKey((("format", _FORMAT), *parts))
+        return make() if self.settings.cache == "off" else self.cache.get_or_make(key, make)
 
     def key(self, backend: Backend, parts: tuple[tuple[str, str], ...]) -> CacheKey:
         """The key of what these parts, the compiler and the backend's sources make."""
         files = package_files(str(backend.sources()))
-        hashed = functools.partial(compiler_hash, backend)
-        compiler = self.remember((("sources", files),), lambda: hashed().encode()).decode() if files else hashed()
-        return CacheKey((("format", _FORMAT), ("compiler", compiler), *parts))
+        if files not in self.compilers:
+            hashed = functools.partial(compiler_hash, backend)
+            digest = self.remember((("sources", files),), lambda: hashed().encode()).decode() if files else hashed()
+            self.compilers[files] = digest
+        return CacheKey((("format", _FORMAT), ("compiler", self.compilers[files]), *parts))
 
 
 @functools.lru_cache(maxsize=1)

@@ -163,7 +163,7 @@ def test_trial_06_a_stopped_process_holds_the_lock(folder: Path) -> None:
 
 
 # Root may write anywhere and has a name, so the job becomes another user. That one may be unable to read the libraries'
-# files: all that it needs is loaded by a first launch, whose cache is another.
+# files: all that it needs is loaded by a first launch, whose cache is another, and new.
 DEMOTE = """
     import importlib, os, platformdirs.unix
     if os.environ.pop("WARM", None):
@@ -184,7 +184,7 @@ def run_as_another(folder: Path, count: int, **environment: str) -> jobs.Said:
     text = (jobs.JOB).replace("    right = True\n", DEMOTE + "    right = True\n")
     (folder / "job.py").write_text(text, encoding="utf-8")
     new = {f"NEW_{name}": value for name, value in environment.items()}
-    return run(folder, count, cache=folder / "warm", WARM="1", **new)
+    return run(folder, count, cache=folder / f"warm {count}", WARM="1", **new)
 
 
 def test_trial_07_a_cache_path_that_is_a_file(new: Path) -> None:
