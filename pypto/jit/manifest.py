@@ -84,7 +84,8 @@ class Manifest:
         promises = signature.constant, sorted(signature.declared.items()), sorted(map(repr, signature.typed.items()))
         arrays = frozenset(name for name, spec in self.specs.items() if isinstance(spec, ArrayType))
         parts = {
-            "format": f"manifest {_FORMAT}", "files": package_files(), "python": sys.version, "numpy": np.__version__,
+            "format": f"manifest {_FORMAT}", "part": f"manifest of {signature.kernel}",
+            "files": package_files(), "python": sys.version, "numpy": np.__version__,
             **dict(self.backend.key_parts()), "options": repr(kernel.options), "kind": kernel.kind.__qualname__,
             "function": records.function(kernel.function), "signature": repr((signature.names, promises)),
             "opaque": repr(sorted(kernel.opaque)), "dynamic": repr(sorted(self.dynamic)),
