@@ -42,6 +42,42 @@ def test_errors_are_ordered(scheme: quant.Scheme) -> None:
     assert clipped < (errors[2] if scheme.per == "tensor" else errors[0])
 
 
+@pytest.mark.parametrize("clip_steps", [0, 8])
+def test_errors_of_a_model_are_ordered_on_other_data(clip_steps: int) -> None:
+    """Two blocks of four bits, whose inputs have some large columns: GPTQ below AWQ below rounding to nearest."""
+    rng = np.random.default_rng(0)
+    mix = (rng.standard_normal((64, 64)) / 8 + np.eye(64)) * np.exp(1.2 * rng.standard_normal(64))
+
+    def block(name: str) -> quant.Block:
+        up = quant.Layer(f"{name}.up", rng.standard_normal((128, 64)).astype(np.float32) / 8)
+        down = quant.Layer(f"{name}.down", rng.standard_normal((64, 128)).astype(np.float32) / 11)
+
+        def forward(values: Any, linear: Any) -> Any:
+            return {"x": values["x"] + linear(f"{name}.down", np.maximum(linear(f"{name}.up", values["x"]), 0))}
+
+        return quant.Block(name, [up, down], forward)
+
+    model = [block("0"), block("1")]
+    seen, unseen = ((rng.standard_normal((1024, 64)) @ mix).astype(np.float32) for _ in range(2))
+    exact = model[1].run(model[0].run({"x": unseen}))["x"]
+    errors = []
+    for algorithm in (quant.gptq(clip_steps=clip_steps), quant.awq(clip_steps=clip_steps), "minmax"):
+        with quant.calibrate(model, quant.Config(quant.int4(group=32), algorithm=algorithm)) as run:
+            run({"x": seen})
+            layers = run.convert()
+        found = model[1].run(model[0].run({"x": unseen}, layers), layers)["x"]
+        errors.append(quant.relative_error(exact, found))
+    assert errors[0] < errors[1] < errors[2], errors
+
+
+@pytest.mark.parametrize("scheme", [W4, quant.int4(), quant.int4(group=20, symmetric=False), quant.int8("tensor")])
+def test_clipping_lowers_the_error_of_awq(scheme: quant.Scheme) -> None:
+    w, x = correlated()
+    w[::3, 5] *= 6
+    whole, clipped = (error(w, x, quant.quantize(w, x, scheme, quant.awq(clip_steps=steps))) for steps in (0, 8))
+    assert clipped < (whole if scheme.bits == 4 else 1.02 * whole)
+
+
 def test_gptq_is_the_textbook_algorithm() -> None:
     """Column by column with the inverse taken anew each time, as optimal brain quantisation has it."""
     w, x = correlated(columns=12)

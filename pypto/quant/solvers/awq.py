@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pypto.quant.algorithm import Algorithm
 from pypto.quant.observers import Statistics
-from pypto.quant.schemes import Scheme
+from pypto.quant.schemes import TENSOR, Scheme
 from pypto.quant.solvers.minmax import minmax
 from pypto.quant.solvers.scaling import output_error, scaled
-from pypto.quant.weight import Layer, QuantizedWeight
+from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantize, ranges
+
+Array = Any
 
 
-def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20) -> QuantizedWeight:
+def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, clip_steps: int = 0) -> QuantizedWeight:
     """Multiply the weights of input j by ``mean|x_j| ** alpha``, with the best of `steps` exponents from 0 to 1.
 
     The exponent 0 is rounding to nearest, so the error over the calibration data is never above it.
+
+    With `clip_steps`, so many ranges from the whole one down to half of it are tried for each group, and the one with
+    the least error of the outputs is taken, as the paper's second step has it.
     """
     magnitude = statistics.mean_magnitude
     magnitude = np.where(magnitude > 0, magnitude, 1)
@@ -29,7 +36,40 @@ def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20) -
         if error < least:
             best = weight
             least = error
-    return best
+    if not clip_steps:
+        return best
+    transform = np.ones(statistics.columns, np.float32) if best.transform is None else best.transform
+    weight = layer.weight.astype(np.float64) / transform
+    gram = statistics.gram * transform[:, None] * transform
+    codes, scales, zeros = clipped(weight, gram, scheme, clip_steps)
+    return QuantizedWeight(codes, scales, scheme, zeros, transform=best.transform)
+
+
+def clipped(weight: Array, gram: Array, scheme: Scheme, steps: int) -> tuple[Array, Array, Array | None]:
+    """Codes, scales and zero points of the ranges with the least error of the outputs, group by group."""
+    low, high = ranges(weight, scheme)
+    best = np.full(low.shape, np.inf)
+    share = np.ones(low.shape)
+    for step in range(steps):
+        tried = 1 - step / (2 * steps)
+        scales, zeros = grid(tried * low, tried * high, scheme)
+        number = dequantize(quantize(weight, scales, zeros, scheme), scales, zeros, scheme)
+        error = group_errors(weight - number, gram, scheme)
+        share = np.where(error < best, tried, share)
+        best = np.minimum(error, best)
+    scales, zeros = grid(share * low, share * high, scheme)
+    return quantize(weight, scales, zeros, scheme), scales, zeros
+
+
+def group_errors(difference: Array, gram: Array, scheme: Scheme) -> Array:
+    """The squared error of the outputs that each group makes by itself: (outputs, groups)."""
+    outputs, columns = difference.shape
+    size = scheme.group or max(columns, 1)
+    found = np.zeros((outputs, scheme.groups(columns)))
+    for number, start in enumerate(range(0, columns, size)):
+        part = difference[:, start : start + size]
+        found[:, number] = np.einsum("nk,nk->n", part @ gram[start : start + size, start : start + size], part)
+    return np.broadcast_to(found.sum(), found.shape) if scheme.per == TENSOR else found
 
 
 ALGORITHM = Algorithm("awq", awq, factors=True)
