@@ -30,6 +30,13 @@ def quantize_per_token(x: Any, smooth: Any) -> tuple[Any, Any]:
     return quantize(f64(x) * (1.0 if smooth is None else f64(smooth)), 1)
 
 
+def quantize_per_group(x: Any, smooth: Any, groups: int) -> tuple[Any, Any]:
+    """The reference."""
+    t = f64(x) * (1.0 if smooth is None else f64(smooth))
+    q, scale = quantize(t.reshape(len(t), groups, -1), 2)
+    return q.reshape(t.shape), scale
+
+
 def quantize_per_channel(w: Any) -> tuple[Any, Any]:
     """The reference."""
     return quantize(f64(w), 0)
@@ -62,6 +69,14 @@ def zero_row(rng: np.random.Generator) -> dict[str, Any]:
 def smooth(rng: np.random.Generator) -> dict[str, Any]:
     """With factors of columns."""
     return {"x": rng.standard_normal((3, 64)).astype(np.float32), "smooth": rng.random(64, np.float32)}
+
+
+def zero_group(rng: np.random.Generator) -> dict[str, Any]:
+    """A group of zeros, factors of columns, and groups whose largest elements are at their ends."""
+    x = rng.standard_normal((3, 48)).astype(np.float32)
+    x[1, 16:32] = 0
+    x[2, [0, 31]] = -9
+    return {"x": x, "smooth": rng.random(48, np.float32), "groups": 3}
 
 
 def saturating(rng: np.random.Generator) -> dict[str, Any]:
@@ -104,6 +119,14 @@ ROWS: Final = (
         quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
         edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
         bytes=lambda n: 3.0 * n.t * n.d, peer=token_by_torch,
+    ),
+    Operator(
+        "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
+        "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t, d] i8, scale[t, groups] f32",
+        Q8.format("neighbours of a group") + " Groups have `d / groups` columns. With `smooth`, `x * smooth` takes the "
+        "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
+        (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},
+        tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d, bytes=lambda n: 3.0 * n.t * n.d,
     ),
     Operator(
         "quantize_per_channel", "Symmetric int8 quantisation of weights with one scale per column",

@@ -62,6 +62,12 @@ def w8a8_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, offset: Any, 
     return total + (0 if bias is None else f64(bias))
 
 
+def w8a8_group_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
+    """The reference."""
+    numbers = f64(a) * np.repeat(f64(row_scale), a.shape[1] // row_scale.shape[1], axis=1)
+    return (numbers @ f64(b)) * f64(column_scale) + (0 if bias is None else f64(bias))
+
+
 def bytes_of_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
     """All nibbles, and small scales."""
     packed = rng.integers(0, 256, (n.h, n.n), np.uint8)
@@ -110,6 +116,15 @@ def corrected(rng: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def largest_groups(rng: np.random.Generator) -> dict[str, Any]:
+    """Largest products in three groups of odd size, and a bias."""
+    a, b = np.full((3, 63), -127, np.int8), np.full((63, 9), 127, np.int8)
+    return {
+        "a": a, "b": b, "row_scale": rng.random((3, 3), np.float32), "column_scale": np.full(9, 0.25, np.float32),
+        "bias": np.arange(9, dtype=np.float32),
+    }  # fmt: skip
+
+
 FORMULA: Final = "`y = x @ w + bias` with `w = (codes - zero) * scale`, scales and zero points of groups of rows. {0}"
 ROWS: Final = (
     Operator(
@@ -144,5 +159,14 @@ ROWS: Final = (
         "Xiao et al., SmoothQuant, 2023", w8a8_linear, (Implementation("tiles", kernels.w8a8_linear),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+    ),
+    Operator(
+        "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
+        "a[t, k] i8, b[k, n] i8, row_scale[t, g] f32, column_scale[n] f32, bias[n]? f32 -> y[t, n] f32",
+        "`y = sum over groups (a @ b) * row_scale[:, g, None]`, times `column_scale`, plus `bias`. Groups have `k / g` "
+        "columns; the sum of a group is in int32, that of the groups in float32.",
+        "DeepSeek-V3, 2024", w8a8_group_linear, (Implementation("tiles", kernels.w8a8_group_linear),),
+        {"small": {"t": 5, "k": 96, "n": 70, "g": 3}, "model": {"t": 1024, "k": 4096, "n": 4096, "g": 32}},
+        edges={"largest": largest_groups}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pypto.quant.algorithm import Algorithm, find
-from pypto.quant.schemes import CHANNEL, GROUP, TOKEN, Scheme, int8, refuse
+from pypto.quant.schemes import CHANNEL, GROUP, TENSOR, TOKEN, Scheme, int8, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Config:
     weights : Scheme
         Of the layers' weights, per tensor, channel or group.
     inputs : Scheme, optional
-        Of the layers' inputs: eight bits, symmetric per token, or per tensor with scales from the calibration. Without,
-        inputs stay as they are.
+        Of the layers' inputs: eight bits, symmetric per token or per group of neighbours of a token, or per tensor with
+        scales from the calibration. Without, inputs stay as they are.
     algorithm : Algorithm, str, or sequence of them
         One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``. In a sequence all but the last give factors
         of the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
@@ -56,11 +56,11 @@ class Config:
             refuse("a scheme of weights per token", "weights are per tensor, channel or group")
         given = self.inputs
         if given is not None and (given.bits != 8 or given.per == CHANNEL):
-            refuse(f"the scheme `{given.name}` of inputs", "inputs have 8 bits, per token or per tensor")
-        if given is not None and given.powers != (given.per == GROUP):
-            refuse(f"the scheme `{given.name}` of inputs", "groups of inputs are those of quant.mxfp8()")
-        if given is not None and given.per == TOKEN and not given.symmetric:
-            refuse("an asymmetric scheme of inputs per token", "use symmetric=True, or per='tensor'")
+            refuse(f"the scheme `{given.name}` of inputs", "inputs have 8 bits, per token, group or tensor")
+        if given is not None and given.format is not None and given.powers != (given.per == GROUP):
+            refuse(f"the scheme `{given.name}` of inputs", "groups of floats are those of quant.mxfp8()")
+        if given is not None and given.per != TENSOR and not given.symmetric:
+            refuse(f"an asymmetric scheme of inputs per {given.per}", "use symmetric=True, or per='tensor'")
         object.__setattr__(self, "algorithm", find(self.algorithm))
         object.__setattr__(self, "skip", tuple(self.skip))
 

@@ -13,7 +13,7 @@ from pypto.errors.quant import WrongScheme
 from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
-from pypto.quant.schemes import TOKEN
+from pypto.quant.schemes import GROUP, TOKEN
 from pypto.quant.weight import Array, QuantizedWeight
 
 TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
@@ -61,8 +61,9 @@ def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, De
     Raises
     ------
     WrongScheme
-        For int8 inputs and weights that have zero points or groups, or four bits, and for floats of eight bits but
-        MXFP8: no kernel computes with them. MXFP4 weights run as integers of eight bits, which hold them.
+        For int8 inputs and weights that have zero points or groups, or four bits, for groups that do not divide the
+        inputs, and for floats of eight bits but MXFP8: no kernel computes with them. MXFP4 weights run as integers of
+        eight bits, which hold them.
 
     Examples
     --------
@@ -158,6 +159,22 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupBytes:
+    """Inputs in int8 with a scale for each group of a row, and weights in int8."""
+
+    inputs: Inputs
+    codes: Array
+    scales: Array
+    bias: Array | None
+    groups: int
+
+    def __call__(self, x: Array) -> Array:
+        """Compute the layer."""
+        q, row_scale = library.quantize_per_group(self.inputs.ordered(x), self.inputs.factors, self.groups)
+        return library.w8a8_group_linear(q, self.codes, row_scale, self.scales, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
 class StaticBytes:
     """The same with one scale, and zero point, that are known before."""
 
@@ -188,8 +205,14 @@ def of_bytes(layer: QuantizedLayer) -> DeployedLayer:
     codes = np.ascontiguousarray(weight.codes.T)
     scales = np.ascontiguousarray(weight.scales[:, 0])
     inputs = Inputs.of(weight)
-    run: Bytes | StaticBytes = Bytes(inputs, codes, scales, layer.bias)
-    if layer.inputs is not None and layer.inputs.per != TOKEN:
+    run: Bytes | GroupBytes | StaticBytes = Bytes(inputs, codes, scales, layer.bias)
+    if layer.inputs is not None and layer.inputs.per == GROUP:
+        groups, rest = divmod(len(codes), layer.inputs.group)
+        if rest:
+            what = f"layer {layer.name}: {len(codes)} inputs in groups of {layer.inputs.group} are not offered"
+            raise WrongScheme(what=what, way="use a `group` that divides the inputs")
+        run = GroupBytes(inputs, codes, scales, layer.bias, groups)
+    elif layer.inputs is not None and layer.inputs.per != TOKEN:
         assert layer.input_scale is not None
         zero = np.int32(0 if layer.input_zero is None else layer.input_zero[0])
         up = np.full(len(codes), 1 / layer.input_scale[0], np.float32)

@@ -14,7 +14,7 @@ from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import load_file, read_json, write
 from pypto.quant.blocks import save as save_arrays
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.schemes import GROUP, TOKEN, Scheme
+from pypto.quant.schemes import GROUP, TENSOR, Scheme
 from pypto.quant.weight import Array, QuantizedWeight
 
 FORMAT: Final = "compressed-tensors"
@@ -71,7 +71,7 @@ def refuse(what: str, way: str) -> None:
 
 def quantization_config(weights: Scheme, inputs: Scheme | None) -> dict[str, Any]:
     """The part of config.json."""
-    activations = None if inputs is None else described(inputs) | {"dynamic": inputs.per == TOKEN}
+    activations = None if inputs is None else described(inputs) | {"dynamic": inputs.per != TENSOR}
     group = {"targets": ["Linear"], "weights": described(weights), "input_activations": activations}
     form = "pack-quantized" if weights.bits == 4 else "int-quantized"
     return {"quant_method": FORMAT, "format": form, "config_groups": {"group_0": group}, "ignore": []}

@@ -13,7 +13,7 @@ from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.config import Config
 from pypto.quant.metrics import row_sqnr
 from pypto.quant.observers import Statistics
-from pypto.quant.schemes import GROUP, TENSOR, TOKEN, Scheme
+from pypto.quant.schemes import TENSOR, Scheme
 from pypto.quant.weight import Array, Layer, QuantizedWeight, dequantize, grid, quantize, ranges
 
 ROWS_PER_COLUMN = 4
@@ -60,17 +60,26 @@ class QuantizedLayer:
         """Inputs as their codes give them back."""
         if self.inputs is None:
             return rows
-        if self.inputs.per == GROUP or (self.inputs.per == TOKEN and self.inputs.format is not None):
+        if self.inputs.per != TENSOR and self.inputs.format is not None:
             scales, _ = grid(*ranges(rows, self.inputs), self.inputs)
             return dequantize(quantize(rows, scales, None, self.inputs), scales, None, self.inputs)
-        if self.inputs.per == TOKEN:
-            most = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-            up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
-            return np.rint(rows * up) * (most / 127)
+        if self.inputs.per != TENSOR:
+            return rounded_groups(rows, self.inputs.group or rows.shape[1])
         assert self.input_scale is not None
         scale = self.input_scale.reshape(1, 1)
         zero = None if self.input_zero is None else self.input_zero.reshape(1, 1)
         return dequantize(quantize(rows, scale, zero, self.inputs), scale, zero, self.inputs)
+
+
+def rounded_groups(rows: Array, size: int) -> Array:
+    """Rows as int8 gives them back, with a scale for each group of so many neighbours; a last group may be smaller."""
+    found = np.empty_like(rows)
+    for start in range(0, rows.shape[1], size):
+        part = rows[:, start : start + size]
+        most = np.abs(part).max(axis=1, keepdims=True, initial=0)
+        up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
+        found[:, start : start + size] = np.rint(part * up) * (most / 127)
+    return found
 
 
 def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> QuantizedLayer:

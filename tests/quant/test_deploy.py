@@ -62,6 +62,20 @@ def test_kernels_agree_with_numpy(name: str, k: int) -> None:
     assert deployed.kind == next((kind for kind, names in kinds.items() if name in names), "W4A16")
 
 
+@pytest.mark.parametrize("algorithm", ["minmax", "smoothquant", quant.gptq(act_order=True)])
+def test_inputs_in_groups_are_closer_than_tokens(algorithm: Any) -> None:
+    """A scale for each 16 inputs of a row: kernels compute what numpy says, and an outlier costs its group alone."""
+    grouped, x = layer_and_inputs(quant.Config(inputs=quant.int8("group", group=16), algorithm=algorithm), 96)
+    tokens, _ = layer_and_inputs(quant.Config(inputs=quant.int8("token"), algorithm=algorithm), 96)
+    expected = grouped(x[:7])
+    deployed = quant.deploy({"a": grouped})["a"]
+    np.testing.assert_allclose(deployed(x[:7]), expected, rtol=0, atol=0.02 * np.abs(expected).max())
+    exact = layer_and_inputs(quant.Config(algorithm=algorithm), 96)[0](x)
+    assert quant.sqnr(exact, deployed(x)) > quant.sqnr(exact, tokens(x)) + 3
+    with pytest.raises(WrongScheme, match="131 inputs in groups of 16 are not offered"):
+        quant.deploy({"a": layer_and_inputs(quant.Config(inputs=quant.int8("group", group=16)), 131)[0]})
+
+
 def test_four_bits_take_half_the_bytes() -> None:
     layers = [layer_and_inputs(quant.Config(scheme), 128, 64)[0] for scheme in (quant.int8(), quant.int4())]
     assert [quant.deploy({"a": layer})["a"].bytes - 4 * 64 for layer in layers] == [128 * 64, 64 * 64]

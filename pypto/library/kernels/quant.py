@@ -33,6 +33,19 @@ def quantize_per_token_kernel(x, smooth, q, scale):
 
 
 @pto.jit
+def quantize_per_group_kernel(x, smooth, q, scale):
+    row, groups, d = pto.program_id(0), scale.shape[1], x.shape[1]
+    t = x[row, :].to(pto.float32)
+    if smooth is not None:
+        t = t * smooth[:].to(pto.float32)
+    parts = pto.reshape(t, (groups, d // groups))
+    most = pto.max(pto.abs(parts), axis=1)
+    up = pto.where(most > 0, 127 / most, 0.0)
+    q[row, :] = pto.reshape(pto.rint(parts * up[:, None]).to(pto.int8), (d,))
+    scale[row, :] = most / 127
+
+
+@pto.jit
 def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN: pto.constexpr):
     """Columns: their largest elements first, then the numbers."""
     j = pto.program_id(0) * BN
@@ -94,6 +107,11 @@ def fake_quantize_groups_kernel(w, scale, offset, y, LEVELS: pto.constexpr):
 def quantize_per_token(x, smooth, q, scale):
     """Rows of x as int8 with one scale each."""
     quantize_per_token_kernel[(x.shape[0],)](x, smooth, q, scale)
+
+
+def quantize_per_group(x, smooth, groups, q, scale):
+    """Rows of x as int8 with a scale for each group of neighbours."""
+    quantize_per_group_kernel[(x.shape[0],)](x, smooth, q, scale)
 
 
 def quantize_per_channel(w, q, scale):

@@ -9,6 +9,7 @@ import pypto as pto
 from pypto.library.kernels.products import blocks_for, grid
 
 COLUMNS = 128
+FEW = 64  # rows up to which blocks have 16
 
 
 @pto.jit
@@ -151,6 +152,28 @@ def w8a8_linear_kernel(
     y[i : i + BM, j : j + BN] = t
 
 
+@pto.jit
+def group_sums(a, b, row_scale, i, j, BM: pto.constexpr, BN: pto.constexpr):
+    """Products of int8, whose sums over a group are multiplied by the group's scale of the row."""
+    groups = row_scale.shape[1]
+    size = a.shape[1] // groups
+    acc = pto.zeros((BM, BN), pto.float32)
+    for g in range(groups):
+        k = g * size
+        t = pto.dot(a[i : i + BM, k : k + size], b[k : k + size, j : j + BN])
+        acc = acc + t.to(pto.float32) * row_scale[i : i + BM, g][:, None]
+    return acc
+
+
+@pto.jit
+def w8a8_group_linear_kernel(a, b, row_scale, column_scale, bias, y, BM: pto.constexpr, BN: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    t = group_sums(a, b, row_scale, i, j, BM, BN) * column_scale[j : j + BN][None, :]
+    if bias is not None:
+        t = t + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = t
+
+
 def rows_for(t):
     """Rows of a program: a version for one row, one for few, one for many."""
     return next(rows for rows in (1, 16, 128) if t <= rows or rows == 128)
@@ -212,3 +235,10 @@ def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
     sizes = {"BM": bm, "BN": bn, "BK": bk}
     where = grid(a.shape[0], b.shape[1], blocks)
     w8a8_linear_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
+
+
+def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
+    """y = the sum over groups of (a @ b) * row_scale, times column_scale, plus bias; sums of a group in int32."""
+    bm, bn = (16 if a.shape[0] <= FEW else 32), columns_for(b.shape[1])
+    where = grid(a.shape[0], b.shape[1], (bm, bn))
+    w8a8_group_linear_kernel[where](a, b, row_scale, column_scale, bias, y, BM=bm, BN=bn)
