@@ -151,7 +151,7 @@ def wide_values(q, kv, out, unit, C: pto.constexpr, BM: pto.constexpr, BN: pto.c
 def test_wide_results_do_not_split_rows() -> None:
     """The weights stay in L1 while columns of the result are computed in tiles."""
     q, rows, out = (np.zeros(shape, bfloat16.numpy) for shape in ((2, 64, 576), (2, 1024, 576), (2, 64, 512)))
-    arguments = (q, rows, np.zeros(2, np.int32), None, out, 0.04, 512, 64, 256)
+    arguments = (q, rows, np.zeros(2, np.int32), None, out, 0.04, 512, 576, 64, 256)
     kernel = lower_kernel(function_of(attention_kernel, arguments), B2)
     kept = sorted(b.elements for b in kernel.buffers if b.space == "L1" and b.name.startswith("kept"))
     assert kernel.kind == "mix" and kept == [64 * 256, 64 * 576]

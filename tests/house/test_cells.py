@@ -98,6 +98,7 @@ def test_a_kernel_without_cells_loads_none() -> None:
     assert "pypto.backends.cpu.codegen.function" in loaded and not modules(CELLS) & loaded
 
 
+@pytest.mark.slow
 def test_all_else_compiles_without_cells() -> None:
     command = [sys.executable, "-m", "tests.house.without_cells", *sorted(modules(CELLS))]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
