@@ -6,6 +6,7 @@ from pypto.errors.base import Diagnostic
 from pypto.errors.examples import Example
 
 _CONTRACT = "from pypto.torch.inductor.contract import Need, check\n\n"
+_TEMPLATES = "from pypto.torch.inductor.templates import FAILED, ours\n\n"
 _SETTINGS = "from pypto.torch.inductor.backend import settings\n\n"
 
 
@@ -24,6 +25,16 @@ class WrongSetting(Diagnostic, ValueError):
     template = "pypto-inductor cannot be given {setting}: {problem}"
     hint = "leave it out"
     example = Example(
-        f"{_SETTINGS}settings({{'cpp_wrapper': True}}, None)\n",
+        f"{_SETTINGS}settings({{'cpu_backend': 'cpp'}}, None)\n",
         f"{_SETTINGS}settings({{'combo_kernels': True}}, None)\n",
+    )
+
+
+class NoTemplate(Diagnostic, RuntimeError):
+    code = "E353"
+    template = "no template of Inductor that was asked for can be compiled: {problem}"
+    hint = 'have the function of ATen beside them: options={{"max_autotune_gemm_backends": "ATEN,TRITON"}}'
+    example = Example(
+        _TEMPLATES + "with ours():\n    FAILED.get().append('E999')\n    raise RuntimeError('NoValidChoicesError')\n",
+        _TEMPLATES + "with ours():\n    FAILED.get().append('E999')\n",
     )

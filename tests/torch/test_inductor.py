@@ -29,6 +29,11 @@ def backend():
     return pypto_inductor
 
 
+def beside(*folders):
+    """The search path of a process: pypto, some folders, and wherever torch is found here."""
+    return os.pathsep.join(filter(None, (str(ROOT), *map(str, folders), os.environ.get("PYTHONPATH"))))
+
+
 def normed(x):
     return torch.nn.functional.layer_norm(x.relu(), (x.shape[-1],)) * 2
 
@@ -108,8 +113,10 @@ def test_options():
     x = torch.randn(9)
     torch.testing.assert_close(torch.compile(torch.sin, backend=backend(), options=options)(x), x.sin())
     graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
-    with pytest.raises(WrongSetting, match="cpp_wrapper=True: calls in C\\+\\+ load each kernel from a shared library"):
-        backend()(graph, [x], options={"cpp_wrapper": True})
+    with pytest.raises(WrongSetting, match="cpu_backend='cpp': kernels are written in Triton"):
+        backend()(graph, [x], options={"cpu_backend": "cpp"})
+    with pytest.raises(WrongSetting, match=r"max_autotune_pointwise=True: blocks .* and none is measured"):
+        backend()(graph, [x], options={"max_autotune_pointwise": True})
     with pytest.raises(WrongSetting, match="reduce-overhead"):
         backend()(graph, [x], mode="reduce-overhead")
     with pytest.raises(WrongSetting, match="CPP is not compiled by pypto"):
@@ -119,7 +126,7 @@ def test_options():
 def test_contract():
     from pypto.torch.inductor import contract
 
-    contract.check((*contract.NEEDS, *contract.TEMPLATES, *contract.AHEAD))
+    contract.check((*contract.NEEDS, *contract.TEMPLATES, *contract.AHEAD, *contract.CPP))
     need = contract.Need("torch._inductor.compile_fx", "compile_fx", "compiles a graph", ("no_such",))
     with pytest.raises(ChangedInside, match=r"compile_fx has no parameter no_such, and compiles a graph"):
         contract.check((need,))
@@ -204,7 +211,7 @@ print("right")
 def test_a_kernel_of_the_user(tmp_path):
     """A process of its own: torch asks once whether there is a Triton, and ours stands for it."""
     (tmp_path / "script.py").write_text(USER)
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": beside()}
     command = [sys.executable, "-W", "ignore", tmp_path / "script.py"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "right\n", done.stderr
@@ -253,7 +260,7 @@ def test_by_name_without_a_compiler_and_from_the_cache(tmp_path):
     lines = (f"{name} = {value}" for name, value in GROUP["torch_dynamo_backends"].items())
     (installed / "entry_points.txt").write_text("\n".join(("[torch_dynamo_backends]", *lines)))
     env = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
-    env |= {"PATH": str(tmp_path), "PYTHONPATH": f"{ROOT}{os.pathsep}{installed.parent}"}
+    env |= {"PATH": str(tmp_path), "PYTHONPATH": beside(installed.parent)}
     outputs = [
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", SCRIPT], env=env, capture_output=True, text=True, check=False

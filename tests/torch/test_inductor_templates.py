@@ -99,6 +99,10 @@ def test_a_candidate_that_cannot_be_compiled_is_not_taken(monkeypatch):
     x = torch.randn(64, 64)
     torch.testing.assert_close(fast(x, x), x @ x, rtol=1e-4, atol=1e-4)
     assert not templates(fast)
+    forced = torch.compile(lambda x, y: x @ y, backend=backend(), options=FORCED)
+    y = torch.randn(66, 64)  # of a size of its own, which Inductor has not measured
+    with pytest.raises(Exception, match=r"E353.*no template .* can be compiled: (.|\n)*E\d+"):
+        forced(y, x)
 
 
 def test_classes_of_inductor_are_as_before():

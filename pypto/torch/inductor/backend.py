@@ -22,9 +22,9 @@ torch: Any = importlib.import_module("torch")
 # Inductor's settings while it compiles for us: each with the reason.
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
     "cpu_backend": "triton",  # its own passes ask whether Triton is written for the CPU
-    "cpp_wrapper": False,  # calls of kernels are Python, so that no C++ is compiled
     "compile_threads": 1,  # its pool of processes compiles for GPUs; ours is in `ahead.py`
     "coordinate_descent_tuning": False,
+    "max_autotune_pointwise": False,
     "autotune_in_subproc": False,  # its processes import no kernels of ours
     "benchmark_fusion": False,  # it measures with the events of a GPU
     "benchmark_epilogue_fusion": False,
@@ -39,10 +39,12 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
+_CHOSEN: Final = "blocks of kernels without a product are chosen by their sizes, and none is measured"
 # Why a setting has one value alone, where that is not plain.
 REASONS: Final[Mapping[str, str]] = MappingProxyType({
-    "cpp_wrapper": "calls in C++ load each kernel from a shared library, and kernels here are compiled in memory",
     "cpu_backend": "kernels are written in Triton",
+    "coordinate_descent_tuning": _CHOSEN,
+    "max_autotune_pointwise": _CHOSEN,
 })  # fmt: skip
 
 
@@ -147,12 +149,24 @@ def compiling(chosen: Mapping[str, Any], kernels: Kernels, threads: int | None =
     token = COLLECTED.set(kernels)
     workers = ahead.workers(config.compile_threads if threads is None else threads)
     with workers, config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag), templates(chosen):
-        table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, None, None)
+        table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, InCpp, None)
         try:
             yield
         finally:
             table["cpu"] = before
             COLLECTED.reset(token)
+
+
+class InCpp:
+    """Makes the writer of calls in C++, whose module is loaded where somebody asks for it."""
+
+    supports_caching = True
+
+    @staticmethod
+    def create(*given: Any) -> Any:
+        from pypto.torch.inductor import cpp
+
+        return cpp.CppWrapper.create(*given)
 
 
 def templates(chosen: Mapping[str, Any]) -> AbstractContextManager[None]:

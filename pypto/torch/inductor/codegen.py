@@ -69,6 +69,11 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
         return name
 
 
+def lines_of(writer: Any, kernel: str) -> list[tuple[str, int, str]]:
+    """The lines of the model that a writer knows of a kernel."""
+    return [tuple(line) for line in getattr(writer, _LINES, {}).get(kernel, ())]
+
+
 class Calls:
     """Writes kernels and their calls: blocks and grids are theirs to know, and a CPU has no streams."""
 
@@ -85,8 +90,7 @@ class Calls:
 
     def _define_kernel_helper(self: Any, kernel_name: str, *given: Any, **named: Any) -> None:
         super()._define_kernel_helper(kernel_name, *given, **named)  # type: ignore[misc]
-        lines = [tuple(line) for line in getattr(self, _LINES, {}).get(kernel_name, ())]
-        if lines:
+        if lines := lines_of(self, kernel_name):
             self.header.writeline(f"{kernel_name}.told({lines!r})")
 
     def _generate_kernel_call_helper(self: Any, kernel_name: str, call_args: Any, **given: Any) -> None:

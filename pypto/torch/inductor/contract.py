@@ -105,12 +105,33 @@ AHEAD: Final = (
     Need("torch._inductor.ir", "NonOwningLayout", "is the layout of a part of a buffer", ("view",)),
 )  # fmt: skip
 
+_CPP: Final = f"{_CODEGEN}.cpp_wrapper_cpu"
+# For calls of kernels in C++.
+CPP: Final = (
+    Need(_CPP, "CppWrapperCpu._define_kernel_helper", "writes the definition of a kernel",
+         ("kernel_name", "kernel_body")),
+    Need(_CPP, "CppWrapperCpu._generate_kernel_call_helper", "writes a call",
+         ("kernel_name", "call_args", "triton_meta")),
+    Need(_CPP, "CppWrapperCpu.codegen_tensor_item", "reads a tensor without axes", ("dtype", "tensor", "scalar")),
+    Need(_CPP, "CppWrapperCpu.finalize_prefix", "writes what stands before the calls"),
+    Need(_CPP, "CppWrapperCpu.generate_end", "has the C++ compiled", ("result",)),
+    Need(_CPP, "CppWrapperCpu.write_header", "writes imports"),
+    Need(f"{_CODEGEN}.cpp_utils", "cexpr", "writes a size"),
+    Need(f"{_CODEGEN}.triton_utils", "should_unwrap_unspec_arg", "says which tensors are numbers", ("name",)),
+    Need("torch._inductor.codecache", "CppPythonBindingsCodeCache.load_pybinding_async", "compiles C++",
+         ("main_code", "extra_flags")),
+    Need("torch._inductor.codecache", "write_atomic", "writes a file of the cache", ("path_", "content", "make_dirs")),
+    Need(f"{_RUNTIME}.cache_dir_utils", "cache_dir", "is the folder of the cache"),
+    Need(f"{_RUNTIME}.triton_heuristics", "GridExpr", "writes a grid in C++", ("inductor_meta", "mode")),
+)  # fmt: skip
+
 _SELECT: Final = "torch._inductor.select_algorithm"
 _BLOCKS: Final = "torch._inductor.template_heuristics.triton"
 TEMPLATES: Final = (
     Need(_SELECT, "TritonTemplate.kernel_type", "is the class that writes templates"),
     Need(_SELECT, "TritonTemplateKernel.gen_common_triton_imports", "writes the imports of a template"),
     Need(_SELECT, "TritonTemplateKernel.inductor_meta_common", "writes what Inductor's tuner is told"),
+    Need(_SELECT, "NoValidChoicesError", "says that all candidates failed"),
     Need("torch._inductor.autotune_process", "TritonCPUBenchmarkRequest.make_run_fn", "launches a candidate", ("out",)),
     Need("torch._inductor.choices", "InductorChoices.get_ktc", "lists candidates",
          ("kernel_inputs", "template", "op_name", "kwarg_overrides")),

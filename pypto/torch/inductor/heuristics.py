@@ -10,6 +10,7 @@ import ctypes
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ _ROW: Final = 256  # elements of a step along a reduction
 _COLUMNS: Final = 512  # outputs side by side, where a reduction runs over rows
 _OTHERS: Final = MappingProxyType({"YBLOCK": 1, "ZBLOCK": 1})  # of outputs of a reduction
 _SHORT: Final = 512  # elements of short rows in one program
+# Why candidates of the graph that is being compiled cannot be taken.
+FAILED: Final[ContextVar[list[str]]] = ContextVar("FAILED")
 
 
 class Generated:
@@ -51,8 +54,8 @@ class Generated:
         self.lines: list[Line] = []
         self.kernel = fn.ours
         self.kernel.threads_by = torch_threads()
-        names, self.place = place(fn, blocks, meta)
-        self.run = Direct(self.kernel, names, self.place).run
+        self.names, self.place = place(fn, blocks, meta)
+        self.run = Direct(self.kernel, self.names, self.place).run
 
     def told(self, lines: Iterable[tuple[str, int, str]]) -> None:
         """Learn which lines of the model the kernel computes."""
@@ -80,6 +83,7 @@ class Candidate(Generated):
         try:
             self.launch(*arguments)
         except PyptoError as error:
+            FAILED.get([]).append(str(error))
             raise NotImplementedError(str(error)) from error
 
     def named(self, name: str, source: str) -> Generated:
@@ -90,11 +94,9 @@ class Candidate(Generated):
 
 def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[list[str], Callable[..., Any]]:
     """The arguments of a launch, and a function of them that gives the grid and the values of all parameters."""
-    grid = getattr(_theirs, meta["grid_type"])(inductor_meta=meta)
-    grid.generate(blocks)
-    given = [p.name for p in fn.params if p.name not in blocks]
+    grid = grid_of(meta, blocks)
     values = [name if name not in blocks else f"blocks[{name!r}]" for name in fn.arg_names]
-    taken = [*given, *meta.get("extra_launcher_args", ())]
+    taken = [*(p.name for p in fn.params if p.name not in blocks), *meta.get("extra_launcher_args", ())]
     lines = [
         f"def place({', '.join(taken)}):",
         *(f"    {line}" for line in grid.prefix),
@@ -103,6 +105,13 @@ def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[lis
     names: dict[str, Any] = {"blocks": blocks}
     exec("\n".join(lines), names)
     return taken, names["place"]
+
+
+def grid_of(meta: Mapping[str, Any], blocks: Blocks, language: str = "python") -> Any:
+    """Inductor's expressions for a grid, in Python or C++ ("cpp")."""
+    grid = getattr(_theirs, meta["grid_type"])(inductor_meta=meta, mode=language)
+    grid.generate(blocks)
+    return grid
 
 
 @functools.cache

@@ -6,13 +6,16 @@ of its own: no module of the process is replaced, and a Triton that is installed
 
 from __future__ import annotations
 
+import base64
 import builtins
 import functools
 import hashlib
 import importlib
 import importlib.util
 import linecache
-from collections.abc import Mapping
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -38,6 +41,22 @@ class AsyncCompile(_async.AsyncCompile):  # type: ignore[misc]
     def triton(self, name: str, text: str, device_str: str = "cpu") -> Any:
         """The kernel of a text; it is compiled by its first launch."""
         return kernel(name, text)
+
+
+def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
+    """Inductor's function that compiles C++ and loads it; it now links an object, of packed bytes, with it."""
+    code = zlib.decompress(base64.b85decode(packed))
+    if not code:
+        return load
+    folder = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
+    path = f"{folder}/pypto-{hashlib.sha256(code).hexdigest()[:32]}.o"
+    if not os.path.exists(path):
+        importlib.import_module("torch._inductor.codecache").write_atomic(path, code, make_dirs=True)
+
+    def loaded(*given: Any, extra_flags: Sequence[str] = (), **named: Any) -> Any:
+        return load(*given, extra_flags=(*extra_flags, path), **named)
+
+    return loaded
 
 
 def kernel(name: str, text: str) -> heuristics.Generated:

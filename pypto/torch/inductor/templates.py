@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.errors.inductor import NoTemplate
+from pypto.torch.inductor.heuristics import FAILED
 from pypto.tuning import Config
 
 select: Any = importlib.import_module("torch._inductor.select_algorithm")
@@ -109,9 +111,17 @@ class Choices(choices.InductorChoices):  # type: ignore[misc]
 @contextmanager
 def ours() -> Iterator[None]:
     """Templates are written by us, and their candidates are ours."""
-    owner = select.TritonTemplate
-    with ExitStack() as stack:
-        stack.callback(setattr, owner, "kernel_type", owner.kernel_type)
-        owner.kernel_type = TemplateKernel
-        stack.enter_context(virtualized.V.set_choices_handler(Choices()))
-        yield
+    owner, failed = select.TritonTemplate, list[str]()
+    token = FAILED.set(failed)
+    try:
+        with ExitStack() as stack:
+            stack.callback(setattr, owner, "kernel_type", owner.kernel_type)
+            owner.kernel_type = TemplateKernel
+            stack.enter_context(virtualized.V.set_choices_handler(Choices()))
+            yield
+    except Exception as error:  # Inductor's own, with this name in its text
+        if failed and select.NoValidChoicesError.__name__ in str(error):
+            raise NoTemplate(problem=failed[0]) from error
+        raise
+    finally:
+        FAILED.reset(token)
