@@ -42,9 +42,9 @@ def softmax_case(m: int, n: int, kernel: Callable[..., Any] = kernels.softmax) -
     return Case(bind(out, kernel, x, out), peers, reference, [out])
 
 
-def staying_softmax_case(m: int, n: int) -> Case:
+def persistent_softmax_case(m: int, n: int) -> Case:
     """By a kernel in Triton's style, whose programs take row after row."""
-    return softmax_case(m, n, kernels.staying_softmax)
+    return softmax_case(m, n, kernels.persistent_softmax)
 
 
 def gated_case(m: int, n: int) -> Case:
@@ -311,8 +311,8 @@ BARRED: Final = (
 MORE: Final = (
     row("softmax", softmax_case, (8192, 1000), 8, 14, 1e-6, "softmax", BEST),
     row("softmax", softmax_case, (256, 50257), 8, 14, 1e-6, "softmax", BEST),
-    row("softmax triton style", staying_softmax_case, (4096, 4096), 8, 14, 1e-6, "softmax triton style", BEST),
-    row("softmax triton style", staying_softmax_case, (1823, 781), 8, 14, 1e-6, "softmax triton style", BEST),
+    row("softmax triton style", persistent_softmax_case, (4096, 4096), 8, 14, 1e-6, "softmax triton style", BEST),
+    row("softmax triton style", persistent_softmax_case, (1823, 781), 8, 14, 1e-6, "softmax triton style", BEST),
     row("gated unit triton style", gated_case, (1024, 11008), 12, 14, 1e-5, "gated unit", BEST),
     row("layer norm", layer_norm_case, (8192, 768), 8, 8, 1e-5, "norms", BEST),
     row("cumsum", cumsum_case, (4096, 4096), 8, 1, 1e-2, "scans", BEST),

@@ -21,7 +21,7 @@ def softmax(x, out):
 
 
 @pto.jit
-def staying_softmax_kernel(x, y, stride, rows, columns, BLOCK: pto.constexpr):
+def persistent_softmax_kernel(x, y, stride, rows, columns, BLOCK: pto.constexpr):
     """Few programs, each of which takes row after row, in blocks of the next power of two."""
     offsets = pto.arange(0, BLOCK)
     for row in range(pto.program_id(0), rows, pto.num_programs(0)):
@@ -30,10 +30,10 @@ def staying_softmax_kernel(x, y, stride, rows, columns, BLOCK: pto.constexpr):
         pto.store(y + row * stride + offsets, e / pto.sum(e, axis=0), mask=offsets < columns)
 
 
-def staying_softmax(x, out):
+def persistent_softmax(x, out):
     """out = softmax of the rows of x, shape (m, n), in Triton's style."""
     rows, columns = x.shape
-    staying_softmax_kernel[(16,)](x, out, columns, rows, columns, BLOCK=pto.next_power_of_2(columns))
+    persistent_softmax_kernel[(16,)](x, out, columns, rows, columns, BLOCK=pto.next_power_of_2(columns))
 
 
 @pto.jit

@@ -207,8 +207,8 @@ def of_bytes(layer: QuantizedLayer) -> DeployedLayer:
     inputs = Inputs.of(weight)
     run: Bytes | GroupBytes | StaticBytes = Bytes(inputs, codes, scales, layer.bias)
     if layer.inputs is not None and layer.inputs.per == GROUP:
-        groups, rest = divmod(len(codes), layer.inputs.group)
-        if rest:
+        groups, remainder = divmod(len(codes), layer.inputs.group)
+        if remainder:
             what = f"layer {layer.name}: {len(codes)} inputs in groups of {layer.inputs.group} are not offered"
             raise WrongScheme(what=what, way="use a `group` that divides the inputs")
         run = GroupBytes(inputs, codes, scales, layer.bias, groups)
