@@ -15,6 +15,7 @@ from pypto.blocking import AUTO, Blocking
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import is_fixed, quotient
 from pypto.graph.index_space import scanned
+from pypto.graph.nan_tests import redundant_tests, unread
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
 from pypto.graph.op_text import CARRIED, call_text, neutral
@@ -47,8 +48,12 @@ class GroupWriter(ProductWriter):
         online, nodes, outputs = self.program.online, self.program.space.nodes, self.program.space.outputs
         second = () if online is None else online.second
         later = () if online is None else (*second, *online.repeated)
+        choices = redundant_tests(self.program.space) if self.program.loop is None else {}
+        left_out = {*second, *unread(self.program.space, choices)}
         for node in nodes:
-            if node not in second:
+            if node in choices:
+                self.tiles[node] = self.tiles[choices[node]]
+            elif node not in left_out:
                 self.node(node)
         for node in outputs:
             if node not in later:

@@ -48,13 +48,15 @@ def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
     code = zlib.decompress(base64.b85decode(packed))
     if not code:
         return load
+    config: Any = importlib.import_module("torch._inductor.config")
     folder = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
     path = f"{folder}/pypto-{hashlib.sha256(code).hexdigest()[:32]}.o"
     if not os.path.exists(path):
         importlib.import_module("torch._inductor.codecache").write_atomic(path, code, make_dirs=True)
 
     def loaded(*given: Any, extra_flags: Sequence[str] = (), **named: Any) -> Any:
-        return load(*given, extra_flags=(*extra_flags, path), **named)
+        with config.patch(cpp_cache_precompile_headers=False):  # torch 2.12 gives the object to its preprocessor
+            return load(*given, extra_flags=(*extra_flags, path), **named)
 
     return loaded
 
