@@ -48,13 +48,7 @@ class GroupWriter(ProductWriter):
         online, nodes, outputs = self.program.online, self.program.space.nodes, self.program.space.outputs
         second = () if online is None else online.second
         later = () if online is None else (*second, *online.repeated)
-        choices = redundant_tests(self.program.space) if self.program.loop is None else {}
-        left_out = {*second, *unread(self.program.space, choices)}
-        for node in nodes:
-            if node in choices:
-                self.tiles[node] = self.tiles[choices[node]]
-            elif node not in left_out:
-                self.node(node)
+        self.first_nodes(second)
         for node in outputs:
             if node not in later:
                 self.store(node)
@@ -67,6 +61,17 @@ class GroupWriter(ProductWriter):
             if node in later:
                 self.store(node)
         return self
+
+    def first_nodes(self, second: tuple[Node, ...]) -> None:
+        """Write all nodes but those of a second loop; a redundant test for NaN is left out."""
+        space = self.program.space
+        choices = redundant_tests(space) if self.program.loop is None else {}
+        left_out = {*second, *unread(space, choices)}
+        for node in space.nodes:
+            if node in choices:
+                self.tiles[node] = self.tiles[choices[node]]
+            elif node not in left_out:
+                self.node(node)
 
     def node(self, node: Node) -> None:
         online = self.program.online
