@@ -117,7 +117,7 @@ class LoadedVersion:
     parameters: tuple[Mapping[str, Any], ...]
     slots: tuple[tuple[str, str, int, str], ...]
     facts: tuple[tuple[str, str, int, int | bool | None], ...]
-    apart: bool
+    noalias: bool
     levels: tuple[str, ...]
 
     @property
@@ -133,7 +133,7 @@ class LoadedVersion:
         for kind, arg, dim, expected in self.facts:
             if observe((kind, arg, dim), values) != expected:
                 return unlike(kind, arg, dim, expected)
-        if self.apart and not disjoint(*overlaps(self.written, values)):
+        if self.noalias and not disjoint(*overlaps(self.written, values)):
             return "an array that is written shares memory with another one"
         return ""
 
@@ -277,7 +277,7 @@ def version_of(library: Any, row: Mapping[str, Any]) -> LoadedVersion:
     entry.restype, entry.argtypes = ctypes.c_int32, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     facts = tuple((kind, arg, dim, value) for kind, arg, dim, value in row["facts"])
     slots = tuple((kind, arg, dim, dtype) for kind, arg, dim, dtype in row["slots"])
-    return LoadedVersion(entry, tuple(row["parameters"]), slots, facts, row["apart"], tuple(row["levels"]))
+    return LoadedVersion(entry, tuple(row["parameters"]), slots, facts, row["noalias"], tuple(row["levels"]))
 
 
 def cpus() -> int:

@@ -45,7 +45,7 @@ class Difference:
         The same in units of the last place of the largest element; None of integers.
     index, got, expected
         The first element that differs by more than is allowed.
-    apart : float or None
+    in_ulp : float or None
         Its difference in units of its own last place.
     """
 
@@ -56,7 +56,7 @@ class Difference:
     index: tuple[int, ...] = ()
     got: Any = None
     expected: Any = None
-    apart: float | None = None
+    in_ulp: float | None = None
 
     @staticmethod
     def of(got: Array, expected: Array, tolerance: Tolerance, steps: int = 1) -> Difference:
@@ -68,14 +68,14 @@ class Difference:
             y: Any = expected.astype(wide)
             distance = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
             far = ~(distance <= tolerance.allowed(dtype, y, steps))
-            apart = distance / spacing(y, dtype) if dtype.is_float else None
+            in_ulp = distance / spacing(y, dtype) if dtype.is_float else None
         largest = float(np.max(distance, initial=0.0))
         size = np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
-        ulp = None if apart is None else float(largest / spacing(np.asarray(size), dtype))
+        ulp = None if in_ulp is None else float(largest / spacing(np.asarray(size), dtype))
         if not far.any():
             return Difference(got.size, 0, largest, ulp)
         index = tuple(map(int, np.argwhere(far)[0]))
-        at = None if apart is None else float(apart[index])
+        at = None if in_ulp is None else float(in_ulp[index])
         return Difference(got.size, int(far.sum()), largest, ulp, index, got[index], expected[index], at)
 
 
@@ -92,7 +92,7 @@ def differs(function: str, loc: Loc | None, what: str, found: Difference, told: 
         index=", ".join(map(str, found.index)),
         got=f"{found.got:.9g}",
         expected=f"{found.expected:.9g}",
-        ulp=ulp_text(found.apart),
+        ulp=ulp_text(found.in_ulp),
         count=found.count,
         total=found.total,
         told=told,

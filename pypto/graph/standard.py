@@ -52,8 +52,8 @@ def tile(x: Any, reps: Any) -> Tensor:
     rank = max(len(counts), x.ndim)
     counts = [1] * (rank - len(counts)) + counts
     shape = (*(1,) * (rank - x.ndim), *x.node.shape)
-    apart = movement.reshape(x, tuple(n for size in shape for n in (1, size)))
-    spread = apart.moved("broadcast_to", shape=tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
+    interleaved = movement.reshape(x, tuple(n for size in shape for n in (1, size)))
+    spread = interleaved.moved("broadcast_to", shape=tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
     return movement.copy(movement.reshape(spread, tuple(n * size for n, size in zip(counts, shape, strict=True))))
 
 

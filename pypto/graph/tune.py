@@ -226,8 +226,8 @@ class Tuner:
 
 def traced_run(plan: Plan, arrays: Sequence[Array], sizes: Sizes) -> tuple[Frame, list[float]]:
     """A frame in which every array has memory of its own, after a run, and the milliseconds of each step."""
-    apart = {node: (0, len(plan.steps)) for node in plan.lifetimes}
-    frame = Frame(Schedule(plan.graph, plan.steps, apart, plan.fixed, plan.constants), len(arrays), sizes)
+    separate = {node: (0, len(plan.steps)) for node in plan.lifetimes}
+    frame = Frame(Schedule(plan.graph, plan.steps, separate, plan.fixed, plan.constants), len(arrays), sizes)
     frame.arrays.update(zip(plan.graph.inputs, arrays, strict=False))
     frame.make_results()
     times = []

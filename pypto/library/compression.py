@@ -69,7 +69,7 @@ def windows(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Value
     }  # fmt: skip
 
 
-def apart(rng: np.random.Generator) -> Values:
+def distant_blocks(rng: np.random.Generator) -> Values:
     """Windows that do not overlap and lie on two pages, and a transform."""
     n = SimpleNamespace(**{**SMALL, "w": 64, "r": 6, "page": 4, "p": 8, "pages": 16})
     given = windows(rng, n, DType("bf16"))
@@ -97,7 +97,7 @@ ROWS: Final = (
         implementations=(Implementation("steps", kernels.compressor),),
         sizes={"small": SMALL, "model": OVERLAPPING, "long": LONG},
         sampler=windows,
-        edges={"apart": apart},
+        edges={"distant blocks": distant_blocks},
         tolerance={"kv_state": Close(1e-4, 1e-4), "score_state": Close(1e-4, 1e-4), "out": BF16},
         flops=lambda n: 4.0 * n.t * n.h * n.w,
         bytes=lambda n: 4.0 * n.w * n.h + 16.0 * n.t * n.w,

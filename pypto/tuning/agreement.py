@@ -70,7 +70,7 @@ class Group:
         if self.stored != other.stored and not (self.covers(other) and other.covers(self)):
             return f"it stores {self.coverage()}, not {other.coverage()}"
         pairs = [(a, b) for a, b in zip(self.outputs, other.outputs, strict=True) if not a.like(b)]
-        worst = max((apart(a.values, b.values, a.stored | b.stored) for a, b in pairs), default=math.nan)
+        worst = max((largest_difference(a.values, b.values, a.stored | b.stored) for a, b in pairs), default=math.nan)
         return f"the results differ by up to {worst:.3g}"
 
 
@@ -178,7 +178,7 @@ def close(a: Array, b: Array) -> Array:
     return np.isclose(x, y, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-def apart(a: Array, b: Array, where: Array) -> float:
+def largest_difference(a: Array, b: Array, where: Array) -> float:
     """The largest difference of two arrays among some elements."""
     with np.errstate(all="ignore"):
         difference = np.abs(a.astype(np.float64) - b.astype(np.float64))[where]

@@ -106,15 +106,15 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
     for level in levels:
         built, facts = told.build(infos, specs, frozenset(), {})
         written = written_names(built.function)
-        apart = disjoint(*overlaps(written, infos))
+        noalias = disjoint(*overlaps(written, infos))
         with without_collection():
             function = prepare(built.function)
-            function.attrs |= attributes(apart, replace(kernel.options, checked=False, profile=False))
+            function.attrs |= attributes(noalias, replace(kernel.options, checked=False, profile=False))
             verified(function, {})
             bodies.append(ahead.compile_body(optimize(function), level))
     entry = ahead.Entry(name, tuple(bodies))
     parameters = parameters_of(kernel, specs, written)
-    shares = apart and bool(written) and sum(p.kind == "array" for p in parameters) > 1
+    shares = noalias and bool(written) and sum(p.kind == "array" for p in parameters) > 1
     version = Version(name, parameters, entry.slots, facts_of(facts.guard), shares, tuple(levels))
     return version, (name, tuple(bodies))
 

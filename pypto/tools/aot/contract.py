@@ -31,13 +31,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a version takes; `facts` must hold of it, and with `apart`, written arrays share memory with none."""
+    """What a version takes; `facts` must hold of it, and with `noalias`, written arrays share memory with none."""
 
     symbol: str
     parameters: tuple[Parameter, ...]
     slots: tuple[Slot, ...]
     facts: tuple[tuple[str, str, int, int | bool | None], ...]
-    apart: bool
+    noalias: bool
     levels: tuple[str, ...]
 
     @property
@@ -90,7 +90,7 @@ def manifest(kernel: str, versions: Sequence[Version]) -> bytes:
             ],
             "slots": [[s.kind, s.arg, s.dim, s.dtype.mnemonic] for s in v.slots],
             "facts": [list(fact) for fact in v.facts],
-            "apart": v.apart,
+            "noalias": v.noalias,
             "levels": list(v.levels),
         }
         for v in versions

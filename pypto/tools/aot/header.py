@@ -56,7 +56,7 @@ static inline void pypto_reach(const pypto_array *x, int64_t size, int64_t ends[
     ends[1] += size;
 }}
 
-static inline bool pypto_apart(const pypto_array *x, int64_t x_size, const pypto_array *y, int64_t y_size) {{
+static inline bool pypto_disjoint(const pypto_array *x, int64_t x_size, const pypto_array *y, int64_t y_size) {{
     int64_t a[2], b[2];
     pypto_reach(x, x_size, a);
     pypto_reach(y, y_size, b);
@@ -141,10 +141,10 @@ def checks(version: Version) -> Iterator[str]:
             one = _ONES.get(next(p.dtype for p in version.given if p.name == arg), "1")
             yield f"({arg} == {one}) != {int(bool(expected))}"
     sizes = {p.name: DTYPE_BY_NAME[p.dtype].itemsize for p in version.arrays}
-    for n, p in enumerate(version.arrays if version.apart else ()):
+    for n, p in enumerate(version.arrays if version.noalias else ()):
         for q in version.arrays[:n]:
             if p.is_written or q.is_written:
-                yield f"!pypto_apart({p.name}, {sizes[p.name]}, {q.name}, {sizes[q.name]})"
+                yield f"!pypto_disjoint({p.name}, {sizes[p.name]}, {q.name}, {sizes[q.name]})"
 
 
 def value(slot: Slot) -> str:

@@ -94,7 +94,9 @@ class Called:
         made = [self.version(given, 0, level)]
         first = made[0][0]
         written = frozenset(p.name for p in first.arrays if p.is_written)
-        if first.apart and any(written & inputs or not self.apart(call, written) for call, inputs in self.calls):
+        if first.noalias and any(
+            written & inputs or not self.disjoint_from(call, written) for call, inputs in self.calls
+        ):
             shared = {name: replace(x, address=1 << 40) if isinstance(x, StandIn) else x for name, x in given.items()}
             made.append(self.version(shared, 1, level))
         return made
@@ -102,7 +104,7 @@ class Called:
     def version(self, given: dict[str, Any], number: int, level: str) -> tuple[Version, tuple[Any, ...]]:
         return one(self.kernel.kernel, given, f"pypto{ABI}_{self.name}_{number}", [level])
 
-    def apart(self, given: dict[str, Any], written: frozenset[str]) -> bool:
+    def disjoint_from(self, given: dict[str, Any], written: frozenset[str]) -> bool:
         """Whether in a call, what is written shares memory with nothing else."""
         signature = self.kernel.kernel.signature
         infos, _ = describe(signature, tuple(given[name] for name in signature.names))
