@@ -53,6 +53,8 @@ def facts(row: Operator) -> Iterator[tuple[str, str]]:
         yield f"tolerance of `{name}`", str(tolerance)
     for name, size in row.sizes.items():
         yield f"size *{name}*", dims(size)
+    if row.items:
+        yield "independent items", f"`{row.items}`"
     if row.edges:
         yield "edge cases", ", ".join(row.edges)
 

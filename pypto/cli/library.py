@@ -56,18 +56,21 @@ def check(
     platform: Annotated[str, typer.Option(help="interpreter, cpu, ascend-sim, or another device.")] = "cpu",
     case: Case = "",
     seed: Annotated[int, typer.Option(help="Of the random arguments.")] = 0,
+    items: Annotated[int, typer.Option(help="Of independent items, such as tokens, compare so many; 0, all.")] = 0,
     json: Json = False,
 ) -> None:
     """Compare operators with their float64 references; the exit code is 1 where one differs.
 
     Example:
 
-        pypto lib check rms_norm --platform ascend-sim
+        pypto lib check rms_norm --case model --items 64
     """
     from pypto.library import rows
 
     with mistakes():
-        found = [one for name in names or list(rows) for one in rows[name].check(platform, case, seed=seed)]
+        found = [
+            one for name in names or list(rows) for one in rows[name].check(platform, case, seed=seed, items=items)
+        ]
         if json:
             keys = ("operator", "platform", "version", "case", "dtype", "errors")
             say_json({"checked": [{key: getattr(one, key) for key in keys} for one in found]})

@@ -12,21 +12,24 @@ import numpy as np
 from pypto.ir.types import DType
 from pypto.library.kernels import block_sparse as kernels
 from pypto.library.row import Implementation, Operator, Values, f64, normal
-from pypto.library.softmax_attention import softmax
 from pypto.library.tolerance import Close
 
 
 def block_sparse_attention(**v: Any) -> tuple[Any, Any]:
     """The reference: the mask of every element."""
-    q, k, values = (f64(v[name]) for name in "qkv")
-    group, d = q.shape[1] // k.shape[1], q.shape[3]
-    keys, values = (np.repeat(x, group, axis=1) for x in (k, values))
-    seen = v["mask"].repeat(v["bx"], axis=2)[:, :, : q.shape[2]].repeat(v["by"], axis=3)[..., : keys.shape[2]] != 0
-    s = np.where(seen, q @ keys.swapaxes(2, 3) * (v["scale"] or 1 / math.sqrt(d)), -np.inf)
-    most = s.max(axis=3)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lse = most + np.log(np.exp(s - most[..., None]).sum(axis=3))
-    return softmax(s) @ values, np.where(np.isinf(most), -np.inf, lse)
+    b, h, n, d = v["q"].shape
+    g, m = v["k"].shape[1:3]
+    queries = f64(v["q"]).reshape(b, g, h // g, n, d)
+    seen = v["mask"].repeat(v["bx"], axis=2)[:, :, :n].repeat(v["by"], axis=3)[..., :m].reshape(b, g, h // g, n, m) != 0
+    s = queries @ f64(v["k"])[:, :, None].swapaxes(3, 4) * (v["scale"] or 1 / math.sqrt(d))
+    s[~seen] = -np.inf
+    most = s.max(axis=4)
+    e = np.exp(s - np.where(np.isinf(most), 0, most)[..., None])
+    total = e.sum(axis=4)
+    with np.errstate(divide="ignore"):
+        lse = most + np.log(total)
+    e /= np.where(total > 0, total, 1)[..., None]
+    return (e @ f64(v["v"])[:, :, None]).reshape(b, h, n, -1), lse.reshape(b, h, n)
 
 
 def some_blocks(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:

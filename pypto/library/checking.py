@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from pypto.backends.registry import HOST, plugin_of
 from pypto.devices import device
 from pypto.errors.library import ReferenceDiffers
 from pypto.ir.types import DType
+from pypto.library.items import drawn
 from pypto.process import interpreter
 from pypto.runtime.arrays import array_info
 
@@ -44,8 +45,9 @@ def on(platform: str) -> AbstractContextManager[Any]:
 
 
 def check(
-    row: Operator, platform: str = HOST, case: str = "", dtype: str = "", version: str = "", seed: int = 0
-) -> list[Checked]:
+    row: Operator, platform: str = HOST, case: str = "", dtype: str = "", version: str = "", seed: int = 0,
+    items: int = 0,
+) -> list[Checked]:  # fmt: skip
     """Compare a row with its reference.
 
     Parameters
@@ -61,6 +63,9 @@ def check(
         An implementation; without, all that run there.
     seed : int
         Of the random arguments.
+    items : int
+        How many items of the results are compared, of a row whose items are independent (`Operator.items`): the
+        kernels compute all of them, the reference only these. 0, all items.
 
     Raises
     ------
@@ -68,11 +73,11 @@ def check(
         At the first result that is not within its tolerance.
     """
     return [
-        check_case(row, platform, implementation.version, name, first, seed)
+        one
         for name in ((case,) if case else row.cases)
         for first in dtypes_of(row, name)
         if dtype in ("", first) or not first
-        for implementation in fitting(row, platform, first, version)
+        for one in check_case(row, platform, version, name, first, seed, items)
     ]
 
 
@@ -90,23 +95,38 @@ def fitting(row: Operator, platform: str, dtype: str, version: str) -> Iterator[
             yield found
 
 
-def check_case(row: Operator, platform: str, version: str, case: str, dtype: str, seed: int) -> Checked:
-    """Compare one case."""
-    values = row.sample(np.random.default_rng(seed), case, dtype)
-    expected = row.expected(values)
-    with on(platform):
-        actual = row.results(values, version)
+def check_case(  # what names a case
+    row: Operator, platform: str, version: str, case: str, dtype: str, seed: int, items: int
+) -> Iterator[Checked]:
+    """Compare all versions, or one, in one case."""
+    found = [implementation.version for implementation in fitting(row, platform, dtype, version)]
+    if not found:
+        return
+    rng = np.random.default_rng(seed)
+    values = row.sample(rng, case, dtype)
+    chosen = drawn(row, values, items, rng)
+    expected = row.expected(chosen.of(row.signature.inputs, values) if chosen else values)
+    for one in found:
+        with on(platform):
+            actual = row.results(values, one)
+        if chosen:
+            actual = chosen.of((*row.signature.outputs, *row.signature.inputs), actual)
+        yield compared(Checked(row.name, platform, one, case, dtype, {}), row, actual, expected)
+
+
+def compared(case: Checked, row: Operator, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Checked:
+    """A case with the largest difference of each result; an error where one is not within its tolerance."""
     errors = {}
     for name, right in expected.items():
         info = array_info(actual[name], row.name, name)
         problem = row.tolerance_of(name, info.dtype).problem(actual[name], right) if info else "it is no array"
         if problem:
             raise ReferenceDiffers(
-                operator=row.name, platform=platform, case=f"{case} {dtype}".strip(), output=name,
-                difference=problem, version=version,
+                operator=row.name, platform=case.platform, case=f"{case.case} {case.dtype}".strip(), output=name,
+                difference=problem, version=case.version,
             )  # fmt: skip
         errors[name] = largest(actual[name], right)
-    return Checked(row.name, platform, version, case, dtype, errors)
+    return replace(case, errors=errors)
 
 
 def largest(actual: Any, expected: Any) -> float:

@@ -86,5 +86,6 @@ ROWS: Final = (
         filters, tolerance={"y": Close(7.8e-3, 5e-3)}, flops=lambda n: 18.0 * n.n * n.c * n.h * n.w * n.o,
         peer=conv_by_torch,
         limited="products in IEEE float32, at 0.6 of the rate of multiply-adds, as oneDNN's are in torch.",
+        items="o",
     ),
 )  # fmt: skip

@@ -102,7 +102,7 @@ ROWS: Final = (
         {"small": {"n": 2, "h": 5, "w": 7, "c": 8, "kh": 3, "kw": 3, "o": 16},
          "model": {"n": 1, "h": 58, "w": 58, "c": 64, "kh": 3, "kw": 3, "o": 64}},
         codes, {"one row, two columns apart": strided}, {"y": Close(1e-6, 1e-5)},
-        flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c * n.o,
+        flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c * n.o, items="o",
     ),
     Operator(
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
@@ -112,6 +112,6 @@ ROWS: Final = (
         {"small": {"n": 2, "h": 5, "w": 7, "c": 8, "kh": 3, "kw": 3},
          "model": {"n": 1, "h": 60, "w": 60, "c": 96, "kh": 5, "kw": 5}},
         codes, {"two rows and columns apart": strided_depthwise}, {"y": Close(1e-6, 1e-5)},
-        flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c,
+        flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c, items="c",
     ),
 )  # fmt: skip

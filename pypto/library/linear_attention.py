@@ -60,5 +60,6 @@ ROWS: Final = (
         tolerance={"out": Close(1e-3, 1e-4), "state": Close(1e-3, 1e-4)},
         flops=lambda n: 8.0 * n.b * n.h * n.t * n.d * n.e,
         effects=("state",),
+        items="e",
     ),
 )

@@ -54,12 +54,13 @@ ROWS: Final = (
         "Shannon", cross_entropy, (Implementation("rows", kernels.cross_entropy),), SIZES, labels,
         edges={"left out": left_out}, flops=lambda n: 4.0 * n.t * n.n,
         peer=lambda torch, v: torch.nn.functional.cross_entropy(v.logits.float(), v.labels, reduction="none"),
+        items="t",
     ),
     Operator(
         "kl_divergence", "Kullback-Leibler divergence of two distributions, for each row",
         "log_q[t, n] f32|bf16, p[t, n] -> loss[t] f32",
         "`loss = sum(p * (log(p) - log_q))`; a p of 0 adds nothing.", "Kullback and Leibler, 1951", kl_divergence,
         (Implementation("rows", kernels.kl_divergence),), SIZES, distributions, flops=lambda n: 4.0 * n.t * n.n,
-        peer=lambda torch, v: torch.nn.functional.kl_div(v.log_q, v.p, reduction="none").sum(1),
+        peer=lambda torch, v: torch.nn.functional.kl_div(v.log_q, v.p, reduction="none").sum(1), items="t",
     ),
 )  # fmt: skip

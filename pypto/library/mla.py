@@ -13,10 +13,11 @@ from pypto.library.norms import rms_norm
 from pypto.library.quant import quantize
 from pypto.library.rope import rope_interleaved_to_half
 from pypto.library.row import Implementation, Operator, bf, f64
-from pypto.library.tolerance import SCALES
+from pypto.library.tolerance import BF16, SCALES, MostlyClose
 
 SMALL: Final = {"t": 5, "h": 96, "L": 64, "n": 4, "p": 32, "r": 16, "c": 64, "m": 40, "groups": 2}
 MODEL: Final = {"t": 32, "h": 7168, "L": 1536, "n": 128, "p": 128, "r": 64, "c": 512, "m": 131072, "groups": 4}
+QUERIES: Final = MostlyClose(BF16.rtol, BF16.atol)  # of tokens with a number of qn that is rounded the other way
 LAST: Final = "The last token that names a row of a cache writes it."
 
 
@@ -149,7 +150,7 @@ ROWS: Final = (
         ),
         sizes={"small": SMALL, "model": MODEL},
         sampler=projected_quant,
-        tolerance={"qs": SCALES, "kv_scale": SCALES},
+        tolerance={"qs": SCALES, "kv_scale": SCALES, "q_nope": QUERIES, "q_rope": QUERIES},
         flops=flops,
         bytes=lambda n: weights(n, 1),
         effects=("kv_cache", "kr_cache", "kv_scale"),

@@ -144,6 +144,7 @@ ROWS: Final = (
         tolerance={"logits": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.d * n.e,
         peer=lambda torch, v: v.x @ v.w.T,
         limited="one product in IEEE float32, at 0.54 of the rate of multiply-adds; torch's product has 0.6.",
+        items="t",
     ),
     Operator(
         "select_experts", "Choice of k experts for every token, by softmax or by sigmoid within groups",
@@ -155,7 +156,7 @@ ROWS: Final = (
         "GLM-4.5 and DeepSeek-V3", select_experts, (Implementation("tokens", kernels.select_experts),),
         {"small": {"t": 5, "e": 32}, "model": {"t": 1026, "e": 160}},
         edges={"ties": ties, "negative scores": negative},
-        tolerance={"ids": EXACT}, flops=lambda n: 10.0 * n.t * n.e, peer=select_by_torch,
+        tolerance={"ids": EXACT}, flops=lambda n: 10.0 * n.t * n.e, peer=select_by_torch, items="t",
     ),
     Operator(
         "permute_tokens", "Rows of tokens in the order of their experts",
@@ -184,7 +185,7 @@ ROWS: Final = (
         {"small": {"t": 90, "k": 32, "e": 4, "n": 48}, "model": {"t": 2048, "k": 2048, "e": 16, "n": 1536}}, ragged,
         edges={"empty groups": empty_groups}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=loop_by_torch,
         limited="0.12 of the rate of instructions for tiles of bfloat16, as a loop of torch's products has. Every tile "
-        "packs the weights of its expert.",
+        "packs the weights of its expert.", items="n",
     ),
     Operator(
         "combine_experts", "Weighted sum of what a token's experts gave",
@@ -192,6 +193,6 @@ ROWS: Final = (
         "`out[t] = sum over i of weights[t, i] * y[position[t*k + i]]`, in float32.", "Mixtures of experts",
         combine_experts, (Implementation("tokens", kernels.combine_experts),),
         {"small": {"t": 5, "k": 2, "m": 10, "d": 48}, "model": {"t": 1024, "k": 8, "m": 8192, "d": 5120}}, positions,
-        flops=lambda n: 2.0 * n.m * n.d, peer=combine_by_torch,
+        flops=lambda n: 2.0 * n.m * n.d, peer=combine_by_torch, items="d",
     ),
 )  # fmt: skip

@@ -114,14 +114,14 @@ ROWS: Final = (
         "x[t, d] bf16|f16|f32, up=0 -> q[t, d] f8e4m3fn, scale[t, (d+63)//64, 2] u8",
         FORMULA.format(emax=8, most=448, name="E4M3"), SOURCE, quantize_mx,
         (Implementation("rows", kernels.quantize_mx),), SIZES, sampler=many_sizes, edges=EDGES,
-        tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d,
+        tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d, items="t",
     ),
     Operator(
         "quantize_mxfp4", "Quantisation to MXFP4: two E2M1 in a byte, with a power of two for each 32 columns",
         "x[t, d] bf16|f16|f32, up=0 -> packed[t, (d+1)//2] u8, scale[t, (d+63)//64, 2] u8",
         FORMULA.format(emax=2, most=6, name="E2M1") + " The first of two columns is the low nibble of a byte.",
         SOURCE, quantize_mxfp4, (Implementation("rows", kernels.quantize_mxfp4),), SIZES, sampler=many_sizes,
-        edges=EDGES, tolerance={"packed": EXACT, "scale": EXACT}, flops=lambda n: 12.0 * n.t * n.d,
+        edges=EDGES, tolerance={"packed": EXACT, "scale": EXACT}, flops=lambda n: 12.0 * n.t * n.d, items="t",
     ),
     Operator(
         "mx_matmul", "Product of rows of MXFP8",
@@ -132,5 +132,6 @@ ROWS: Final = (
         (Implementation("widened", kernels.mx_matmul_widened, ("ascend",)), Implementation("tiles", kernels.mx_matmul)),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 512, "k": 2048, "n": 2048}}, sampler=coded,
         edges={"bias": with_bias}, tolerance={"y": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+        items="t",
     ),
 )  # fmt: skip

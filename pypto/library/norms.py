@@ -86,6 +86,7 @@ ROWS: Final = (
         edges={"zeros": zeros, "one row of one": one},
         flops=lambda n: 4.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.rms_norm(v.x, (v.x.shape[1],), v.g, 1e-6),
+        items="t",
     ),
     Operator(
         name="rms_norm_backward",
@@ -116,6 +117,7 @@ ROWS: Final = (
             torch.nn.functional.rms_norm(v.x + v.residual, (v.x.shape[1],), v.g, 1e-6),
             v.x + v.residual,
         ),
+        items="t",
     ),
     Operator(
         name="layer_norm",
@@ -129,6 +131,7 @@ ROWS: Final = (
         edges={"no variance": equal},
         flops=lambda n: 7.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.layer_norm(v.x, (v.x.shape[1],), v.g, v.b, 1e-6),
+        items="t",
     ),
     Operator(
         name="add_layer_norm",
@@ -144,5 +147,6 @@ ROWS: Final = (
             torch.nn.functional.layer_norm(v.x + v.residual, (v.x.shape[1],), v.g, v.b, 1e-6),
             v.x + v.residual,
         ),
+        items="t",
     ),
 )

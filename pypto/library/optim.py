@@ -57,5 +57,6 @@ ROWS: Final = (
         bytes=lambda n: 28.0 * n.n,
         effects=("w", "m", "v"),
         peer=by_torch,
+        items="n",
     ),
 )

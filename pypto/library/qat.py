@@ -14,16 +14,22 @@ from pypto.library.row import Implementation, Operator, f64
 STEP: Final = 1e-4  # the least scale
 
 
+def steps(w: Any, scale: Any) -> tuple[Any, Any]:
+    """Quotients by the scales, as float32 gives them, and the scales."""
+    s = np.maximum(scale, np.float32(STEP))[:, None]
+    return f64(np.asarray(w, np.float32) / s), f64(s)
+
+
 def fake_quantize(w: Any, scale: Any) -> Any:
-    """The reference."""
-    s = np.maximum(f64(scale), STEP)[:, None]
-    return np.clip(np.rint(f64(w) / s), -128, 127) * s
+    """The reference, which rounds the numbers that float32 gives."""
+    u, s = steps(w, scale)
+    return np.clip(np.rint(u), -128, 127) * s
 
 
 def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
-    """The reference."""
-    u, grad = f64(w) / np.maximum(f64(scale), STEP)[:, None], f64(g)
-    r = np.rint(u)
+    """The reference, which rounds the numbers that float32 gives."""
+    u, _ = steps(w, scale)
+    r, grad = np.rint(u), f64(g)
     inside = (r >= -128) & (r <= 127)
     total = (grad * (np.clip(r, -128, 127) - u * inside)).sum(axis=1)
     return grad * inside, np.where(f64(scale) > STEP, total, 0)
@@ -61,18 +67,18 @@ ROWS: Final = (
     Operator(
         "fake_quantize", "Rows rounded to what int8 can hold, for training",
         "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
-        f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`.", "Quantisation-aware training",
-        fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES, sampler=scales,
-        flops=lambda n: 5.0 * n.t * n.d,
+        f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`, the quotient in float32.",
+        "Quantisation-aware training", fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES,
+        sampler=scales, flops=lambda n: 5.0 * n.t * n.d, items="t",
     ),
     Operator(
         "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
         "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32",
-        "With `u = w / s`, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
+        "With `u = w / s` in float32, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
         "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
         "Quantisation-aware training", fake_quantize_backward,
         (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
-        flops=lambda n: 8.0 * n.t * n.d,
+        flops=lambda n: 8.0 * n.t * n.d, items="t",
     ),
     Operator(
         "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
@@ -82,6 +88,6 @@ ROWS: Final = (
         "symmetrically around the offset, and none on it.",
         "Quantisation-aware training", fake_quantize_groups, (Implementation("rows", kernels.fake_quantize_groups),),
         {"small": {"t": 5, "d": 96, "g": 3}, "model": {"t": 4096, "d": 4096, "g": 32}},
-        sampler=group_scales, edges={"outside": outside}, flops=lambda n: 9.0 * n.t * n.d,
+        sampler=group_scales, edges={"outside": outside}, flops=lambda n: 9.0 * n.t * n.d, items="t",
     ),
 )  # fmt: skip

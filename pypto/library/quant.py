@@ -118,7 +118,7 @@ ROWS: Final = (
         Q8.format("row") + " With `smooth`, `x * smooth` takes the place of `x`.", "DeepSeek-V3.2's MLA prolog",
         quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
         edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
-        bytes=lambda n: 3.0 * n.t * n.d, peer=token_by_torch,
+        bytes=lambda n: 3.0 * n.t * n.d, peer=token_by_torch, items="t",
     ),
     Operator(
         "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
@@ -126,26 +126,26 @@ ROWS: Final = (
         Q8.format("neighbours of a group") + " Groups have `d / groups` columns. With `smooth`, `x * smooth` takes the "
         "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
         (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},
-        tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d, bytes=lambda n: 3.0 * n.t * n.d,
+        tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d, bytes=lambda n: 3.0 * n.t * n.d, items="t",
     ),
     Operator(
         "quantize_per_channel", "Symmetric int8 quantisation of weights with one scale per column",
         "w[k, n] bf16|f16|f32 -> q[k, n] i8, scale[n] f32", Q8.format("column"), "DeepSeek-V3.2's weights",
         quantize_per_channel, (Implementation("columns", kernels.quantize_per_channel),),
         {"small": {"k": 48, "n": 70}, "model": {"k": 4096, "n": 4096}}, tolerance={"scale": SCALES},
-        flops=lambda n: 4.0 * n.k * n.n, bytes=lambda n: 3.0 * n.k * n.n, peer=channel_by_torch,
+        flops=lambda n: 4.0 * n.k * n.n, bytes=lambda n: 3.0 * n.k * n.n, peer=channel_by_torch, items="n",
     ),
     Operator(
         "quantize_static", "Int8 quantisation with scales and offsets of columns that are known before",
         "x[t, d] bf16|f16|f32, scale[d], offset[d] -> q[t, d] i8",
         "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even.", "GLM-4.5's attention",
         quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
-        flops=lambda n: 4.0 * n.t * n.d,
+        flops=lambda n: 4.0 * n.t * n.d, items="t",
     ),
     Operator(
         "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32", "`y = q * scale`",
         "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
-        flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None],
+        flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None], items="t",
     ),
     Operator(
         "w8a8_matmul", "Product of int8 activations and weights, with scales of rows and columns",
@@ -153,6 +153,6 @@ ROWS: Final = (
         "`y = (a @ b + bias) * row_scale[:, None] * column_scale`, the sum in int32.", "DeepSeek-V3.2 and GLM-4.5",
         w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
-        edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch,
+        edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch, items="t",
     ),
 )  # fmt: skip

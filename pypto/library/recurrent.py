@@ -44,6 +44,6 @@ ROWS: Final = (
         "c before it is rounded.",
         "Snowflake's Arctic speculator", sum_lstm, (Implementation("rows", kernels.sum_lstm),),
         {"small": {"t": 5, "d": 96}, "model": {"t": 32, "d": 4096}}, edges={"open and closed": large},
-        flops=lambda n: 60.0 * n.t * n.d,
+        flops=lambda n: 60.0 * n.t * n.d, items="t",
     ),
 )  # fmt: skip

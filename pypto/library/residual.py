@@ -74,7 +74,7 @@ ROWS: Final = (
         "`K = v / sqrt(mean(v²) + 1e-6) * gain`, `h = softmax over l of (K @ w * scale)` times v, in float32.",
         "Kimi's attention residuals", block_attention, (Implementation("tokens", kernels.block_attention),),
         {"small": {"b": 2, "t": 3, "l": 4, "d": 48}, "model": {"b": 1, "t": 4096, "l": 8, "d": 1024}},
-        edges={"gain": with_gain}, flops=lambda n: 8.0 * n.b * n.t * n.l * n.d,
+        edges={"gain": with_gain}, flops=lambda n: 8.0 * n.b * n.t * n.l * n.d, items="t",
     ),
     Operator(
         "sinkhorn", "Matrices with rows and columns of sum 1, by Sinkhorn's iteration",
@@ -83,6 +83,7 @@ ROWS: Final = (
         "rows and of columns, each plus 1e-6.", "DeepSeek-V4's hyper-connections", sinkhorn,
         (Implementation("matrices", kernels.sinkhorn),),
         {"small": {"t": 5, "n": 4}, "model": {"t": 4096, "n": 8}}, flops=lambda n: 80.0 * n.t * n.n * n.n,
+        items="t",
     ),
     Operator(
         "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
@@ -95,6 +96,6 @@ ROWS: Final = (
         (Implementation("tokens", kernels.hyper_connections),),
         {"small": {"t": 5, "n": 4, "d": 96}, "model": {"t": 512, "n": 4, "d": 4096}}, sampler=streams,
         edges={"zeros": no_stream}, tolerance={"post": Close(1e-4, 1e-4), "comb": Close(1e-4, 1e-4)},
-        flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2),
+        flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2), items="t",
     ),
 )  # fmt: skip

@@ -72,7 +72,8 @@ def to_half_by_torch(torch: Any, v: Any) -> Any:
 
 def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any] | None, **changes: Any) -> Operator:
     """One of the forms."""
-    facts: dict[str, Any] = {"text": TEXT, "source": SOURCE, "sizes": SIZES, "flops": lambda n: 3.0 * n.t * n.h * n.d}
+    facts: dict[str, Any] = {"text": TEXT, "source": SOURCE, "sizes": SIZES, "flops": lambda n: 3.0 * n.t * n.h * n.d,
+                             "items": "t"}  # fmt: skip
     run = (Implementation("tokens", getattr(kernels, name)),)
     return Operator(
         name=name, doc=doc, formula=formula, reference=globals()[name], implementations=run, peer=peer,

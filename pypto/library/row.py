@@ -94,6 +94,9 @@ class Operator:
         The same by torch: gets the module and tensors by name.
     notes : str
         What the documentation says besides.
+    items : str
+        A dimension whose items are computed by themselves, each from its own slices of the arguments, so that a check
+        may compare some of them. Empty where there is none.
     limited : str
         What limits its speed on a CPU, where it is less than 1.2 times that of torch, or far from the machine's rate.
 
@@ -122,6 +125,7 @@ class Operator:
     effects: tuple[str, ...] = ()
     peer: Callable[[Any, Any], Any] | None = None
     notes: str = ""
+    items: str = ""
     limited: str = ""
 
     @cached_property

@@ -27,17 +27,19 @@ def softmax(s: Any) -> Any:
 
 def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
     """The reference."""
-    group, (n, d), m = q.shape[1] // k.shape[1], q.shape[2:], k.shape[2]
-    keys, values = (np.repeat(f64(x), group, axis=1) for x in (k, v))
-    s = f64(q) @ keys.swapaxes(2, 3) * (scale or 1 / math.sqrt(d))
+    b, h, n, d = q.shape
+    g, m = k.shape[1:3]
+    queries = f64(q).reshape(b, g, h // g, n, d)  # heads that share one of keys lie side by side
+    s = queries @ f64(k)[:, :, None].swapaxes(3, 4) * (scale or 1 / math.sqrt(d))
     if causal:
         s = np.where(np.arange(m) <= np.arange(n)[:, None] + m - n, s, -np.inf)
-    return softmax(s) @ values
+    return (softmax(s) @ f64(v)[:, :, None]).reshape(b, h, n, -1)
 
 
 def gathered(cache: Any, table: Any, length: int) -> Any:
     """The rows of a sequence, in order."""
-    return f64(cache)[table].reshape(-1, *cache.shape[2:])[:length]
+    filled = table[: -(-length // cache.shape[1])]
+    return f64(cache[filled]).reshape(-1, *cache.shape[2:])[:length]
 
 
 def paged_attention(q: Any, keys: Any, values: Any, table: Any, lengths: Any, scale: float, splits: int) -> Any:

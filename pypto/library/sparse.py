@@ -121,6 +121,7 @@ ROWS: Final = (
         flops=flops,
         bytes=lambda n: 2.0 * n.t * n.k * (n.c + n.r),
         peer=by_torch,
+        items="h",
     ),
     Operator(
         name="sparse_attention_quant",
@@ -139,5 +140,6 @@ ROWS: Final = (
         sampler=chosen_with_scales,
         flops=flops,
         bytes=lambda n: 1.0 * n.t * n.k * (n.c + 2 * n.r + 4 * n.groups),
+        items="h",
     ),
 )

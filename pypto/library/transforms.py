@@ -53,5 +53,6 @@ ROWS: Final = (
         },
         flops=lambda n: n.t * n.d * math.log2(n.d),
         peer=by_torch,
+        items="t",
     ),
 )

@@ -74,6 +74,14 @@ def bytes_of_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -
     return {"packed": packed, "scale": rng.random((n.g, n.n), np.float32) / 8}
 
 
+def scaled_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
+    """Scales with which codes are numbers up to 1."""
+    return {
+        "row_scale": (0.5 + rng.random((n.t, n.g), np.float32)) / 127,
+        "column_scale": (0.5 + rng.random(n.n, np.float32)) / 127,
+    }
+
+
 def with_zeros(rng: np.random.Generator) -> dict[str, Any]:
     """Zero points, a bias, one row, and a last group that is not full."""
     return {
@@ -140,7 +148,7 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 200, "h": 128, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 2048, "n": 4096, "g": 32}},
         sampler=bytes_of_codes, edges={"zeros": with_zeros, "blocks": blocks, "a row of blocks": row_of_blocks},
-        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="n",
     ),
     Operator(
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",
@@ -150,6 +158,7 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "h": 96, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
         edges={"zeros": bytes_with_zeros}, tolerance={"y": Close(1e-4, 2e-2)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+        items="n",
     ),
     Operator(
         "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
@@ -158,7 +167,7 @@ ROWS: Final = (
         "point z have `offset = -z * b.sum(0)`.",
         "Xiao et al., SmoothQuant, 2023", w8a8_linear, (Implementation("tiles", kernels.w8a8_linear),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
-        edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+        edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
     ),
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
@@ -167,6 +176,7 @@ ROWS: Final = (
         "columns; the sum of a group is in int32, that of the groups in float32.",
         "DeepSeek-V3, 2024", w8a8_group_linear, (Implementation("tiles", kernels.w8a8_group_linear),),
         {"small": {"t": 5, "k": 96, "n": 70, "g": 3}, "model": {"t": 1024, "k": 4096, "n": 4096, "g": 32}},
-        edges={"largest": largest_groups}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+        sampler=scaled_codes, edges={"largest": largest_groups},
+        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
     ),
 )  # fmt: skip

@@ -159,7 +159,7 @@ ROWS: Final = (
         WINDOW + "Tokens of sequence i are those from `starts[i]` to `starts[i+1]`, so s may differ." + SOFTMAX,
         SOURCE, window_attention, versions("window_attention"),
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
-        flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0),
+        flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0), items="h",
     ),
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
@@ -169,7 +169,7 @@ ROWS: Final = (
         SOURCE, compressed_attention, versions("compressed_attention"),
         {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.cp * n.cpage),
-        bytes=lambda n: moved(n, n.cp * n.cpage / 2),
+        bytes=lambda n: moved(n, n.cp * n.cpage / 2), items="h",
     ),
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
@@ -179,6 +179,6 @@ ROWS: Final = (
         "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,
         versions("sparse_compressed_attention"),
         {"small": {**SMALL, "k": 40}, "model": SPARSE}, sampler=chosen, edges={"short": nothing_chosen},
-        flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k),
+        flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k), items="h",
     ),
 )  # fmt: skip

@@ -18,6 +18,12 @@ def test_check_tells_of_every_case() -> None:
     assert all(one["platform"] == "interpreter" for one in said)
 
 
+def test_check_compares_some_items_of_a_large_size() -> None:
+    (said,) = answer("lib", "check", "sinkhorn", "--case", "model", "--items", "5")["checked"]
+    assert said["case"] == "model"
+    assert said["errors"]["y"] < 1e-5
+
+
 def test_bench_predicts_for_a_chip() -> None:
     (said,) = answer("lib", "bench", "rms_norm", "--case", "small", "--platform", "ascend910b2")["times"]
     assert 0 < said["predicted"] < 1

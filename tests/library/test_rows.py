@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pypto import library as lib
 from pypto.errors.library import ReferenceDiffers
+from pypto.library.items import drawn
 from pypto.library.row import MODEL, SMALL
+from pypto.library.tolerance import MostlyClose
 from pypto.runtime.arrays import array_info
 
 NAMES = tuple(lib.rows)
@@ -74,18 +78,49 @@ def test_results_have_the_dtypes_of_the_signature(name: str) -> None:
         assert info.dtype == (spec.dtypes or (first,))[0]
 
 
-# Main rows whose float64 reference takes seconds at the size in models; `benchmarks library` compares others there.
-AT_FULL_SIZE = (
-    "topk", "sparse_attention", "window_attention", "mla_prolog_v4_quant", "quantize_mx", "hyper_connections",
-    "sum_lstm",
-)  # fmt: skip
+WITH_ITEMS = tuple(name for name, row in lib.rows.items() if row.items)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", AT_FULL_SIZE)
+@pytest.mark.parametrize("name", NAMES)
 def test_row_agrees_at_its_size_in_models(name: str) -> None:
     row = lib.rows[name]
+    assert row.check("cpu", MODEL, dtype=str(row.signature.main_dtypes[0]), items=64)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", WITH_ITEMS)
+def test_all_items_of_a_row_agree_at_its_size_in_models(name: str) -> None:
+    row = lib.rows[name]
     assert row.check("cpu", MODEL, dtype=str(row.signature.main_dtypes[0]))
+
+
+@pytest.mark.parametrize("name", WITH_ITEMS)
+def test_items_of_a_row_are_independent(name: str) -> None:
+    row, rng = lib.rows[name], np.random.default_rng(0)
+    values = row.sample(rng)
+    chosen = drawn(row, values, 2, rng)
+    assert chosen is not None and len(chosen.numbers) == 2
+    all_items = chosen.of((*row.signature.outputs, *row.signature.inputs), row.expected(values))
+    for key, right in row.expected(chosen.of(row.signature.inputs, values)).items():
+        np.testing.assert_allclose(all_items[key], right, 1e-12, 1e-12)
+
+
+def test_a_wrong_item_is_found_among_those_that_are_compared() -> None:
+    row = replace(lib.rows["silu"], reference=lambda x: x.astype(np.float64))
+    with pytest.raises(ReferenceDiffers, match="silu on cpu, case small"):
+        row.check(items=2)
+
+
+def test_a_small_part_may_be_farther_off() -> None:
+    tolerance = MostlyClose(0.0, 1.0, part=0.01)
+    right = np.zeros(200)
+    one_off, two_off, far_off = right.copy(), right.copy(), right.copy()
+    one_off[3], two_off[[3, 4, 5]], far_off[3] = 3.9, 3.9, 4.1
+    assert tolerance.problem(one_off, right) == ""
+    assert tolerance.problem(two_off, right) and tolerance.problem(far_off, right)
+    assert tolerance.problem(one_off[:9], right[:9])  # so few elements have no part that may be
 
 
 def test_halves_go_to_even() -> None:
@@ -99,8 +134,6 @@ def test_halves_go_to_even() -> None:
 
 
 def test_a_wrong_reference_is_found() -> None:
-    from dataclasses import replace
-
     row = replace(lib.rows["rms_norm"], reference=lambda x, g, eps: x.astype(np.float64))
     with pytest.raises(ReferenceDiffers, match="rms_norm on cpu, case small bf16: y differs") as error:
         row.check()

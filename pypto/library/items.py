@@ -1,0 +1,54 @@
+"""Independent items of an operator: what a check of a large size compares when the reference takes long.
+
+An operator whose row names a dimension as that of its `items` computes each item from the item's own slices of the
+arguments. All items are computed by the kernels; some of them, by the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pypto.library.row import Operator
+    from pypto.library.signature import ArraySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some items of an operator, by their numbers along a dimension.
+
+    Examples
+    --------
+    >>> from pypto.library import rows
+    >>> chosen = Chosen("t", np.array([0, 3]))
+    >>> x = np.arange(10).reshape(5, 2)
+    >>> chosen.of(rows["silu"].signature.inputs, {"x": x})["x"].tolist()
+    [[0, 1], [6, 7]]
+    """
+
+    dim: str
+    numbers: Any
+
+    def of(self, specs: Iterable[ArraySpec], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Arrays by name, with these items only where they have the dimension; others and numbers as they are."""
+        return dict(values) | {s.name: self.slices(s, values[s.name]) for s in specs if values.get(s.name) is not None}
+
+    def slices(self, spec: ArraySpec, array: Any) -> Any:
+        """The items of one array."""
+        for axis, dim in enumerate(spec.dims):
+            if dim.text == self.dim:
+                array = np.take(np.asarray(array), self.numbers, axis=axis)
+        return array
+
+
+def drawn(row: Operator, values: Mapping[str, Any], most: int, rng: np.random.Generator) -> Chosen | None:
+    """The first item, the last, and others at random, `most` in all; None where all are to be compared."""
+    total = row.bind((), values).dims.get(row.items, 0)
+    if not 0 < most < total:
+        return None
+    between = 1 + rng.permutation(total - 2)[: max(most - 2, 0)]
+    return Chosen(row.items, np.sort(np.concatenate([[0, total - 1][:most], between])))
