@@ -32,7 +32,7 @@ def first_step(rng: np.random.Generator) -> dict[str, Any]:
 
 def by_torch(torch: Any, v: Any) -> Any:
     """The fused step of torch."""
-    step = torch.tensor(2.0)
+    step = torch.tensor(float(v.t))
     return torch._fused_adamw_(
         [v.w], [v.g], [v.m], [v.v], [], [step], lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=0.01, eps=1e-8,
         amsgrad=False, maximize=False,

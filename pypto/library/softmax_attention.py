@@ -86,7 +86,11 @@ def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 def by_torch(torch: Any, v: Any) -> Any:
     """The same by torch."""
-    return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, is_causal=True, enable_gqa=True)
+    queries, keys = v.q.shape[2], v.k.shape[2]
+    if queries == keys:  # torch's mask lets the first queries see the first keys; ours, the last see the last
+        return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, is_causal=True, enable_gqa=True)
+    mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, mask, enable_gqa=True)
 
 
 def paged_by_torch(torch: Any, v: Any) -> Any:

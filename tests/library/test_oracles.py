@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from pypto import library as lib
+from pypto.library.row import SMALL, f64
+from pypto.library.timing import tensors
 
 C, R, PAGE, PAGES = 64, 16, 16, 6
 
@@ -30,3 +32,27 @@ def test_latent_decode_over_all_rows_is_attention_of_torch(length: int) -> None:
         torch.cat([q_nope, q_rope], 2).float()[0], torch.cat([values, turned], 1), values
     )
     torch.testing.assert_close(found[0].float(), right, rtol=7.8e-3, atol=5e-3)
+
+
+WITH_PEER = tuple(name for name, row in lib.rows.items() if row.peer is not None)
+OFF = {"f32": 1e-4, "bf16": 2e-2, "f16": 2e-3}  # norm of the difference over the norm, by the dtype of the first array
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", WITH_PEER)
+def test_row_agrees_with_its_torch_composition(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    row = lib.rows[name]
+    dtype = str(row.signature.main_dtypes[0])
+    arguments = row.sample(np.random.default_rng(0), SMALL, dtype)
+    theirs = tensors(torch, arguments)
+    given = row.peer(torch, theirs)
+    ours = row.results(arguments)
+    names = [spec.name for spec in row.signature.outputs]
+    results = dict(zip(names, given if isinstance(given, tuple) else (given,), strict=False)) if names else {}
+    results |= {key: getattr(theirs, key) for key in row.effects}
+    values = {key: x for key, x in results.items() if x.dtype.is_floating_point or x.dtype.itemsize == 1}
+    for key, right in (values or results).items():  # beside values, indices say no more, and ties have several
+        before = f64(arguments[key]) if key in row.effects else 0.0
+        found, wanted = f64(ours[key]) - before, right.detach().double().numpy() - before
+        assert np.linalg.norm(found - wanted) <= OFF.get(dtype, 2e-2) * np.linalg.norm(wanted), key
