@@ -202,7 +202,7 @@ def captured(name: str, value: Any, loc: Loc) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return from_numpy(value) or value
+        return from_numpy(np.dtype(value)) or value
     for kind, what, way in _OUTSIDE:
         if isinstance(value, kind):
             raise UnsupportedGlobal(loc, name=name, what=what, way=way)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -256,10 +256,9 @@ def scalar(elem: Elem) -> TileType:
     return TileType((), elem)
 
 
+@lru_cache(maxsize=64)
 def from_numpy(dtype: Any) -> DType | None:
     """The element type of a numpy dtype, or None when there is no such element type."""
     dt = np.dtype(dtype)
-    if not dt.isnative:
-        return None
     name = "int1" if dt == np.bool_ else dt.name
-    return next((d for d in (*DTYPES, *FLOAT8) if d.public == name), None)
+    return next((d for d in (*DTYPES, *FLOAT8) if d.public == name and dt.isnative), None)

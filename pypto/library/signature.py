@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from pypto.errors.library import WrongSignature
@@ -42,7 +43,13 @@ class Dim:
 
     def size(self, known: Mapping[str, int]) -> int:
         """The size, from those of the names."""
-        return _size(ast.parse(self.text, mode="eval").body, known)
+        return known[self.text] if self.text in known else _size(expression(self.text), known)
+
+
+@lru_cache(maxsize=1024)
+def expression(text: str) -> ast.expr:
+    """The expression of a dimension, which calls read often."""
+    return ast.parse(text, mode="eval").body
 
 
 def _size(node: ast.expr, known: Mapping[str, int]) -> int:
@@ -68,7 +75,7 @@ class ArraySpec:
     @property
     def names(self) -> frozenset[str]:
         """The names of dimensions that its shape depends on."""
-        nodes = (node for dim in self.dims for node in ast.walk(ast.parse(dim.text, mode="eval")))
+        nodes = (node for dim in self.dims for node in ast.walk(expression(dim.text)))
         return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
 
     def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:

@@ -24,6 +24,11 @@ WEIGHTS8: Final = (
     Implementation("pieces", kernels.w8a16_pieces, ASCEND),
 )
 
+INT8: Final = (
+    Implementation("tiles", kernels.w8a8_linear, CPU),
+    Implementation("cube", kernels.w8a8_on_cube, ASCEND),
+)
+
 
 def dequantized(codes: Any, scale: Any, zero: Any) -> Any:
     """Numbers of codes, whose rows are cut into as many groups as there are rows of scales."""
@@ -165,7 +170,7 @@ ROWS: Final = (
         "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, offset[n]? i32, bias[n]? f32 -> y[t, n] f32",
         "`y = (a @ b + offset) * row_scale[:, None] * column_scale + bias`, the sum in int32. Inputs with the zero "
         "point z have `offset = -z * b.sum(0)`.",
-        "Xiao et al., SmoothQuant, 2023", w8a8_linear, (Implementation("tiles", kernels.w8a8_linear),),
+        "Xiao et al., SmoothQuant, 2023", w8a8_linear, INT8,
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
     ),

@@ -82,10 +82,10 @@ def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
     masked = sys.modules.get("numpy.ma")  # to look for it in numpy would load it
     if masked and isinstance(value, masked.MaskedArray):
         refuse("a masked array", "pass `.filled(value)` of it, or its data and mask")
-    name, native = value.dtype.name, str(value.dtype.newbyteorder("="))
-    dtype = types.uint8 if name in _BYTES else from_numpy(value.dtype)
+    dtype = from_numpy(value.dtype) or (types.uint8 if value.dtype.name in _BYTES else None)
     if dtype is None:
-        way = small_way(name) if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
+        native = str(value.dtype.newbyteorder("="))
+        way = small_way(value.dtype.name) if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
         refuse(f"an array of {value.dtype if value.dtype.isnative else native + ' with its bytes swapped'}", way)
     if any(s % dtype.itemsize for s in value.strides):
         refuse(f"an array whose strides {value.strides} are no multiples of its itemsize", "pass a copy of it")

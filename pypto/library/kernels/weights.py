@@ -10,6 +10,10 @@ from pypto.library.kernels.products import blocks_for, grid
 
 COLUMNS = 128
 FEW = 64  # rows up to which blocks have 16
+BY_ROW = 2  # rows up to which each is a program
+SHARES = 6  # programs of equal size that two or three threads can share
+BEGIN = 8  # what it costs to begin a program, in columns
+WIDE = 2048  # columns from which programs of many rows take twice as many
 
 
 @pto.jit
@@ -229,8 +233,31 @@ def w8a16_matmul(x, codes, scale, zero, bias, y):
     int8_weights_matmul_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BM=bm, BN=bn)
 
 
+def int8_rows_for(t):
+    """Rows of a program: a version for rows one by one, one for few, one for many."""
+    return 1 if t <= BY_ROW else 32 if t <= FEW else 128
+
+
+def int8_columns_for(t, n):
+    """Columns of a program; for few rows, as many as leave no thread with much more to do than the others."""
+    if t > FEW:
+        columns = 256 if n >= WIDE else 128
+    else:
+        columns = min((256, 128, 64), key=lambda bn: pto.cdiv(pto.cdiv(n, bn), SHARES) * (bn + BEGIN))
+    return min(columns, pto.next_power_of_2(n))
+
+
 def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
     """y = (a @ b + offset) * row_scale * column_scale + bias, summed in int32."""
+    (t, k), n = a.shape, b.shape[1]
+    bm, bn = int8_rows_for(t), int8_columns_for(t, n)
+    sizes = {"BM": bm, "BN": bn, "BK": min(128, pto.next_power_of_2(k))}
+    where = grid(t, n, (bm, bn))
+    w8a8_linear_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
+
+
+def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
+    """The same for a matrix unit, by blocks of one size."""
     bm, bn, bk = blocks = blocks_for(*b.shape)
     sizes = {"BM": bm, "BN": bn, "BK": bk}
     where = grid(a.shape[0], b.shape[1], blocks)
