@@ -43,16 +43,19 @@ class Shape(NamedTuple):
 
 
 def convolution_case(*numbers: int) -> Case:
-    """The peers get the weights in their order, and torch the image in both of its."""
+    """Ours has the channels last; torch gets the image in both of its orders."""
     shape = Shape(*numbers)
     n, c, pixels, filters, size, stride = shape
-    x, out = random(n, c, pixels, pixels), np.empty(shape.out, np.float32)
+    x = random(n, c, pixels, pixels)
     theirs = random(filters or c, shape.channels_of_filter, size, size, spread=1)
-    workspace = np.empty((n, c, stride, pixels, pixels // stride), np.float32)
+    image, weight = (np.ascontiguousarray(v) for v in (x.transpose(0, 2, 3, 1), theirs.transpose(2, 3, 1, 0)))
+    out = np.empty([shape.out[d] for d in (0, 2, 3, 1)], np.float32)
+    result = out.transpose(0, 3, 1, 2)
     if filters:
-        ours, weight = kernels.convolution, np.ascontiguousarray(theirs.transpose(2, 3, 0, 1))
+        workspace = np.empty(kernels.padded_shape(image.shape, size) if c <= kernels.FEW_CHANNELS else 0, np.float32)
+        ours = bind(result, kernels.convolution, image, weight, out, stride, workspace)
     else:
-        ours, weight = kernels.depthwise, theirs[:, 0]
+        ours = bind(result, kernels.depthwise, image, weight[:, :, 0], out, stride)
     groups = 1 if filters else c
 
     def by_torch(torch: Any) -> Mapping[str, Impl]:
@@ -61,12 +64,7 @@ def convolution_case(*numbers: int) -> Case:
         conv = partial(torch.nn.functional.conv2d, stride=stride, padding=size // 2, groups=groups)
         return {name: partial(conv, *pair) for name, pair in given.items()}
 
-    return Case(
-        bind(out, ours, x, weight, out, stride, workspace),
-        torch_peers(by_torch),
-        partial(reference, x, theirs, stride, groups),
-        [out],
-    )
+    return Case(ours, torch_peers(by_torch), partial(reference, x, theirs, stride, groups), [out])
 
 
 def reference(x: Any, weight: Any, stride: int, groups: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.codegen.prefetch import L1, L2, address_step, target_level
+from pypto.backends.cpu.codegen.prefetch import L1, L2, address_step, mostly_overlap, target_level
 from pypto.backends.cpu.target import host_target
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import lowered, optimized
@@ -86,6 +86,13 @@ def in_order(x, out):
     out[pto.program_id(0), :] = pto.sort(x[pto.program_id(0), :])
 
 
+@pto.jit
+def taps(x, out, APART: pto.constexpr):
+    """Tiles of a row, some columns apart."""
+    i = pto.program_id(0)
+    out[i, :] = x[i, 0:1024] + x[i, APART : APART + 1024] + x[i, 2 * APART : 2 * APART + 1024]
+
+
 X = np.ones((64, 1024), np.float32)
 OUT = np.empty_like(X)
 LAUNCHES = {
@@ -108,6 +115,21 @@ def first_access(name: str) -> Access:
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_rows_that_lie_ahead_are_asked_for(name: str) -> None:
     assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name not in ("picked", "shared"))
+
+
+@pytest.mark.parametrize(("apart", "overlap"), [(1, [True, True]), (512, [True, False]), (1024, [False, False])])
+def test_tiles_overlap_up_to_half_of_their_length(apart: int, overlap: list[bool]) -> None:
+    x = np.zeros((8, 4096), np.float32)
+    function = optimized(Launch(taps, 8, {"x": x, "out": x[:, :1024].copy(), "APART": apart}, {}))
+    first, *others = [Access.of(op) for op in function.walk() if op.name == "tile_load"]
+    assert [mostly_overlap(first, other) for other in others] == overlap
+
+
+def test_the_taps_of_a_stencil_are_asked_for_once() -> None:
+    x = np.zeros((8, 4096), np.float32)
+    texts = [lowered(Launch(taps, 8, {"x": x, "out": x[:, :1024].copy(), "APART": n}, {})).text for n in (1, 1024)]
+    near, far = (text.count("call void @llvm.prefetch") for text in texts)
+    assert 0 < near < far
 
 
 @pytest.mark.parametrize(("columns", "level"), [(1024, "3"), (4096, "3"), (8192, "2")])

@@ -25,7 +25,7 @@ from pypto.ir.core import Function, Op
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ScalarEvolution, Step
+from pypto.passes.scalar_evolution import ScalarEvolution, Step, affine_of
 from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:
@@ -63,12 +63,27 @@ def loads_to_prefetch(
 ) -> dict[Op, list[Nest]]:
     """The nests that read each load, in order: the last one prefetches it for the next program.
 
-    The first one waits for the tile itself, so that prefetches there would compete with its loads.
+    The first one waits for the tile itself, so that prefetches there would compete with its loads. Of tiles that mostly
+    hold the same elements, as the taps of a stencil do, one is prefetched.
     """
     if not is_enabled(function, "prefetch"):
         return {}
-    loads = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt) if op.name == "tile_load"]
-    return {op: [nest for x, nest in loads if x is op] for op, _ in loads}
+    nests_of: dict[Op, list[Nest]] = {}
+    for nest, stmt in ((x, stmt) for x in nests for stmt in x.stmts):
+        for op in (x for x in ops(stmt) if x.name == "tile_load"):
+            if op in nests_of or not any(mostly_overlap(Access.of(op), Access.of(other)) for other in nests_of):
+                nests_of.setdefault(op, []).append(nest)
+    return nests_of
+
+
+def mostly_overlap(a: Access, b: Access) -> bool:
+    """Whether two tiles lie in one array, at most half of their length apart in each dimension."""
+    if (a.base, a.strides, a.shape) != (b.base, b.strides, b.shape):
+        return False
+    distances = [
+        affine_of(x, wraps=False) - affine_of(y, wraps=False) for x, y in zip(a.offsets, b.offsets, strict=True)
+    ]
+    return all(not d.terms and 2 * abs(d.number) <= size for d, size in zip(distances, a.shape, strict=True))
 
 
 def target_level(loads: Iterable[Op], scratch_bytes: int, target: CpuTarget, loop: Op | None = None) -> int:
