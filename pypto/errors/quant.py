@@ -80,6 +80,15 @@ class WrongSequence(Diagnostic, ValueError):
     example = calls('quant.Config(algorithm=("gptq", "awq"))', 'quant.Config(algorithm=("smoothquant", "gptq"))')
 
 
+class FullCache(Diagnostic, ValueError):
+    code = "E388"
+    template = "the cache has room for {tokens} tokens and holds {held}: {more} more do not fit"
+    hint = "make a larger one with `decoder.cache(tokens)`, or set its `length` back"
+    example = calls(
+        "quant.KeyValueCache.of((1, 1, 4, 8)).reserve(5)", "quant.KeyValueCache.of((1, 1, 5, 8)).reserve(5)"
+    )
+
+
 class FewSamples(Diagnostic, PyptoWarning):
     code = "E706"
     template = "layer {layer}: {rows} rows of inputs for {columns} columns are few; its statistics are uncertain"

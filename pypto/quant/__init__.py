@@ -15,6 +15,8 @@ from pypto.quant.blocks import Block, Calibration
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
 from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate_convolutions
+from pypto.quant.decoding.cache import KeyValueCache
+from pypto.quant.decoding.decoder import Decoder
 from pypto.quant.deploy import DeployedLayer, deploy
 from pypto.quant.formats import load, save
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
@@ -29,8 +31,8 @@ from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
 __all__ = [
-    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "DeployedLayer", "GroupedWeight",
-    "Int8Cache", "KeyRanges", "Layer", "Llama", "QuantizedConvolution", "QuantizedLayer", "QuantizedWeight", "Scheme",
+    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "GroupedWeight",
+    "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution", "QuantizedLayer", "QuantizedWeight", "Scheme",
     "Statistics", "algorithm", "algorithms", "calibrate", "calibrate_convolutions", "codes", "cosine", "deploy",
     "fp8", "grid", "int4", "int8", "load", "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation",
     "read_gguf", "relative_error", "report", "save", "sqnr",

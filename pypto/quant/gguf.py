@@ -85,6 +85,12 @@ class GGUF:
         tensor = self.tensor(name)
         return np.ascontiguousarray(library().quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
 
+    def rows(self, name: str, index: Array) -> Array:
+        """Some rows of a tensor in float32; the others are not read."""
+        tensor = self.tensor(name)
+        flat = library().quants.dequantize(tensor.data[index.ravel()], tensor.tensor_type)
+        return np.ascontiguousarray(flat.reshape(*index.shape, -1), np.float32)
+
     def weight(self, name: str) -> GroupedWeight:
         """The codes, scales and minima of a tensor of the type Q4_0, Q4_1 or Q8_0.
 

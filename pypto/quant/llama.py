@@ -20,6 +20,8 @@ LINEAR: Final = {
     "down": "ffn_down",
 }  # fmt: skip
 ARCHITECTURE: Final = "llama"
+EMBEDDING: Final = "token_embd.weight"
+HEAD: Final = "output.weight"
 ROWS: Final = 256  # tokens whose logits are in memory at once
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]
 
@@ -107,24 +109,36 @@ class Llama(Sequence[Block]):
 
     def rotate(self, x: Array) -> Array:
         """Rotary positions; neighbours are pairs, as GGUF orders the weights of this family."""
-        length, depth = x.shape[1], x.shape[3]
-        if int(self.file.metadata.get(f"{ARCHITECTURE}.rope.dimension_count", depth)) != depth:
-            refuse(self.file, "rotary positions of a part of each head are not offered")
-        base = float(self.file.metadata.get(f"{ARCHITECTURE}.rope.freq_base", 10000.0))
-        angles = np.outer(np.arange(length), base ** (-np.arange(0, depth, 2) / depth))
+        angles = self.angles(x.shape[1], x.shape[3])
         cos, sin = (f(angles).astype(np.float32)[None, :, None, :] for f in (np.cos, np.sin))
         even = x[..., 0::2]
         odd = x[..., 1::2]
         return np.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
 
+    def angles(self, length: int, depth: int) -> Array:
+        """Of the first positions and the pairs of a head: (length, depth / 2), float64."""
+        if int(self.file.metadata.get(f"{ARCHITECTURE}.rope.dimension_count", depth)) != depth:
+            refuse(self.file, "rotary positions of a part of each head are not offered")
+        base = float(self.file.metadata.get(f"{ARCHITECTURE}.rope.freq_base", 10000.0))
+        return np.outer(np.arange(length), base ** (-np.arange(0, depth, 2) / depth))
+
+    def rows(self, ids: Any) -> Array:
+        """Embeddings of tokens of any shape."""
+        return self.file.rows(EMBEDDING, np.asarray(ids))
+
     def embed(self, ids: Array) -> Values:
         """Inputs of the first block for tokens (batch, tokens)."""
-        return {"x": self.file.array("token_embd.weight")[ids]}
+        return {"x": self.rows(ids)}
+
+    @property
+    def head_name(self) -> str:
+        """The tensor of the logits; that of the embeddings where the file has none of its own."""
+        return HEAD if HEAD in self.file.tensors else EMBEDDING
 
     @property
     def head(self) -> Array:
-        """The weight of the logits (vocabulary, width); that of the embeddings where the file has none of its own."""
-        return self.file.array("output.weight" if "output.weight" in self.file.tensors else "token_embd.weight")
+        """The weight of the logits (vocabulary, width)."""
+        return self.file.array(self.head_name)
 
     @property
     def tokenizer(self) -> Any:

@@ -1,0 +1,286 @@
+"""A language model that makes one token after the other, on kernels, with a cache of keys and values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pypto import library
+from pypto.errors.quant import WrongCalibration
+from pypto.quant.cache import MOST, Int8Cache
+from pypto.quant.decoding.attention import attend_kernel
+from pypto.quant.decoding.cache import KeyValueCache
+from pypto.quant.decoding.sampling import choose
+from pypto.quant.decoding.stage import Stage
+from pypto.quant.decoding.weights import Columns, Launch, side_by_side
+from pypto.quant.deploy import DeployedLayer, deployed
+from pypto.quant.gguf import READERS, GroupedWeight
+from pypto.quant.layer import QuantizedLayer
+from pypto.quant.llama import LINEAR, Llama
+from pypto.quant.weight import Array, Layer
+
+KEYS: Final = 64  # positions that attention takes at once
+CHUNK: Final = 256  # tokens of a prompt that are computed at once
+HEAD: Final = "head"
+Given = QuantizedLayer | GroupedWeight | DeployedLayer
+
+
+class Decoder:
+    """A language model that makes one token after the other, on kernels, with a cache of keys and values.
+
+    A step has one row of inputs, so it takes the time of reading the weights: the fewer bits, the faster. Weights lie
+    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory: run one at a time.
+
+    Parameters
+    ----------
+    model : Llama
+        With an `Int8Cache` as `Llama.cache`, keys and values are in int8.
+    layers : mapping of str to QuantizedLayer, GroupedWeight or DeployedLayer, optional
+        As `Calibration.convert` and `quant.deploy` give them, by name; ``"head"`` is that of the logits. Others are as
+        in the file.
+    floats : bool
+        Whether layers that are as in the file become float32; without, blocks of four and eight bits are used as they
+        are, which gives the same numbers in less memory.
+
+    Raises
+    ------
+    WrongScheme
+        For int8 inputs with one scale for all, or for groups.
+    WrongCalibration
+        For a cache of another kind, and names of layers that the model has not.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> model = quant.load_llama("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
+    >>> decoder = quant.Decoder(model)  # doctest: +SKIP
+    >>> ids = model.tokenizer.encode("The capital of France is").ids  # doctest: +SKIP
+    >>> model.tokenizer.decode(decoder.generate(ids, tokens=3))  # doctest: +SKIP
+    ' Paris.'
+    """
+
+    def __init__(self, model: Llama, layers: Mapping[str, Given] | None = None, floats: bool = False) -> None:
+        self.model = model
+        self.floats = floats
+        self.layers = dict(layers or {})
+        names = {f"{number}.{part}" for number in range(len(model)) for part in LINEAR}
+        unknown = sorted(self.layers.keys() - names - {HEAD})
+        if unknown:
+            raise WrongCalibration(what=f"the model has no layer {unknown[0]}", way="use names as in 0.q or 29.down")
+        if not isinstance(model.cache, Int8Cache | None):
+            raise WrongCalibration(what="the model's cache is no Int8Cache", way="use quant.Int8Cache.of(ranges)")
+        self.heads, self.shared = model.heads
+        self.width = int(model.number("embedding_length"))
+        self.depth = self.width // self.heads
+        self.blocks = [self.stages(number) for number in range(len(model))]
+        vocabulary = len(model.file.tensor(model.head_name).data)
+        self.last = Stage(side_by_side([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps)
+        self.row = np.zeros((1, self.width), np.float32)
+        self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
+        self.attended = np.zeros((1, self.width), np.float32)
+        self.logits = np.zeros((1, vocabulary), np.float32)
+        self.launches = [self.bound(*stages) for stages in self.blocks]
+        self.last_launches = self.last.bound(self.row, self.logits)
+
+    @property
+    def eps(self) -> float:
+        """Of the RMS norms."""
+        return float(self.model.number("attention.layer_norm_rms_epsilon"))
+
+    @property
+    def bytes(self) -> int:
+        """Of all weights that a step reads."""
+        stages = [stage for block in self.blocks for stage in block]
+        return sum(tiles.bytes for stage in (*stages, self.last) for tiles in stage.products)
+
+    def norm(self, name: str) -> Array:
+        """The weight of a norm."""
+        return self.model.file.array(f"{name}_norm.weight")
+
+    def columns(self, name: str, tensor: str) -> Columns:
+        """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
+        given: Any = self.layers.get(name)
+        file = self.model.file
+        if given is None and not self.floats and file.kind(tensor) in READERS:
+            given = file.weight(tensor)
+        if given is not None and not isinstance(given, DeployedLayer):
+            given = deployed(name, given)
+        found = Columns.of(Layer(name, file.array(tensor)) if given is None else given)
+        is_rotated = name.endswith((".q", ".k"))
+        return found.chosen(halves(found.codes.shape[1], self.depth)) if is_rotated else found
+
+    def stages(self, number: int) -> tuple[Stage, Stage, Stage, Stage]:
+        """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
+        found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
+        before, after = (self.norm(f"blk.{number}.{part}") for part in ("attn", "ffn"))
+        hidden = found["gate"].codes.shape[1]
+        return (
+            Stage(side_by_side([found[part] for part in "qkv"]), self.width, before, self.eps),
+            Stage(side_by_side([found["output"]]), self.width, add=True),
+            Stage(side_by_side([found["gate"], found["up"]]), self.width, after, self.eps),
+            Stage(side_by_side([found["down"]]), hidden, gated=True, add=True),
+        )
+
+    def bound(self, qkv: Stage, output: Stage, gate: Stage, down: Stage) -> tuple[list[Launch], list[Launch]]:
+        """Launches of a block before its attention and after it."""
+        hidden = np.zeros((1, 2 * down.count), np.float32)
+        before = qkv.bound(self.row, self.heads_row.reshape(1, -1))
+        after = [*output.bound(self.attended, self.row), *gate.bound(self.row, hidden), *down.bound(hidden, self.row)]
+        return before, after
+
+    def cache(self, tokens: int = 1024) -> KeyValueCache:
+        """An empty cache for a sequence of so many tokens."""
+        scales = None
+        if isinstance(self.model.cache, Int8Cache):
+            order = halves(self.depth, self.depth)
+            scales = np.stack([self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))])
+        cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
+        cos, sin = (f(self.model.angles(tokens, self.depth)).astype(np.float32) for f in (np.cos, np.sin))
+        launches: list[Launch] = []
+        for number, (before, after) in enumerate(self.launches):
+            launches += [*before, self.attention(number, cache, cos, sin), *after]
+        cache.launches = [*launches, *self.last_launches]
+        return cache
+
+    def attention(self, number: int, cache: KeyValueCache, cos: Array, sin: Array) -> Launch:
+        """The launch of one token's attention in a block."""
+        q, k, v = np.split(self.heads_row, [self.heads, self.heads + self.shared], axis=1)
+        key_scale = None if cache.key_scales is None else cache.key_scales[number]
+        value_scale = None if cache.value_scales is None else cache.value_scales[number]
+        out = self.attended.reshape(1, self.heads, self.depth)
+        stored = cache.keys[number], cache.values[number], key_scale, value_scale
+        sizes = {"UNIT": math.log2(math.e) / math.sqrt(self.depth), "BN": KEYS}
+        return attend_kernel.bind(q, k, v, cos, sin, *stored, cache.position, out, grid=(self.shared,), **sizes)
+
+    def step(self, token: int, cache: KeyValueCache) -> Array:
+        """Append a token to a cache, and give the logits of the next one.
+
+        Parameters
+        ----------
+        token : int
+        cache : KeyValueCache
+            Of this decoder.
+
+        Returns
+        -------
+        ndarray of shape (vocabulary,), float32
+            The next step overwrites it.
+
+        Raises
+        ------
+        FullCache
+        """
+        cache.reserve(1)
+        cache.position[0] = cache.length
+        self.row[:] = self.model.rows([token])
+        for launch in cache.launches:
+            launch()
+        cache.length += 1
+        return self.logits[0]
+
+    def prefill(self, ids: Any, cache: KeyValueCache) -> Array:
+        """Append the tokens of a prompt to a cache, and give the logits of the next one; see `step`.
+
+        Raises
+        ------
+        FullCache
+        WrongCalibration
+            Without tokens.
+        """
+        ids = np.asarray(ids).reshape(-1)
+        if not len(ids):
+            raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
+        cache.reserve(len(ids))
+        for start in range(0, len(ids), CHUNK):
+            self.append(ids[start : start + CHUNK], cache)
+        for launch in self.last_launches:
+            launch()
+        return self.logits[0]
+
+    def append(self, ids: Array, cache: KeyValueCache) -> None:
+        """Append tokens to a cache; the last one's numbers are left for the logits."""
+        x = np.ascontiguousarray(self.model.rows(ids))
+        angles = self.model.angles(cache.length + len(ids), self.depth)[cache.length :, None]
+        cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        heads = np.zeros((len(ids), *self.heads_row.shape[1:]), np.float32)
+        for number, (qkv, output, gate, down) in enumerate(self.blocks):
+            qkv.multiply(x, heads.reshape(len(ids), -1))
+            q, k, v = np.split(heads, [self.heads, self.heads + self.shared], axis=1)
+            y = self.attend(number, cache, rotated(q, cos, sin), rotated(k, cos, sin), v)
+            output.multiply(y, x)
+            hidden = np.zeros((len(ids), 2 * down.count), np.float32)
+            gate.multiply(x, hidden)
+            down.multiply(hidden, x)
+        cache.length += len(ids)
+        self.row[:] = x[-1]
+
+    def attend(self, number: int, cache: KeyValueCache, q: Array, k: Array, v: Array) -> Array:
+        """Attention of several tokens, whose keys and values are stored first."""
+        here = slice(cache.length, cache.length + len(q))
+        q, k, v = (np.ascontiguousarray(t.transpose(1, 0, 2)) for t in (q, k, v))
+        keys, values = cache.keys[number], cache.values[number]
+        if cache.key_scales is None or cache.value_scales is None:
+            keys[:, here], values[:, here] = k, v
+            y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
+        else:
+            scale = cache.key_scales[number]
+            keys[:, here] = np.clip(np.rint(k / scale[:, None]), -MOST, MOST)
+            codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
+            values[:, here] = codes.reshape(v.shape)
+            cache.value_scales[number, :, here] = scales.reshape(v.shape[:2])
+            past = keys[None, :, : here.stop], scale, values[None, :, : here.stop]
+            y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
+        return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
+
+    def generate(self, ids: Any, tokens: int = 64, temperature: float = 0.0, top: int = 0, seed: int = 0) -> list[int]:
+        """Tokens that follow a prompt.
+
+        Parameters
+        ----------
+        ids : sequence of int
+            The prompt, at least one token.
+        tokens : int
+            At most so many, fewer where the model ends its text.
+        temperature : float
+            0 takes the most probable token; 1 draws from the model's probabilities.
+        top : int
+            Draw from so many of the most probable tokens only; 0 from all.
+        seed : int
+            Of the draws.
+
+        Returns
+        -------
+        list of int
+        """
+        return list(self.stream(ids, tokens, temperature, top, seed))
+
+    def stream(
+        self, ids: Any, tokens: int = 64, temperature: float = 0.0, top: int = 0, seed: int = 0
+    ) -> Iterator[int]:
+        """The tokens of `generate`, one by one as they are made."""
+        cache = self.cache(len(np.reshape(ids, -1)) + tokens)
+        rng = np.random.default_rng(seed)
+        end = self.model.file.metadata.get("tokenizer.ggml.eos_token_id")
+        logits = self.prefill(ids, cache)
+        for made in range(tokens):
+            token = choose(logits, temperature, top, rng)
+            if token == end:
+                return
+            yield token
+            if made + 1 < tokens:
+                logits = self.step(token, cache)
+
+
+def halves(count: int, depth: int) -> Array:
+    """The order of outputs that gives each head its even channels, then its odd ones."""
+    heads = np.arange(count).reshape(-1, depth)
+    return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).ravel()
+
+
+def rotated(x: Array, cos: Array, sin: Array) -> Array:
+    """Heads (tokens, heads, depth) at their positions, by halves."""
+    first, second = np.split(x, 2, axis=2)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)

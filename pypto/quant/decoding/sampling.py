@@ -1,0 +1,26 @@
+"""How a token is chosen from its logits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pypto.quant.weight import Array
+
+
+def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator) -> int:
+    """A token: that with the largest logit where the temperature is 0, or drawn from the softmax of the `top` largest.
+
+    Examples
+    --------
+    >>> logits = np.array([0.0, 3.0, 2.9], np.float32)
+    >>> choose(logits, 0.0, 0, np.random.default_rng(0))
+    1
+    >>> [choose(logits, 1.0, 2, rng) for rng in [np.random.default_rng(3)] for _ in range(6)]
+    [1, 1, 2, 2, 1, 1]
+    """
+    if temperature <= 0:
+        return int(logits.argmax())
+    kept = np.arange(len(logits)) if not 0 < top < len(logits) else np.sort(np.argpartition(logits, -top)[-top:])
+    weights = logits[kept].astype(np.float64) / temperature
+    totals = np.exp(weights - weights.max()).cumsum()
+    return int(kept[np.searchsorted(totals, rng.random() * totals[-1], side="right")])
