@@ -31,11 +31,12 @@ from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
 __all__ = [
-    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "GroupedWeight",
-    "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution", "QuantizedLayer", "QuantizedWeight", "Scheme",
-    "Statistics", "algorithm", "algorithms", "calibrate", "calibrate_convolutions", "codes", "cosine", "deploy",
-    "fp8", "grid", "int4", "int8", "load", "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation",
-    "read_gguf", "relative_error", "report", "save", "sqnr",
+    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer",
+    "GroupedWeight", "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution",
+    "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm", "algorithms", "calibrate",
+    "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load", "load_llama",
+    "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report", "save",
+    "sqnr",
 ]  # fmt: skip
 
 WITH_TORCH: Final = ("fake_quantize", "prepare")  # loaded when they are asked for

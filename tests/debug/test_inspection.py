@@ -29,6 +29,16 @@ def softmax(x, y, n, BLOCK: pto.constexpr):
     pto.store(y + offsets, pto.load(y + offsets) + 0.0)
 
 
+@pto.jit
+def product_of_parts(x, w, y):
+    total = pto.zeros((1, 64), pto.float32)
+    for k in range(0, 32, 16):
+        part = pto.dot(x[k : k + 16][None, :], (w[k : k + 16, :] & 15).to(pto.float32))
+        part = pto.dot(x[k : k + 16][None, :], (w[k : k + 16, :] >> 4).to(pto.float32), part)
+        total = total + part * x[k]
+    y[:, :] = total
+
+
 @pytest.fixture(scope="module")
 def found() -> Inspection:
     x = np.ones((8, 64), np.float32)
@@ -98,3 +108,9 @@ def browsed(what: str, path: Path) -> str:
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,600")
     command = [BROWSER, *flags, f"--user-data-dir={path.parent}/profile", what, path.as_uri()]
     return subprocess.run(command, check=True, text=True, capture_output=True, timeout=120).stdout
+
+
+def test_copies_that_no_line_asked_for_have_no_line() -> None:
+    w = np.ones((32, 64), np.uint8)
+    text = product_of_parts.inspect(np.ones(32, np.float32), w, np.ones((1, 64), np.float32))["loop-ir"]
+    assert re.search(r"copy .*(?<!# \d)$", text, re.M)

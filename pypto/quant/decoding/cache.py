@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,7 +34,7 @@ class KeyValueCache:
     value_scales: Array | None = field(default=None, repr=False)
     length: int = 0
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
-    launches: Sequence[object] = field(default=(), repr=False)  # of a step, bound to this cache
+    launches: Sequence[Callable[[], None]] = field(default=(), repr=False)  # of a step, bound to this cache
 
     @classmethod
     def of(cls, shape: tuple[int, int, int, int], key_scales: Array | None = None) -> KeyValueCache:
@@ -51,7 +51,9 @@ class KeyValueCache:
     @property
     def bytes(self) -> int:
         """Of keys, values and the scales of values."""
-        return int(self.keys.nbytes + self.values.nbytes + (0 if self.value_scales is None else self.value_scales.nbytes))
+        return int(
+            self.keys.nbytes + self.values.nbytes + (0 if self.value_scales is None else self.value_scales.nbytes)
+        )
 
     def reserve(self, count: int) -> None:
         """Check that so many tokens more have room.

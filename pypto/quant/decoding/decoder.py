@@ -32,7 +32,8 @@ class Decoder:
     """A language model that makes one token after the other, on kernels, with a cache of keys and values.
 
     A step has one row of inputs, so it takes the time of reading the weights: the fewer bits, the faster. Weights lie
-    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory: run one at a time.
+    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory: make one at a
+    time.
 
     Parameters
     ----------
@@ -73,11 +74,13 @@ class Decoder:
         if not isinstance(model.cache, Int8Cache | None):
             raise WrongCalibration(what="the model's cache is no Int8Cache", way="use quant.Int8Cache.of(ranges)")
         self.heads, self.shared = model.heads
-        self.width = int(model.number("embedding_length"))
+        self.width = len(self.norm("output"))
         self.depth = self.width // self.heads
         self.blocks = [self.stages(number) for number in range(len(model))]
         vocabulary = len(model.file.tensor(model.head_name).data)
-        self.last = Stage(side_by_side([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps)
+        self.last = Stage(
+            side_by_side([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps
+        )
         self.row = np.zeros((1, self.width), np.float32)
         self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
         self.attended = np.zeros((1, self.width), np.float32)
@@ -136,7 +139,9 @@ class Decoder:
         scales = None
         if isinstance(self.model.cache, Int8Cache):
             order = halves(self.depth, self.depth)
-            scales = np.stack([self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))])
+            scales = np.stack(
+                [self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))]
+            )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
         cos, sin = (f(self.model.angles(tokens, self.depth)).astype(np.float32) for f in (np.cos, np.sin))
         launches: list[Launch] = []

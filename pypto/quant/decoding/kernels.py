@@ -16,11 +16,9 @@ from pypto.library.kernels.quant import quantize_row
 @pto.jit
 def columns_of(x, row, order, FIRST: pto.constexpr, COUNT: pto.constexpr):
     """Columns of a row from FIRST on, in a given order."""
-    if order is None:
-        t = x[row, FIRST : FIRST + COUNT]
-    else:
-        t = pto.load(x + row * x.strides[0] + (order[:] + FIRST))
-    return t.to(pto.float32)
+    if order is not None:
+        return pto.load(x + row * x.strides[0] + (order[:] + FIRST))
+    return x[row, FIRST : FIRST + COUNT]
 
 
 @pto.jit

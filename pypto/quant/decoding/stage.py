@@ -47,7 +47,8 @@ class Stage:
             if self.has_inputs(tiles):
                 rows = np.zeros((1, tiles.rows), np.float32)
                 row_scale = np.zeros(1, np.float32) if tiles.has_scale else None
-                launches.append(inputs_kernel.bind(*self.arguments(tiles, x, rows, row_scale), **self.sizes(1)))
+                given = self.arguments(tiles, x, rows, row_scale)
+                launches.append(inputs_kernel.bind(*given, grid=(1,), COUNT=self.count, GATED=self.gated))
             last = first + tiles.outputs
             launches.append(tiles.bound(rows, row_scale, y[:, first:last], self.add))
             first = last
@@ -61,8 +62,8 @@ class Stage:
             if self.has_inputs(tiles):
                 rows = np.zeros((len(x), tiles.rows), np.int8 if tiles.has_scale else np.float32)
                 row_scale = np.zeros(len(x), np.float32) if tiles.has_scale else None
-                sizes = self.sizes(len(x))
-                inputs_kernel[sizes.pop("grid")](*self.arguments(tiles, x, rows, row_scale), **sizes)
+                given = self.arguments(tiles, x, rows, row_scale)
+                inputs_kernel[len(x),](*given, COUNT=self.count, GATED=self.gated)
             last = first + tiles.outputs
             tiles.multiply(rows, row_scale, y[:, first:last], self.add)
             first = last
@@ -81,7 +82,3 @@ class Stage:
             order = order.astype(np.int32)
         factors = None if factors is None else factors.astype(np.float32)
         return x, norm, order, factors, rows, row_scale, self.eps
-
-    def sizes(self, rows: int) -> dict[str, object]:
-        """The grid, and constants."""
-        return {"grid": (rows,), "COUNT": self.count, "GATED": self.gated}

@@ -10,7 +10,8 @@ import numpy as np
 
 from pypto.errors.quant import WrongScheme
 from pypto.quant.decoding.kernels import int4_row_kernel, int4_rows_kernel, row_kernel, rows_kernel
-from pypto.quant.deploy import MIDDLE, Bytes, DeployedLayer, Floats, Inputs
+from pypto.quant.deploy import Bytes, DeployedLayer, Floats, Inputs
+from pypto.quant.gguf import MIDDLE
 from pypto.quant.weight import Array, Layer
 
 WIDTHS: Final = (128, 64)  # columns of a tile: the first that divides the outputs, or the last
@@ -45,7 +46,7 @@ class Columns:
             if layer.bias is not None:
                 refuse(layer.name, "a bias")
             return cls("float32", Inputs(), np.asarray(layer.weight, np.float32).T)
-        run = layer.run
+        run: Any = layer.run
         if not isinstance(run, Floats | Bytes):
             refuse(layer.name, f"{layer.kind} with these inputs")
         if run.bias is not None:
@@ -61,12 +62,10 @@ class Columns:
 
     def fits(self, other: Columns) -> bool:
         """Whether one launch can compute both."""
-        arrays = [
-            (t.codes, t.scales, t.low, t.inputs.order, t.inputs.factors)
-            for t in (self, other)
-        ]  # fmt: skip
-        alike = all(same_form(a, b) for a, b in zip(arrays[0][:3], arrays[1][:3], strict=True))
-        same = all(same_numbers(a, b) for a, b in zip(arrays[0][3:], arrays[1][3:], strict=True))
+        alike = all(same_form(getattr(self, name), getattr(other, name)) for name in ("codes", "scales", "low"))
+        same = all(
+            same_numbers(getattr(self.inputs, name), getattr(other.inputs, name)) for name in ("order", "factors")
+        )
         return self.kind == other.kind and alike and same
 
 
@@ -153,21 +152,20 @@ class Tiles:
         """The product of one row, as a launch that is ready to be made."""
         grid = (len(self.codes),)
         piece = next(size for size in range(UNROLLED, 0, -1) if self.group % size == 0)
+        weights = self.codes, self.scales, self.low
         if self.is_int4:
-            arrays = x, self.codes, self.scales, self.low, y
-            return int4_row_kernel.bind(*arrays, grid=grid, HALF=self.group, PIECE=piece, ADD=add)
-        arrays = x, self.codes, self.scales, self.low, row_scale, y
-        return row_kernel.bind(*arrays, grid=grid, GROUP=self.group, PIECE=piece, ADD=add)
+            return int4_row_kernel.bind(x, *weights, y, grid=grid, HALF=self.group, PIECE=piece, ADD=add)
+        return row_kernel.bind(x, *weights, row_scale, y, grid=grid, GROUP=self.group, PIECE=piece, ADD=add)
 
     def multiply(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> None:
         """The product of many rows."""
         size = 16 if len(x) <= FEW else FEW
         grid = (-(-len(x) // size), len(self.codes))
+        weights = self.codes, self.scales, self.low
         if self.is_int4:
-            int4_rows_kernel[grid](x, self.codes, self.scales, self.low, y, HALF=self.group, BM=size, ADD=add)
+            int4_rows_kernel[grid](x, *weights, y, HALF=self.group, BM=size, ADD=add)
         else:
-            arrays = x, self.codes, self.scales, self.low, row_scale, y
-            rows_kernel[grid](*arrays, GROUP=self.group, BM=size, ADD=add)
+            rows_kernel[grid](x, *weights, row_scale, y, GROUP=self.group, BM=size, ADD=add)
 
 
 def tiled(parts: Sequence[Array], width: int) -> Array:

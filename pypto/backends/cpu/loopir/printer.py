@@ -63,7 +63,7 @@ def print_items(items: list[Item], indent: str, with_lines: bool) -> list[str]:
         if isinstance(item, Nest):
             lines.append(f"{indent}nest" + (f" sharing {item.fused_depth}" if item.fused_depth else ""))
             for body in item.bodies:
-                texts = (stmt_text(s) + (f"  # {s.the_op.loc.user.line}" if with_lines else "") for s in body)
+                texts = (stmt_text(s) + (f"  # {s.op.loc.user.line}" if with_lines and s.op else "") for s in body)
                 lines += [f"{indent}  {'| ' if i else '- '}{text}" for i, text in enumerate(texts)]
         elif isinstance(item, Control):
             lines.append(f"{indent}{item.op.name}{place}")

@@ -1,0 +1,178 @@
+"""A decoder with a cache gives the tokens that the same weights give in numpy, without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto import quant
+from pypto.errors.quant import FullCache, WrongCalibration, WrongScheme
+from tests.quant.test_gguf import write
+
+PROMPT = (3, 14, 15, 9, 26, 5)
+CONFIGS = {
+    "W8A8": quant.Config(inputs=quant.int8("token"), algorithm="smoothquant"),
+    "W8A8, some float inputs": quant.Config(inputs=quant.int8("token"), algorithm="smoothquant", least_sqnr=36),
+    "W4A16 g32": quant.Config(quant.int4(group=32), algorithm="awq"),
+    "W4A16 ordered": quant.Config(quant.int4(group=32, symmetric=False), algorithm=quant.gptq(act_order=True)),
+    "W4A16 of some layers": quant.Config(quant.int4(group=16), skip=["0.*", "1.k"]),
+}
+
+
+def rms_norm(x: Any, weight: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
+
+
+def rotated(x: Any) -> Any:
+    angles = np.outer(np.arange(len(x)), 10000.0 ** (-np.arange(0, x.shape[2], 2) / x.shape[2]))[:, None]
+    pairs = x[..., 0::2] + 1j * x[..., 1::2]
+    turned = pairs * np.exp(1j * angles)
+    return np.stack([turned.real, turned.imag], -1).reshape(x.shape).astype(np.float32)
+
+
+def expected(model: quant.Llama, ids: Any, layers: Any = None) -> Any:
+    """Logits behind the last token: in numpy, float32, over the whole sequence."""
+    read = model.file.array
+    names = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "output": "attn_output"}
+    names |= {part: f"ffn_{part}" for part in ("gate", "up", "down")}
+
+    def linear(number: int, part: str, x: Any) -> Any:
+        layer = (layers or {}).get(f"{number}.{part}")
+        return x @ read(f"blk.{number}.{names[part]}.weight").T if layer is None else layer(x)
+
+    x = read("token_embd.weight")[np.asarray(ids)]
+    heads, shared = model.heads
+    for number in range(len(model)):
+        t = rms_norm(x, read(f"blk.{number}.attn_norm.weight"))
+        q, k, v = (linear(number, part, t).reshape(len(x), -1, x.shape[1] // heads) for part in "qkv")
+        q, k = rotated(q), rotated(k)
+        if model.cache is not None:
+            k, v = (t[0] for t in model.cache(str(number), k[None], v[None]))
+        k, v = (np.repeat(t, heads // shared, axis=1) for t in (k, v))
+        scores = np.einsum("nhd,mhd->hnm", q, k) / np.sqrt(q.shape[2])
+        scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        x = x + linear(number, "output", np.einsum("hnm,mhd->nhd", weights, v).reshape(len(x), -1))
+        t = rms_norm(x, read(f"blk.{number}.ffn_norm.weight"))
+        gate = linear(number, "gate", t)
+        x = x + linear(number, "down", gate / (1 + np.exp(-gate)) * linear(number, "up", t))
+    return rms_norm(x[-1], read("output_norm.weight")) @ model.head.T
+
+
+def greedy(model: quant.Llama, layers: Any = None, tokens: int = 12) -> list[int]:
+    ids = list(PROMPT)
+    for _ in range(tokens):
+        ids.append(int(expected(model, ids, layers).argmax()))
+    return ids[len(PROMPT) :]
+
+
+def quantized(model: quant.Llama, config: quant.Config) -> Any:
+    with quant.calibrate(model, config) as run:
+        run(model.embed(np.random.default_rng(1).integers(0, 50, (30, 20), dtype=np.int32)))
+        return run.convert()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("decoder") / "a.gguf")
+
+
+@pytest.mark.parametrize("floats", [False, True])
+@pytest.mark.parametrize("kind", ["Q4_1", "Q4_0", "Q8_0"])
+def test_weights_of_a_file(tmp_path: Path, kind: str, floats: bool) -> None:
+    model = quant.load_llama(write(tmp_path / "a.gguf", kind=kind))
+    decoder = quant.Decoder(model, floats=floats)
+    cache = decoder.cache(20)
+    np.testing.assert_allclose(decoder.prefill(PROMPT, cache), expected(model, PROMPT), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(decoder.step(7, cache), expected(model, (*PROMPT, 7)), rtol=1e-4, atol=1e-5)
+    assert decoder.generate(PROMPT, 12) == greedy(model)
+
+
+def test_blocks_of_a_file_stay_as_small(path: Path) -> None:
+    model = quant.load_llama(path)
+    blocks, floats = quant.Decoder(model), quant.Decoder(model, floats=True)
+    head = 50 * 64 * 4
+    padded = 2 * (4 * 64 * 64 + 64 * 64)
+    weights = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 96)
+    assert weights * 4 + head <= floats.bytes <= weights * 4 + head + padded * 4
+    assert blocks.bytes - head < 0.2 * (floats.bytes - head)  # 20 bytes for 32 numbers, and columns that do not exist
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("deployed", [False, True])
+def test_quantised_layers(path: Path, name: str, deployed: bool) -> None:
+    model = quant.load_llama(path)
+    layers = quantized(model, CONFIGS[name])
+    decoder = quant.Decoder(model, quant.deploy(layers) if deployed else layers)
+    cache = decoder.cache(20)
+    close = {"rtol": 1e-2, "atol": 2e-2} if "W8A8" in name else {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(decoder.prefill(PROMPT, cache), expected(model, PROMPT, layers), **close)
+    np.testing.assert_allclose(decoder.step(7, cache), expected(model, (*PROMPT, 7), layers), **close)
+    assert decoder.generate(PROMPT, 12) == greedy(model, layers)
+
+
+def test_an_int8_cache(path: Path) -> None:
+    ranges = quant.KeyRanges()
+    file = quant.load_llama(path).file
+    quant.Llama(file, ranges).perplexity(np.random.default_rng(1).integers(0, 50, (8, 20), dtype=np.int32))
+    model = quant.Llama(file, quant.Int8Cache.of(ranges))
+    decoder = quant.Decoder(model)
+    cache = decoder.cache(20)
+    assert cache.bytes < quant.Decoder(quant.Llama(file)).cache(20).bytes / 3
+    np.testing.assert_allclose(decoder.prefill(PROMPT, cache), expected(model, PROMPT), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(decoder.step(7, cache), expected(model, (*PROMPT, 7)), rtol=1e-3, atol=1e-3)
+    assert decoder.generate(PROMPT, 12) == greedy(model)
+
+
+def test_a_prompt_at_once_and_by_steps(path: Path) -> None:
+    decoder = quant.Decoder(quant.load_llama(path))
+    long = np.random.default_rng(2).integers(0, 50, 300)
+    whole, single = decoder.cache(301), decoder.cache(301)
+    at_once = decoder.prefill(long, whole).copy()
+    for token in long:
+        by_steps = decoder.step(token, single)
+    np.testing.assert_allclose(at_once, by_steps, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(whole.keys, single.keys, rtol=1e-4, atol=1e-5)
+    assert whole.length == single.length == 300
+
+
+def test_a_cache_that_goes_back(path: Path) -> None:
+    decoder = quant.Decoder(quant.load_llama(path))
+    cache = decoder.cache(8)
+    decoder.prefill(PROMPT, cache)
+    first = decoder.step(7, cache).copy()
+    other = decoder.cache(8)
+    decoder.prefill(PROMPT[::-1], other)
+    cache.length = len(PROMPT)
+    np.testing.assert_array_equal(decoder.step(7, cache), first)
+    decoder.step(1, cache)
+    with pytest.raises(FullCache, match="room for 8 tokens and holds 8: 1 more"):
+        decoder.step(1, cache)
+    with pytest.raises(FullCache, match="6 more"):
+        decoder.prefill(PROMPT, cache)
+
+
+def test_draws_are_seeded(path: Path) -> None:
+    decoder = quant.Decoder(quant.load_llama(path))
+    drawn = [decoder.generate(PROMPT, 12, temperature=1.0, seed=seed) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert decoder.generate(PROMPT, 12, temperature=1.0, top=1) == decoder.generate(PROMPT, 12)
+    assert len(list(decoder.stream(PROMPT, 3))) == 3
+
+
+def test_refusals(path: Path) -> None:
+    model = quant.load_llama(path)
+    decoder = quant.Decoder(model)
+    with pytest.raises(WrongCalibration, match="no tokens"):
+        decoder.prefill([], decoder.cache(4))
+    with pytest.raises(WrongCalibration, match=r"no layer 2\.q"):
+        quant.Decoder(model, {"2.q": decoder.columns})  # type: ignore[dict-item]
+    with pytest.raises(WrongCalibration, match="no Int8Cache"):
+        quant.Decoder(quant.Llama(model.file, lambda name, k, v: (k, v)))
+    layers = quantized(model, quant.Config(inputs=quant.int8("tensor")))
+    with pytest.raises(WrongScheme, match=r"0\.q: W8A8 with these inputs"):
+        quant.Decoder(model, layers)
