@@ -13,7 +13,7 @@ from pypto.library.norms import rms_norm
 from pypto.library.row import Implementation, Operator, Values, bf, f64
 from pypto.library.softmax_attention import softmax
 from pypto.library.tolerance import BF16, Close
-from pypto.library.v4 import turned, uniform
+from pypto.library.v4 import turned, turned_by_torch, uniform
 
 SMALL: Final = {"t": 12, "h": 96, "w": 128, "r": 4, "d": 64, "e": 16, "b": 2, "p": 4, "page": 8, "pages": 10}
 OVERLAPPING: Final = {"t": 256, "h": 4096, "w": 1024, "r": 4, "d": 512, "e": 64, "b": 64, "p": 8, "page": 128,
@@ -79,6 +79,26 @@ def distant_blocks(rng: np.random.Generator) -> Values:
     return {**given, "ape": ape, "kv_state": states[0], "score_state": states[1], "hadamard": transform}
 
 
+def by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch: the rows of the window of every token, and zeros for those that end none."""
+    (t, ratio, d), page, s = (len(v.x), len(v.ape), len(v.gain)), v.kv_state.shape[1], len(v.x) // len(v.start)
+    b = torch.arange(t) // s
+    position = (v.start[b] + torch.arange(t) % s).long()
+    at = v.table[b, position // page].long(), position % page
+    v.kv_state.index_put_(at, (v.x @ v.w_kv.T).float())
+    v.score_state.index_put_(at, (v.x @ v.w_gate.T).float() + v.ape[position % ratio])
+    number = position[:, None] - torch.arange(ratio * (v.kv_state.shape[2] // d)).flip(0)
+    before = number.clamp(min=0)
+    places = v.table[b[:, None], before // page].long(), before % page
+    kv, score = v.kv_state[places], v.score_state[places].masked_fill((number < 0)[..., None], -torch.inf)
+    if kv.shape[2] == 2 * d:
+        kv, score = (torch.cat([x[:, :ratio, :d], x[:, ratio:, d:]], 1) for x in (kv, score))
+    pooled = (torch.softmax(score, 1) * kv).sum(1).bfloat16()
+    row = turned_by_torch(torch, torch.nn.functional.rms_norm(pooled, (d,), v.gain, v.eps)[:, None], v)[:, 0]
+    row = row if v.hadamard is None else row @ v.hadamard
+    return row * ((position + 1) % ratio == 0)[:, None]
+
+
 ROWS: Final = (
     Operator(
         name="compressor",
@@ -102,5 +122,6 @@ ROWS: Final = (
         flops=lambda n: 4.0 * n.t * n.h * n.w,
         bytes=lambda n: 4.0 * n.w * n.h + 16.0 * n.t * n.w,
         effects=("kv_state", "score_state"),
+        peer=by_torch,
     ),
 )

@@ -60,6 +60,13 @@ def conv_by_torch(torch: Any, v: Any) -> Any:
     return torch.relu(found * v.gain[:, None, None] + v.bias[:, None, None])
 
 
+def sepia_backward_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    tones = torch.tensor(kernels.TONES, dtype=v.x.dtype)
+    total = torch.einsum("ck,nkhw->nchw", tones, v.x)
+    return torch.einsum("ck,nchw->nkhw", tones, torch.where((total >= 0) & (total <= 1), v.dy, 0))
+
+
 ROWS: Final = (
     Operator(
         "sepia", "Tones of brown of images", "x[n, 3, h, w] f32|bf16 -> y[n, 3, h, w]",
@@ -71,7 +78,7 @@ ROWS: Final = (
         "sepia_backward", "Gradient of `sepia`", "x[n, 3, h, w] f32, dy[n, 3, h, w] -> dx[n, 3, h, w]",
         "The transposed map of `dy`, where the sum was between 0 and 1; elsewhere 0.", "A filter of image editors",
         sepia_backward, (Implementation("pixels", kernels.sepia_backward),), SIZES, pixels,
-        flops=lambda n: 36.0 * n.n * n.h * n.w,
+        flops=lambda n: 36.0 * n.n * n.h * n.w, peer=sepia_backward_by_torch,
     ),
     Operator(
         "conv_bn_relu", "Convolution 3 x 3 with padding 1, batch normalisation as an affine map, and relu",

@@ -14,7 +14,7 @@ from pypto.library.kernels import indexer as kernels
 from pypto.library.kernels import topk as topk_kernels
 from pypto.library.kernels.sorted_topk import sorted_parts
 from pypto.library.norms import layer_norm
-from pypto.library.quant import quantize
+from pypto.library.quant import quantize, quantized_by_torch
 from pypto.library.rope import rope_half
 from pypto.library.row import Implementation, Operator, bf, f64
 from pypto.library.tolerance import EXACT, Close
@@ -145,6 +145,42 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def indexer_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    (b, s, h, d), page, found = v.q.shape, v.keys.shape[1], []
+    w = (v.q_scale.float() * v.weights.float()).half().float()
+    token, later = torch.arange(v.table.shape[1] * page), s - 1 - torch.arange(s)
+    for i in range(b):
+        rows, unit = (x[v.table[i].long()].flatten(0, 1) for x in (v.keys, v.k_scale))
+        r = (torch._int_mm(v.q[i].view(-1, d), rows.T).clamp(min=0).float() / 2048).half().view(s, h, -1)
+        scores = (r.float() * w[i][:, :, None]).sum(1) * unit.float()
+        seen = token < (v.lengths[i] - later)[:, None]
+        values, indices = scores.masked_fill(~seen, -torch.inf).topk(v.k, 1)
+        found.append(indices.masked_fill(values == -torch.inf, -1).int())
+    return torch.stack(found)
+
+
+def quantized_rows(torch: Any, v: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
+    """First columns of (t, n, d) turned, then the transform, and int8 by rows, by torch."""
+    r = v.cos.shape[1]
+    t = x[..., :r]
+    a, b = t.chunk(2, -1)
+    turned = t * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
+    return quantized_by_torch(torch, torch.cat([turned, x[..., r:]], -1) @ matrix)
+
+
+def prolog_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    t, n, d = len(v.x), v.w_proj.shape[1], v.w_k.shape[1]
+    heads = (torch._int_mm(v.qn, v.w_qb).float() * v.qn_scale[:, None] * v.w_qb_scale).bfloat16().view(t, n, d)
+    q, q_scale = quantized_rows(torch, v, heads, v.hadamard_q)
+    key = torch.nn.functional.layer_norm(v.x @ v.w_k, (d,), v.ln_g, v.ln_b, v.eps)
+    k8, k_scale = quantized_rows(torch, v, key[:, None], v.hadamard_k)
+    v.k_cache.index_copy_(0, v.index, k8[:, 0])
+    v.k_scale_cache.index_copy_(0, v.index, k_scale[:, 0].half())
+    return q, q_scale.half(), ((v.x @ v.w_proj).float() / (n * d) ** 0.5).half()
+
+
 def versions(wrap: Callable[[Choose], Choose]) -> tuple[Implementation, ...]:
     """A scan with branches for the CPU, sorts for Ascend, and a scan without branches for all platforms."""
     return (
@@ -195,6 +231,7 @@ ROWS: Final = (
         tolerance={"indices": SameSets(0.002)},
         flops=lambda n: 2.0 * n.b * n.s * n.h * n.d * n.p * n.page,
         bytes=lambda n: 1.0 * n.b * n.p * n.page * (n.d + 2),
+        peer=indexer_by_torch,
     ),
     Operator(
         name="indexer_prolog",
@@ -217,5 +254,6 @@ ROWS: Final = (
         flops=lambda n: 2.0 * n.t * (n.L * n.n * n.d + n.h * (n.d + n.n) + (n.n + 1) * n.d * n.d),
         bytes=lambda n: 1.0 * n.L * n.n * n.d + 2.0 * n.h * (n.d + n.n + n.t),
         effects=("k_cache", "k_scale_cache"),
+        peer=prolog_by_torch,
     ),
 )  # fmt: skip

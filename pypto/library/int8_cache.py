@@ -11,6 +11,7 @@ from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import cache as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.softmax_attention import SMALL, attention
+from pypto.library.softmax_attention import by_torch as attention_by_torch
 
 
 def attention_int8_cache(q: Any, k: Any, key_scale: Any, v: Any, value_scale: Any, scale: float, causal: int) -> Any:
@@ -48,6 +49,13 @@ def few_keys(rng: np.random.Generator) -> dict[str, Any]:
     return codes(rng, n) | {"q": q, "causal": 1}
 
 
+def by_torch(torch: Any, v: Any) -> Any:
+    """The cache in the dtype of the queries, then torch's attention."""
+    k = (v.k * v.key_scale[:, None]).to(v.q.dtype)
+    values = (v.v * v.value_scale[..., None]).to(v.q.dtype)
+    return attention_by_torch(torch, SimpleNamespace(q=v.q, k=k, v=values))
+
+
 ROWS: Final = (
     Operator(
         "attention_int8_cache", "Attention on a cache of int8 keys and values, unpacked in registers",
@@ -58,6 +66,6 @@ ROWS: Final = (
         "Liu and others, KIVI, 2024", attention_int8_cache, (Implementation("flash", kernels.attention_int8_cache),),
         {"small": SMALL, "model": {"b": 1, "h": 32, "g": 8, "n": 1, "m": 8192, "d": 128, "e": 128}},
         sampler=causal, edges={"one query": one_query, "more queries than keys": few_keys},
-        flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e),
+        flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e), peer=by_torch,
     ),
 )  # fmt: skip

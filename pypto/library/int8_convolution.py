@@ -84,6 +84,26 @@ def strided_depthwise(rng: np.random.Generator) -> dict[str, Any]:
 
 PADDED: Final = "x[n, h, w, c] i8"
 RESULT: Final = "(h - kh) // stride_h + 1, (w - kw) // stride_w + 1] f32"
+
+
+def image_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    codes = (v.x.float() * v.scale).round().clamp(-127, 127).to(torch.int8)
+    return torch.nn.functional.pad(codes, (v.left, v.right, v.top, v.bottom)).permute(0, 2, 3, 1).contiguous()
+
+
+def channels_last(torch: Any, v: Any) -> dict[str, Any]:
+    """The weights of a convolution of torch in float32, which has none of int8 with such a result."""
+    weight = v.weight.float().permute(3, 2, 0, 1) if v.weight.ndim == 4 else v.weight.float().permute(2, 0, 1)[:, None]
+    return {"filters": (weight * v.scale[:, None, None, None]).contiguous(memory_format=torch.channels_last)}
+
+
+def conv_by_torch(torch: Any, v: Any) -> Any:
+    """A convolution in float32, with the channels last, as they are given."""
+    x, groups = v.x.float().permute(0, 3, 1, 2), v.x.shape[3] // v.filters.shape[1]
+    return torch.nn.functional.conv2d(x, v.filters, v.bias, (v.stride_h, v.stride_w), groups=groups)
+
+
 ROWS: Final = (
     Operator(
         "quantize_image", "Int8 codes of an image with its channels last, and zeros around it",
@@ -92,7 +112,7 @@ ROWS: Final = (
         "`q = clamp(round(x * scale), -127, 127)`, halves to even.", "Static quantisation of convolutional networks",
         quantize_image, (Implementation("rows", kernels.quantize_image),),
         {"small": {"n": 2, "c": 5, "h": 3, "w": 7}, "model": {"n": 1, "c": 64, "h": 184, "w": 184}}, image,
-        {"saturating": saturating}, flops=lambda n: 3.0 * n.n * n.c * n.h * n.w,
+        {"saturating": saturating}, flops=lambda n: 3.0 * n.n * n.c * n.h * n.w, peer=image_by_torch,
     ),
     Operator(
         "conv_int8", "Convolution of int8 images and weights, with scales of the outputs and a float32 bias",
@@ -103,6 +123,7 @@ ROWS: Final = (
          "model": {"n": 1, "h": 58, "w": 58, "c": 64, "kh": 3, "kw": 3, "o": 64}},
         codes, {"one row, two columns apart": strided}, {"y": Close(1e-6, 1e-5)},
         flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c * n.o, items="o",
+        peer=conv_by_torch, prepared=channels_last,
     ),
     Operator(
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
@@ -113,5 +134,6 @@ ROWS: Final = (
          "model": {"n": 1, "h": 60, "w": 60, "c": 96, "kh": 5, "kw": 5}},
         codes, {"two rows and columns apart": strided_depthwise}, {"y": Close(1e-6, 1e-5)},
         flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c, items="c",
+        peer=conv_by_torch, prepared=channels_last,
     ),
 )  # fmt: skip

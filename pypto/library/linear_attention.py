@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -37,6 +38,29 @@ def gates(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     return {"gate": -rng.random(shape, np.float32) / 4, "beta": rng.random(shape, np.float32)}
 
 
+def by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, 64 tokens at once, as model libraries write it; the new state is a result."""
+    (b, h, t), group, d = v.v.shape[:3], v.v.shape[1] // v.q.shape[1], v.q.shape[3]
+    q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
+    q, k = (torch.nn.functional.pad(x.repeat_interleave(group, 1), (0, 0, 0, -t % 64)) for x in (q / math.sqrt(d), k))
+    values = torch.nn.functional.pad(v.v, (0, 0, 0, -t % 64))
+    beta, gate = (torch.nn.functional.pad(x, (0, -t % 64)) for x in (v.beta, v.gate))
+    q, k, values = (x.view(b, h, -1, 64, x.shape[3]) for x in (q, k, values))
+    beta, total = beta.view(b, h, -1, 64)[..., None], gate.view(b, h, -1, 64).cumsum(3)
+    decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
+    inverse = torch.eye(64) + ((k * beta) @ k.transpose(3, 4) * decay).tril(-1)
+    u, w = (torch.linalg.solve_triangular(inverse, x, upper=False, unitriangular=True)
+            for x in (values * beta, k * beta * total.exp()[..., None]))  # fmt: skip
+    state, found = v.state.transpose(2, 3), []
+    for i in range(q.shape[2]):
+        fresh, sums = u[:, :, i] - w[:, :, i] @ state, total[:, :, i, :, None]
+        inside = q[:, :, i] @ k[:, :, i].transpose(2, 3) * decay[:, :, i]
+        found.append((q[:, :, i] * sums.exp()) @ state + inside @ fresh)
+        last = sums[:, :, -1:]
+        state = state * last.exp() + (k[:, :, i] * (last - sums).exp()).transpose(2, 3) @ fresh
+    return torch.cat(found, 2)[:, :, :t], state.transpose(2, 3)
+
+
 ROWS: Final = (
     Operator(
         name="gated_delta_rule",
@@ -61,5 +85,6 @@ ROWS: Final = (
         flops=lambda n: 8.0 * n.b * n.h * n.t * n.d * n.e,
         effects=("state",),
         items="e",
+        peer=by_torch,
     ),
 )

@@ -10,7 +10,7 @@ from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import mla as kernels
 from pypto.library.kernels import mla_split as split
 from pypto.library.norms import rms_norm
-from pypto.library.quant import quantize
+from pypto.library.quant import quantize, quantized_by_torch
 from pypto.library.rope import rope_interleaved_to_half
 from pypto.library.row import Implementation, Operator, bf, f64
 from pypto.library.tolerance import BF16, SCALES, MostlyClose
@@ -94,20 +94,40 @@ def weights(n: Any, wide: int) -> float:
     return float(2 * (n.h * (n.L + n.c + n.r) + n.n * n.p * n.c) + wide * n.L * n.n * (n.p + n.r))
 
 
+def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:
+    """Neighbours become halves, turned."""
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.cat([a, b], -1) * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
+
+
+def latent_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any, Any]:
+    """Queries and the latent row; the turned key goes to its cache."""
+    t, (n, p, c) = len(v.x), v.w_uk.shape
+    kv, qb = v.x @ v.w_dkvkr, qb.view(t, n, -1)
+    v.kr_cache.index_copy_(0, v.index, turned_by_torch(torch, kv[:, None, c:], v)[:, 0])
+    row = torch.nn.functional.rms_norm(kv[:, :c], (c,), v.g_ckv, v.eps)
+    q_nope = torch.bmm(qb[..., :p].transpose(0, 1), v.w_uk).transpose(0, 1)
+    return q_nope, turned_by_torch(torch, qb[..., p:], v), row
+
+
 def by_torch(torch: Any, v: Any) -> Any:
     """The same by torch."""
-    F = torch.nn.functional
-    t, (n, p, c) = len(v.x), v.w_uk.shape
+    qn = torch.nn.functional.rms_norm(v.x @ v.w_dq, (v.w_dq.shape[1],), v.g_cq, v.eps)
+    q_nope, q_rope, row = latent_by_torch(torch, v, qn @ v.w_uq)
+    v.kv_cache.index_copy_(0, v.index, row)
+    return q_nope, q_rope
 
-    def turned(x: Any) -> Any:
-        a, b = x[..., 0::2], x[..., 1::2]
-        return torch.cat([a, b], -1) * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
 
-    qb = (F.rms_norm(v.x @ v.w_dq, (v.w_dq.shape[1],), v.g_cq, 1e-5) @ v.w_uq).view(t, n, -1)
-    kv = v.x @ v.w_dkvkr
-    v.kv_cache.index_copy_(0, v.index, F.rms_norm(kv[:, :c], (c,), v.g_ckv, 1e-5))
-    v.kr_cache.index_copy_(0, v.index, turned(kv[:, None, c:])[:, 0])
-    return torch.bmm(qb[..., :p].transpose(0, 1), v.w_uk).transpose(0, 1), turned(qb[..., p:])
+def quant_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    normed = torch.nn.functional.rms_norm(v.x @ v.w_dq, (v.w_dq.shape[1],), v.g_cq, v.eps)
+    qn, qs = quantized_by_torch(torch, normed * v.smooth if v.smooth is not None else normed)
+    qb = (torch._int_mm(qn, v.w_uq).float() * qs[:, None] * v.w_uq_scale).bfloat16()
+    q_nope, q_rope, row = latent_by_torch(torch, v, qb)
+    q8, scales = quantized_by_torch(torch, row.view(len(row), v.kv_scale.shape[1], -1))
+    v.kv_cache.index_copy_(0, v.index, q8.view(row.shape))
+    v.kv_scale.index_copy_(0, v.index, scales)
+    return q_nope, q_rope, qn, qs
 
 
 ROWS: Final = (
@@ -154,5 +174,6 @@ ROWS: Final = (
         flops=flops,
         bytes=lambda n: weights(n, 1),
         effects=("kv_cache", "kr_cache", "kv_scale"),
+        peer=quant_by_torch,
     ),
 )

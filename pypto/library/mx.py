@@ -108,13 +108,47 @@ EDGES: Final = {
     "special": lambda rng: special(0, rng),
     "special, up": lambda rng: special(1, rng),
 }
+
+
+def groups_by_torch(torch: Any, x: Any, emax: int, largest: float) -> Any:
+    """Numbers over the powers of their groups, and the codes of these, by torch."""
+    t = torch.nn.functional.pad(x.float(), (0, -x.shape[1] % 64)).view(len(x), -1, 2, 32)
+    most = t.abs().amax(3)
+    code = torch.where(most > 0, (torch.frexp(most).exponent + (126 - emax)).clamp(0, 254), 0)
+    scaled = (t * torch.exp2(127.0 - code)[..., None]).clamp(-largest, largest)
+    return scaled.view(len(x), -1)[:, : x.shape[1]], code.to(torch.uint8)
+
+
+def mx_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    scaled, code = groups_by_torch(torch, v.x, 8, 448.0)
+    return scaled.to(torch.float8_e4m3fn), code
+
+
+def mxfp4_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, which has no float of four bits: its codes are found between the halves of neighbours."""
+    scaled, code = groups_by_torch(torch, v.x, 2, 6.0)
+    halves = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+    q = torch.bucketize(scaled.abs(), halves, out_int32=True).to(torch.uint8) + 8 * (scaled < 0)
+    return q[:, 0::2] | (q[:, 1::2] << 4), code
+
+
+def matmul_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch: numbers times their powers are exact in bfloat16."""
+    a, b = (
+        x.bfloat16() * torch.exp2(code.flatten(1).float() - 127).bfloat16().repeat_interleave(32, 1)[:, : x.shape[1]]
+        for x, code in ((v.a, v.a_scale), (v.b, v.b_scale))
+    )
+    return (a @ b.T).float() + (0 if v.bias is None else v.bias)
+
+
 ROWS: Final = (
     Operator(
         "quantize_mx", "Quantisation to MXFP8: E4M3 with a power of two for each 32 columns",
         "x[t, d] bf16|f16|f32, up=0 -> q[t, d] f8e4m3fn, scale[t, (d+63)//64, 2] u8",
         FORMULA.format(emax=8, most=448, name="E4M3"), SOURCE, quantize_mx,
         (Implementation("rows", kernels.quantize_mx),), SIZES, sampler=many_sizes, edges=EDGES,
-        tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d, items="t",
+        tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d, items="t", peer=mx_by_torch,
     ),
     Operator(
         "quantize_mxfp4", "Quantisation to MXFP4: two E2M1 in a byte, with a power of two for each 32 columns",
@@ -122,6 +156,7 @@ ROWS: Final = (
         FORMULA.format(emax=2, most=6, name="E2M1") + " The first of two columns is the low nibble of a byte.",
         SOURCE, quantize_mxfp4, (Implementation("rows", kernels.quantize_mxfp4),), SIZES, sampler=many_sizes,
         edges=EDGES, tolerance={"packed": EXACT, "scale": EXACT}, flops=lambda n: 12.0 * n.t * n.d, items="t",
+        peer=mxfp4_by_torch,
     ),
     Operator(
         "mx_matmul", "Product of rows of MXFP8",
@@ -132,6 +167,6 @@ ROWS: Final = (
         (Implementation("widened", kernels.mx_matmul_widened, ("ascend",)), Implementation("tiles", kernels.mx_matmul)),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 512, "k": 2048, "n": 2048}}, sampler=coded,
         edges={"bias": with_bias}, tolerance={"y": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
-        items="t",
+        items="t", peer=matmul_by_torch,
     ),
 )  # fmt: skip

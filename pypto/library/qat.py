@@ -10,6 +10,7 @@ from pypto.ir.types import DType
 from pypto.library.kernels import quant as kernels
 from pypto.library.quant import SIZES
 from pypto.library.row import Implementation, Operator, f64
+from pypto.library.tolerance import Close
 
 STEP: Final = 1e-4  # the least scale
 
@@ -63,13 +64,36 @@ def outside(rng: np.random.Generator) -> dict[str, Any]:
     return {"w": w, "scale": scale, "offset": offset, "bits": 2}
 
 
+def by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    s = v.scale.clamp(min=STEP)[:, None]
+    return ((v.w.float() / s).round().clamp(-128, 127) * s).to(v.w.dtype)
+
+
+def backward_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    u, g = v.w.float() / v.scale.clamp(min=STEP)[:, None], v.g.float()
+    r = u.round()
+    inside = (r >= -128) & (r <= 127)
+    total = (g * (r.clamp(-128, 127) - u * inside)).sum(1)
+    return (g * inside).to(v.w.dtype), torch.where(v.scale > STEP, total, 0)
+
+
+def groups_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    levels, offset = 2.0 ** (v.bits - 1), v.offset[..., None]
+    reach = v.scale.clamp(min=STEP)[..., None] * levels
+    u = ((v.w.float().view(*v.scale.shape, -1) - offset) / reach).clamp(-0.99, 0.99) * levels - 0.5
+    return ((u.round() + 0.5) / levels * reach + offset).to(v.w.dtype).view(v.w.shape)
+
+
 ROWS: Final = (
     Operator(
         "fake_quantize", "Rows rounded to what int8 can hold, for training",
         "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
         f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`, the quotient in float32.",
         "Quantisation-aware training", fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES,
-        sampler=scales, flops=lambda n: 5.0 * n.t * n.d, items="t",
+        sampler=scales, flops=lambda n: 5.0 * n.t * n.d, items="t", peer=by_torch,
     ),
     Operator(
         "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
@@ -78,7 +102,7 @@ ROWS: Final = (
         "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
         "Quantisation-aware training", fake_quantize_backward,
         (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
-        flops=lambda n: 8.0 * n.t * n.d, items="t",
+        flops=lambda n: 8.0 * n.t * n.d, tolerance={"ds": Close(1e-4, 5e-3)}, items="t", peer=backward_by_torch,
     ),
     Operator(
         "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
@@ -89,5 +113,6 @@ ROWS: Final = (
         "Quantisation-aware training", fake_quantize_groups, (Implementation("rows", kernels.fake_quantize_groups),),
         {"small": {"t": 5, "d": 96, "g": 3}, "model": {"t": 4096, "d": 4096, "g": 32}},
         sampler=group_scales, edges={"outside": outside}, flops=lambda n: 9.0 * n.t * n.d, items="t",
+        peer=groups_by_torch,
     ),
 )  # fmt: skip

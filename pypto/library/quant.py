@@ -92,11 +92,27 @@ def with_bias(rng: np.random.Generator) -> dict[str, Any]:
     return {"a": a, "b": b, "row_scale": ones[0], "column_scale": ones[1], "bias": np.arange(9, dtype=np.int32)}
 
 
+def quantized_by_torch(torch: Any, x: Any) -> tuple[Any, Any]:
+    """The last axis in int8, and its scales, by torch."""
+    t = x.float()
+    most = t.abs().amax(-1, keepdim=True)
+    return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(-1)
+
+
 def token_by_torch(torch: Any, v: Any) -> Any:
     """The same by torch."""
-    t = v.x.float() * v.smooth
-    most = t.abs().amax(1, keepdim=True)
-    return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(1)
+    return quantized_by_torch(torch, v.x.float() * v.smooth)
+
+
+def group_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    q, scale = quantized_by_torch(torch, (v.x.float() * v.smooth).view(len(v.x), v.groups, -1))
+    return q.view(v.x.shape), scale
+
+
+def static_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    return (v.x.float() * v.scale.float() + v.offset.float()).round().clamp(-128, 127).to(torch.int8)
 
 
 def channel_by_torch(torch: Any, v: Any) -> Any:
@@ -108,7 +124,8 @@ def channel_by_torch(torch: Any, v: Any) -> Any:
 
 def product_by_torch(torch: Any, v: Any) -> Any:
     """The same by torch, whose product of int8 gives int32."""
-    return (torch._int_mm(v.a, v.b).float() * v.row_scale[:, None] * v.column_scale).to(torch.bfloat16)
+    total = torch._int_mm(v.a, v.b) + (0 if v.bias is None else v.bias)
+    return (total.float() * v.row_scale[:, None] * v.column_scale).to(torch.bfloat16)
 
 
 ROWS: Final = (
@@ -127,6 +144,7 @@ ROWS: Final = (
         "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
         (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},
         tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d, bytes=lambda n: 3.0 * n.t * n.d, items="t",
+        peer=group_by_torch,
     ),
     Operator(
         "quantize_per_channel", "Symmetric int8 quantisation of weights with one scale per column",
@@ -140,7 +158,7 @@ ROWS: Final = (
         "x[t, d] bf16|f16|f32, scale[d], offset[d] -> q[t, d] i8",
         "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even.", "GLM-4.5's attention",
         quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
-        flops=lambda n: 4.0 * n.t * n.d, items="t",
+        flops=lambda n: 4.0 * n.t * n.d, items="t", peer=static_by_torch,
     ),
     Operator(
         "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32", "`y = q * scale`",

@@ -34,6 +34,19 @@ def large(rng: np.random.Generator) -> dict[str, Any]:
             "b_s": 0 * ones}  # fmt: skip
 
 
+def by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+
+    def activated(x: Any, gain: Any, bias: Any) -> Any:
+        t = torch.nn.functional.rms_norm(x, gain.shape, gain.float(), v.eps) + bias
+        return t * torch.sigmoid(1.702 * t)
+
+    forget, enter, out, cell = (v.states.float() + v.alpha * v.z).chunk(4, 1)
+    state = v.prev * torch.sigmoid(forget) + activated(cell, v.w_c, v.b_c) * torch.sigmoid(enter)
+    h = activated(state, v.w_s, v.b_s) * torch.sigmoid(out)
+    return h.to(v.states.dtype), state.to(v.states.dtype)
+
+
 ROWS: Final = (
     Operator(
         "sum_lstm", "A step of an LSTM whose gates are sums of a state and a token",
@@ -44,6 +57,6 @@ ROWS: Final = (
         "c before it is rounded.",
         "Snowflake's Arctic speculator", sum_lstm, (Implementation("rows", kernels.sum_lstm),),
         {"small": {"t": 5, "d": 96}, "model": {"t": 32, "d": 4096}}, edges={"open and closed": large},
-        flops=lambda n: 60.0 * n.t * n.d, items="t",
+        flops=lambda n: 60.0 * n.t * n.d, items="t", peer=by_torch,
     ),
 )  # fmt: skip

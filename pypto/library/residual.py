@@ -67,6 +67,34 @@ def with_gain(rng: np.random.Generator) -> dict[str, Any]:
     return {"v": v, "w": w, "gain": rng.random(16, np.float32)}
 
 
+def block_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    key = torch.nn.functional.rms_norm(v.v.float(), (v.v.shape[3],), None if v.gain is None else v.gain.float(), 1e-6)
+    weights = torch.softmax(key @ v.w.float() * v.scale, 2)
+    return (weights[..., None] * v.v).sum(2).to(v.v.dtype)
+
+
+def sinkhorn_of(torch: Any, x: Any, rounds: int) -> Any:
+    """The same by torch."""
+    c = torch.softmax(x, 2) + 1e-6
+    c = c / (c.sum(1, keepdim=True) + 1e-6)
+    for _ in range(rounds - 1):
+        c = c / (c.sum(2, keepdim=True) + 1e-6)
+        c = c / (c.sum(1, keepdim=True) + 1e-6)
+    return c
+
+
+def streams_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    t, n, _ = v.x.shape
+    flat = v.x.flatten(1).float()
+    m = flat @ v.w.T * torch.rsqrt(flat.square().mean(1, keepdim=True) + 1e-6)
+    pre = torch.sigmoid(m[:, :n] * v.scale[0] + v.base[:n]) + 1e-6
+    post = 2 * torch.sigmoid(m[:, n : 2 * n] * v.scale[1] + v.base[n : 2 * n])
+    comb = sinkhorn_of(torch, (m[:, 2 * n :] * v.scale[2] + v.base[2 * n :]).view(t, n, n), v.rounds)
+    return (pre[..., None] * v.x).sum(1).to(v.x.dtype), post, comb
+
+
 ROWS: Final = (
     Operator(
         "block_attention", "Attention of a token over the outputs of earlier blocks of layers",
@@ -74,7 +102,7 @@ ROWS: Final = (
         "`K = v / sqrt(mean(v²) + 1e-6) * gain`, `h = softmax over l of (K @ w * scale)` times v, in float32.",
         "Kimi's attention residuals", block_attention, (Implementation("tokens", kernels.block_attention),),
         {"small": {"b": 2, "t": 3, "l": 4, "d": 48}, "model": {"b": 1, "t": 4096, "l": 8, "d": 1024}},
-        edges={"gain": with_gain}, flops=lambda n: 8.0 * n.b * n.t * n.l * n.d, items="t",
+        edges={"gain": with_gain}, flops=lambda n: 8.0 * n.b * n.t * n.l * n.d, items="t", peer=block_by_torch,
     ),
     Operator(
         "sinkhorn", "Matrices with rows and columns of sum 1, by Sinkhorn's iteration",
@@ -83,7 +111,7 @@ ROWS: Final = (
         "rows and of columns, each plus 1e-6.", "DeepSeek-V4's hyper-connections", sinkhorn,
         (Implementation("matrices", kernels.sinkhorn),),
         {"small": {"t": 5, "n": 4}, "model": {"t": 4096, "n": 8}}, flops=lambda n: 80.0 * n.t * n.n * n.n,
-        items="t",
+        items="t", peer=lambda torch, v: sinkhorn_of(torch, v.x, v.rounds),
     ),
     Operator(
         "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
@@ -96,6 +124,6 @@ ROWS: Final = (
         (Implementation("tokens", kernels.hyper_connections),),
         {"small": {"t": 5, "n": 4, "d": 96}, "model": {"t": 512, "n": 4, "d": 4096}}, sampler=streams,
         edges={"zeros": no_stream}, tolerance={"post": Close(1e-4, 1e-4), "comb": Close(1e-4, 1e-4)},
-        flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2), items="t",
+        flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2), items="t", peer=streams_by_torch,
     ),
 )  # fmt: skip

@@ -70,7 +70,20 @@ def to_half_by_torch(torch: Any, v: Any) -> Any:
     return t * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
 
 
-def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any] | None, **changes: Any) -> Operator:
+def partial_by_torch(torch: Any, v: Any) -> Any:
+    """As model libraries write it."""
+    r, c, s = v.cos.shape[1], v.cos[:, None], v.sin[:, None]
+    a, b = v.x[..., :r], v.x[..., r : 2 * r]
+    return torch.cat([a * c - b * s, b * c + a * s, v.x[..., 2 * r :]], -1)
+
+
+def inverse_by_torch(torch: Any, v: Any) -> Any:
+    """As model libraries write it."""
+    turned = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
+    return v.x * v.cos[:, None] - turned * v.sin[:, None]
+
+
+def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any], **changes: Any) -> Operator:
     """One of the forms."""
     facts: dict[str, Any] = {"text": TEXT, "source": SOURCE, "sizes": SIZES, "flops": lambda n: 3.0 * n.t * n.h * n.d,
                              "items": "t"}  # fmt: skip
@@ -85,14 +98,15 @@ ROWS: Final = (
     row("rope_half", "Rotary embedding by halves of a row", "With `x = [a|b]`: `y = x*cos + [-b|a]*sin`, in float32.",
         half_by_torch),
     row("rope_partial", "Rotary embedding of the first columns by halves; others pass",
-        "With `[a|b|rest] = x`, a and b as wide as cos: `y = [a*cos - b*sin | b*cos + a*sin | rest]`.", None,
+        "With `[a|b|rest] = x`, a and b as wide as cos: `y = [a*cos - b*sin | b*cos + a*sin | rest]`.",
+        partial_by_torch,
         text="x[t, h, d] bf16|f16|f32, cos[t, r], sin[t, r] -> y[t, h, d]", source="GLM-4.5's attention",
         sizes={"small": {"t": 3, "h": 4, "d": 32, "r": 8}, "model": {"t": 1024, "h": 96, "d": 128, "r": 32}}),
     row("rope_interleaved", "Rotary embedding of neighbours, which stay neighbours",
         "`y[2i] = x[2i]*cos[2i] - x[2i+1]*sin[2i]`, `y[2i+1] = x[2i+1]*cos[2i+1] + x[2i]*sin[2i+1]`.",
         interleaved_by_torch),
     row("rope_interleaved_inverse", "Rotary embedding of neighbours, by the opposite angle",
-        "`rope_interleaved` with `-sin`.", None),
+        "`rope_interleaved` with `-sin`.", inverse_by_torch),
     row("rope_interleaved_to_half", "Rotary embedding of neighbours, which become halves of the row",
         "With e and o the even and the odd elements, h = d/2: `y[i] = e[i]*cos[i] - o[i]*sin[i]`, "
         "`y[h+i] = o[i]*cos[h+i] + e[i]*sin[h+i]`.", to_half_by_torch, source="DeepSeek-V3.2's MLA"),

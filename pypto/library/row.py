@@ -92,6 +92,8 @@ class Operator:
         Arguments that are written in place.
     peer : callable, optional
         The same by torch: gets the module and tensors by name.
+    prepared : callable, optional
+        Tensors that the peer gets besides, made once before it is timed, as weights in a layout of torch's own.
     notes : str
         What the documentation says besides.
     items : str
@@ -124,6 +126,7 @@ class Operator:
     bytes: Callable[[Any], float] | None = None
     effects: tuple[str, ...] = ()
     peer: Callable[[Any, Any], Any] | None = None
+    prepared: Callable[[Any, Any], Values] | None = None
     notes: str = ""
     items: str = ""
     limited: str = ""
@@ -234,13 +237,15 @@ class Operator:
         given = (found,) if len(outputs) == 1 else found or ()
         return dict(zip(outputs, given, strict=True)) | {name: copies[name] for name in self.effects}
 
+    def arguments(self, values: Values) -> Values:
+        """All arguments: numbers by default, and None for arrays that are left out."""
+        absent = {spec.name: None for spec in self.signature.inputs if spec.is_optional}
+        return dict(self.signature.numbers) | absent | values
+
     def expected(self, values: Values) -> Values:
         """What the reference gives: results and effects by name."""
         names = [*(spec.name for spec in self.signature.outputs), *self.effects]
-        arguments = (
-            dict(self.signature.numbers) | {s.name: None for s in self.signature.inputs if s.is_optional} | values
-        )
-        found = self.reference(**arguments)
+        found = self.reference(**self.arguments(values))
         return dict(zip(names, found if isinstance(found, tuple) else (found,), strict=True))
 
     def tolerance_of(self, name: str, dtype: DType) -> Tolerance:

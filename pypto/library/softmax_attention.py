@@ -85,12 +85,12 @@ def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
-    queries, keys = v.q.shape[2], v.k.shape[2]
-    if queries == keys:  # torch's mask lets the first queries see the first keys; ours, the last see the last
-        return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, is_causal=True, enable_gqa=True)
-    mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-    return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, mask, enable_gqa=True)
+    """The same by torch, whose causal attention is for as many queries as keys; else it gets a mask."""
+    n, m = v.q.shape[2], v.k.shape[2]
+    mask = torch.ones(n, m, dtype=torch.bool).tril(m - n) if 1 < n != m else None
+    return torch.nn.functional.scaled_dot_product_attention(
+        v.q, v.k, v.v, attn_mask=mask, is_causal=1 < n == m, enable_gqa=True
+    )
 
 
 def paged_by_torch(torch: Any, v: Any) -> Any:

@@ -85,12 +85,18 @@ def no_rows(rng: np.random.Generator) -> dict[str, Any]:
 
 def by_torch(torch: Any, v: Any) -> Any:
     """Rows are gathered for every token, then attention over them."""
-    (t, _, _), b, page = v.q_nope.shape, len(v.lengths), v.keys.shape[1]
+    (t, _, c), b, page = v.q_nope.shape, len(v.lengths), v.keys.shape[1]
     q, found = torch.cat([v.q_nope, v.q_rope], 2), []
-    for j in range(t):
-        rows = v.topk[j].long().clamp(min=0)
+    counts = (v.lengths[torch.arange(t) // (t // b)] - t // b + 1 + torch.arange(t) % (t // b)).clamp(
+        0, v.topk.shape[1]
+    )
+    for j, count in enumerate(counts.tolist()):
+        rows = v.topk[j, :count].long()
         at = v.table[j // (t // b)].long()[rows // page], rows % page
         values = v.keys[at]
+        if hasattr(v, "scales"):
+            groups = v.scales.shape[2]
+            values = (values.view(count, groups, c // groups) * v.scales[at][..., None]).to(q.dtype).flatten(1)
         keys = torch.cat([values, v.rope[at]], 1)
         s = (q[j] @ keys.T).float() / math.sqrt(q.shape[2])
         found.append(torch.softmax(s, 1).to(values.dtype) @ values)
@@ -141,5 +147,6 @@ ROWS: Final = (
         flops=flops,
         bytes=lambda n: 1.0 * n.t * n.k * (n.c + 2 * n.r + 4 * n.groups),
         items="h",
+        peer=by_torch,
     ),
 )

@@ -85,6 +85,12 @@ def tensor(torch: Any, value: Any) -> Any:
     return torch.from_numpy(value.view(bits).copy()).view(getattr(torch, value.dtype.name))
 
 
+def for_peer(torch: Any, row: Operator, values: Values) -> SimpleNamespace:
+    """All arguments of a row's peer, by name, with what it prepares of them."""
+    given = tensors(torch, row.arguments(values))
+    return SimpleNamespace(**vars(given), **(row.prepared(torch, given) if row.prepared else {}))
+
+
 def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict[str, Callable[[], Any]]:
     """Functions without arguments, by name: ours, and those of torch where it is installed."""
     values = row.sample(np.random.default_rng(seed), case, dtype)
@@ -95,7 +101,7 @@ def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict
     given = tensors(torch, values)
     found: dict[str, Callable[[], Any]] = {"pypto": lambda: row(**vars(given))}
     if row.peer is not None:
-        peer, theirs = row.peer, tensors(torch, values)
+        peer, theirs = row.peer, for_peer(torch, row, values)
         found["torch"] = lambda: peer(torch, theirs)
     return found
 

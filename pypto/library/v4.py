@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import v4 as kernels
 from pypto.library.norms import rms_norm
-from pypto.library.quant import quantize
+from pypto.library.quant import quantize, quantized_by_torch
 from pypto.library.rope import rope_interleaved
 from pypto.library.row import Implementation, Operator, Values, bf, f64
 from pypto.library.tolerance import SCALES, Close
@@ -118,6 +119,43 @@ def weight_bytes(n: Any, width: int) -> float:
     return float(2 * n.h * (n.L + n.d) + width * n.L * n.n * n.d)
 
 
+def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:
+    """(t, n, d) rows whose last columns are turned."""
+    first = x.shape[-1] - v.cos.shape[1]
+    t, c, s = x[..., first:].float(), v.cos[:, None].float(), v.sin[:, None].float()
+    back = torch.stack([-t[..., 1::2], t[..., 0::2]], -1).flatten(-2)
+    return torch.cat([x[..., :first], (t * c + back * s).to(x.dtype)], -1)
+
+
+def queries_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any]:
+    """What both forms have in common."""
+    norm, d = torch.nn.functional.rms_norm, v.w_kv.shape[1]
+    q = norm(qb.view(len(v.x), v.n, d), (d,), None, v.eps).bfloat16()
+    kv = norm(v.x @ v.w_kv, (d,), v.g_kv, v.eps)
+    return turned_by_torch(torch, q, v), turned_by_torch(torch, kv[:, None], v)[:, 0]
+
+
+def mla_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    qn = torch.nn.functional.rms_norm(v.x @ v.w_dq, v.g_q.shape, v.g_q, v.eps)
+    return queries_by_torch(torch, v, qn @ v.w_uq)
+
+
+def mla_quant_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    qn, qs = quantized_by_torch(torch, torch.nn.functional.rms_norm(v.x @ v.w_dq, v.g_q.shape, v.g_q, v.eps))
+    qb = torch._int_mm(qn, v.w_uq).float() * qs[:, None] * v.w_uq_scale
+    return *queries_by_torch(torch, v, qb), qn, qs
+
+
+def indexer_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    t, n, d = len(v.x), v.w_proj.shape[1], v.hadamard.shape[0]
+    heads = (torch._int_mm(v.qn, v.w_qb).float() * v.qn_scale[:, None] * v.w_qb_scale).bfloat16().view(t, n, d)
+    q, scale = quantized_by_torch(torch, turned_by_torch(torch, heads, v) @ v.hadamard)
+    return q, scale.half(), ((v.x @ v.w_proj).float() / math.sqrt(n * d)).half()
+
+
 ROWS: Final = (
     Operator(
         "mla_prolog_v4", "Queries and rows of keys and values, from activations",
@@ -125,7 +163,7 @@ ROWS: Final = (
         "-> q[t, n, d], kv[t, d]",
         QUERIES.format("`qb = bf16(qn) @ w_uq`"), "DeepSeek-V4's MLA prolog", mla_prolog_v4,
         (Implementation("steps", kernels.mla_prolog_v4),), {"small": SMALL, "model": MODEL}, sampler=projected,
-        flops=flops, bytes=lambda n: weight_bytes(n, 2),
+        flops=flops, bytes=lambda n: weight_bytes(n, 2), peer=mla_by_torch,
     ),
     Operator(
         "mla_prolog_v4_quant", "Queries and rows of keys and values, with an int8 projection",
@@ -134,7 +172,7 @@ ROWS: Final = (
         QUERIES.format("`(qn, qs) = quantize_per_token(qn)`, `qb = (qn @ w_uq) * qs * w_uq_scale` in float32"),
         "DeepSeek-V4's MLA prolog", mla_prolog_v4_quant, (Implementation("steps", kernels.mla_prolog_v4_quant),),
         {"small": SMALL, "model": MODEL}, sampler=projected_quant, edges={"zeros": zero_tokens},
-        tolerance={"qs": SCALES}, flops=flops, bytes=lambda n: weight_bytes(n, 1),
+        tolerance={"qs": SCALES}, flops=flops, bytes=lambda n: weight_bytes(n, 1), peer=mla_quant_by_torch,
     ),
     Operator(
         "indexer_prolog_v4", "Queries and weights of the lightning indexer of DeepSeek-V4",
@@ -147,6 +185,6 @@ ROWS: Final = (
         (Implementation("steps", kernels.indexer_prolog_v4),), {"small": SMALL, "model": INDEXER}, sampler=indexed,
         tolerance={"q_scale": Close(5e-3, 1e-5), "weights": Close(7.8e-3, 5e-3)},
         flops=lambda n: float(2 * n.t * (n.L * n.n * n.d + n.n * n.d * n.d + n.h * n.n)),
-        bytes=lambda n: float(n.L * n.n * n.d + 2 * n.h * n.n),
+        bytes=lambda n: float(n.L * n.n * n.d + 2 * n.h * n.n), peer=indexer_by_torch,
     ),
 )  # fmt: skip

@@ -139,6 +139,66 @@ def largest_groups(rng: np.random.Generator) -> dict[str, Any]:
 
 
 FORMULA: Final = "`y = x @ w + bias` with `w = (codes - zero) * scale`, scales and zero points of groups of rows. {0}"
+
+
+def weight_by_torch(torch: Any, v: Any, codes: Any) -> Any:
+    """The weights in float32."""
+    scale, zero, low = (
+        0 if x is None else x.float().repeat_interleave(len(codes) // len(x), 0)
+        for x in (v.scale, v.zero, getattr(v, "low", None))
+    )
+    return (codes.float() - zero) * scale + low
+
+
+def packed4_by_torch(torch: Any, v: Any) -> dict[str, Any]:
+    """The weights in the layout of torch's own product, whose columns are sixteens; else in float32."""
+    parts = v.packed.view(len(v.scale), 1, -1, v.packed.shape[1])
+    codes = torch.cat([parts & 15, parts >> 4], 1).view(-1, v.packed.shape[1])
+    if codes.shape[1] % 16 or len(codes) != v.x.shape[1]:
+        return {"weight": weight_by_torch(torch, v, codes.int() - 8)[: v.x.shape[1]], "scales": None}
+    lowest = (0 if v.low is None else v.low) - (0 if v.zero is None else v.zero.float()) * v.scale
+    scales = torch.stack([v.scale, lowest + torch.zeros_like(v.scale)], 2).bfloat16()
+    return {"weight": torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.T.int(), 1), "scales": scales}
+
+
+def w4a16_by_torch(torch: Any, v: Any) -> Any:
+    """Torch's own product, for the same groups."""
+    if v.scales is None:
+        return v.x.float() @ v.weight + v.bias
+    group = v.x.shape[1] // len(v.scale)
+    return torch.ops.aten._weight_int4pack_mm_for_cpu(v.x.bfloat16(), v.weight, group, v.scales).float() + v.bias
+
+
+def packed8_by_torch(torch: Any, v: Any) -> dict[str, Any]:
+    """The weights in the layout of torch's own product, which has one group; else in float32."""
+    if len(v.scale) > 1:
+        return {"weight": weight_by_torch(torch, v, v.codes)[: v.x.shape[1]], "scales": None}
+    return {"weight": v.codes.T.contiguous(), "scales": v.scale[0].bfloat16()}
+
+
+def w8a16_by_torch(torch: Any, v: Any) -> Any:
+    """Torch's own product, and what zero points add."""
+    if v.scales is None:
+        return v.x.float() @ v.weight + v.bias
+    y = torch._weight_int8pack_mm(v.x.bfloat16(), v.weight, v.scales).float()
+    return y - v.x.float().sum(1, keepdim=True) * v.zero.float() * v.scale + v.bias
+
+
+def linear_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    total = torch._int_mm(v.a, v.b) + (0 if v.offset is None else v.offset)
+    return total.float() * v.row_scale[:, None] * v.column_scale + v.bias
+
+
+def group_linear_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch: a product for each group."""
+    size, total = v.a.shape[1] // v.row_scale.shape[1], 0
+    for g, scale in enumerate(v.row_scale.unbind(1)):
+        part = slice(g * size, (g + 1) * size)
+        total = total + torch._int_mm(v.a[:, part].contiguous(), v.b[part]).float() * scale[:, None]
+    return total * v.column_scale + v.bias
+
+
 ROWS: Final = (
     Operator(
         "w4a16_matmul", "Product with weights of four bits, unpacked in registers",
@@ -154,6 +214,7 @@ ROWS: Final = (
          "model": {"t": 1, "k": 4096, "h": 2048, "n": 4096, "g": 32}},
         sampler=bytes_of_codes, edges={"zeros": with_zeros, "blocks": blocks, "a row of blocks": row_of_blocks},
         tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="n",
+        peer=w4a16_by_torch, prepared=packed4_by_torch,
     ),
     Operator(
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",
@@ -163,7 +224,7 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "h": 96, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
         edges={"zeros": bytes_with_zeros}, tolerance={"y": Close(1e-4, 2e-2)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
-        items="n",
+        items="n", peer=w8a16_by_torch, prepared=packed8_by_torch,
     ),
     Operator(
         "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
@@ -173,6 +234,7 @@ ROWS: Final = (
         "Xiao et al., SmoothQuant, 2023", w8a8_linear, INT8,
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
+        peer=linear_by_torch,
     ),
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
@@ -182,6 +244,6 @@ ROWS: Final = (
         "DeepSeek-V3, 2024", w8a8_group_linear, (Implementation("tiles", kernels.w8a8_group_linear),),
         {"small": {"t": 5, "k": 96, "n": 70, "g": 3}, "model": {"t": 1024, "k": 4096, "n": 4096, "g": 32}},
         sampler=scaled_codes, edges={"largest": largest_groups},
-        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
+        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t", peer=group_linear_by_torch,
     ),
 )  # fmt: skip

@@ -151,6 +151,57 @@ def versions(name: str) -> tuple[Implementation, ...]:
     return first, Implementation("tokens", getattr(kernels, name))
 
 
+def rows_by_torch(cache: Any, table: Any, token: Any) -> Any:
+    """Rows of a paged cache for each token, by their numbers."""
+    return cache[table.long().gather(1, token // cache.shape[1]), token % cache.shape[1]]
+
+
+def attend_by_torch(torch: Any, v: Any, parts: list[tuple[Any, Any, Any, Any]]) -> Any:
+    """Attention with a sink over parts of rows: cache, table for each token, numbers, and which of them are seen."""
+    rows = torch.cat([rows_by_torch(cache, table, token.clamp(min=0)) for cache, table, token, _ in parts], 1)
+    seen = torch.cat([seen for *_, seen in parts], 1)
+    s = torch.bmm(v.q, rows.transpose(1, 2)).float() / math.sqrt(v.q.shape[2])
+    s = s.masked_fill(~seen[:, None], -math.inf)
+    weights = torch.softmax(torch.cat([s, v.sink.expand(len(s), -1)[..., None]], 2), 2)[..., :-1]
+    return torch.bmm(weights.to(rows.dtype), rows)
+
+
+def recent_by_torch(torch: Any, v: Any, b: Any, end: Any) -> tuple[Any, Any, Any, Any]:
+    """The last rows of tokens of the sequences b."""
+    token = end[:, None] - v.window + torch.arange(v.window)
+    return v.keys, v.table[b], token, token >= 0
+
+
+def even_by_torch(torch: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Sequences of tokens, how many tokens of theirs come later, and how many rows they see."""
+    s, t = len(v.q) // len(v.lengths), torch.arange(len(v.q))
+    b, later = t // s, s - 1 - t % s
+    return b, later, v.lengths[b] - later
+
+
+def window_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    t = torch.arange(len(v.q))
+    b = torch.searchsorted(v.starts[1:].long(), t, right=True)
+    return attend_by_torch(torch, v, [recent_by_torch(torch, v, b, v.lengths[b] - v.starts[b + 1] + t + 1)])
+
+
+def compressed_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    b, _, end = even_by_torch(torch, v)
+    token = torch.arange(v.places.shape[1] * v.compressed.shape[1]).expand(len(b), -1)
+    older = v.compressed, v.places[b], token, token < (end // v.ratio)[:, None]
+    return attend_by_torch(torch, v, [recent_by_torch(torch, v, b, end), older])
+
+
+def sparse_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    b, later, end = even_by_torch(torch, v)
+    seen = torch.arange(v.topk.shape[1]) < (v.lengths[b] // v.ratio - later)[:, None]
+    older = v.compressed, v.places[b], v.topk.long(), seen
+    return attend_by_torch(torch, v, [recent_by_torch(torch, v, b, end), older])
+
+
 ROWS: Final = (
     Operator(
         "window_attention", "Attention over the last rows of a paged cache, with sinks",
@@ -160,6 +211,7 @@ ROWS: Final = (
         SOURCE, window_attention, versions("window_attention"),
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
         flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0), items="h",
+        peer=window_by_torch,
     ),
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
@@ -169,7 +221,7 @@ ROWS: Final = (
         SOURCE, compressed_attention, versions("compressed_attention"),
         {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.cp * n.cpage),
-        bytes=lambda n: moved(n, n.cp * n.cpage / 2), items="h",
+        bytes=lambda n: moved(n, n.cp * n.cpage / 2), items="h", peer=compressed_by_torch,
     ),
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
@@ -180,5 +232,6 @@ ROWS: Final = (
         versions("sparse_compressed_attention"),
         {"small": {**SMALL, "k": 40}, "model": SPARSE}, sampler=chosen, edges={"short": nothing_chosen},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k), items="h",
+        peer=sparse_by_torch,
     ),
 )  # fmt: skip
