@@ -11,7 +11,6 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import attention as kernels
-from pypto.library.kernels import paged_on_cube
 from pypto.library.row import Implementation, Operator, f64
 
 SMALL: Final = {"b": 2, "h": 4, "g": 2, "n": 40, "m": 70, "d": 32, "e": 32}
@@ -138,7 +137,7 @@ ROWS: Final = (
         reference=paged_attention,
         implementations=(
             Implementation("pages", kernels.paged_attention_by_pages, platforms=("cpu",)),
-            Implementation("rows", paged_on_cube.paged_attention, platforms=("ascend",)),
+            Implementation("rows", partial(kernels.paged_attention, natural=True), platforms=("ascend",)),
             Implementation("split", kernels.paged_attention),
         ),
         sizes={

@@ -63,11 +63,23 @@ def attention_kernel(
 
 
 @pto.jit
-def paged_split_kernel(
+def rows_of_page(cache: pto.dynamic, page, g, count, PAGE: pto.constexpr, WIDTH: pto.constexpr):
+    """The first rows of a page, for one head; zeros behind them."""
+    rows = pto.arange(0, PAGE)
+    at = page.to(pto.int64) * cache.strides[0] + g * cache.strides[2] + rows * cache.strides[1]
+    return pto.load(cache + at[:, None] + pto.arange(0, WIDTH)[None, :], mask=(rows < count)[:, None], other=0)
+
+
+@pto.jit
+def paged_rows_kernel(
     q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
-    D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
+    D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr, NATURAL: pto.constexpr,
 ):  # fmt: skip
-    """One part of the pages of a sequence, for the queries that share a head of keys."""
+    """One part of the pages of a sequence, for the queries that share a head of keys.
+
+    Matrix units load rows themselves: a mask of rows says how many, where one on tiles that are loaded would send them
+    through other cores first.
+    """
     split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
     length, splits = lengths[b], pto.num_programs(0)
     pages = pto.cdiv(length, PAGE)
@@ -76,14 +88,13 @@ def paged_split_kernel(
     m = pto.full((GROUP,), -math.inf, pto.float32)
     total = pto.zeros((GROUP,), pto.float32)
     acc = pto.zeros((GROUP, DV), pto.float32)
-    for p in range(split * each, min(split * each + each, pages)):
-        page = table[b, p]
-        block = pto.reshape(pto.load(keys, (page, 0, g, 0), (1, PAGE, 1, D)), (PAGE, D))
-        content = pto.reshape(pto.load(values, (page, 0, g, 0), (1, PAGE, 1, DV)), (PAGE, DV))
-        s = pto.dot(queries, pto.trans(block)) * unit
-        seen = (p * PAGE + pto.arange(0, PAGE) < length)[None, :]
-        content = pto.where((p * PAGE + pto.arange(0, PAGE) < length)[:, None], content, pto.zeros_like(content))
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), content, m, total, acc)
+    first = split * each
+    for i in range(0, min(each, pages - first)):
+        page, count = table[b, first + i], length - (first + i) * PAGE
+        s = pto.dot(queries, pto.trans(rows_of_page(keys, page, g, count, PAGE, D))) * unit
+        seen = pto.arange(0, PAGE) < count
+        content = rows_of_page(values, page, g, count, PAGE, DV)
+        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), content, m, total, acc, NATURAL)
     part[b, g, split, :, :] = acc
     sums[b, g, split, 0, :] = m
     sums[b, g, split, 1, :] = total
@@ -186,19 +197,18 @@ def combine(part, sums, out, natural=False):
     combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv, NATURAL=natural)
 
 
-def paged_attention(q, keys, values, table, lengths, scale, splits, out):
+def paged_attention(q, keys, values, table, lengths, scale, splits, out, natural=False):
     """One query for each sequence, over its pages; a program for each head of keys."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
     batch, _, d = q.shape
-    unit, where = LOG2E * (scale or 1 / math.sqrt(d)), (splits, keys.shape[2], batch)
-    paged_split_kernel[where](q, keys, values, table, lengths, part, sums, unit, D=d, **sizes)
-    combine(part, sums, out)
+    unit, where = unit_of(scale, d, natural), (splits, keys.shape[2], batch)
+    paged_rows_kernel[where](q, keys, values, table, lengths, part, sums, unit, D=d, NATURAL=natural, **sizes)
+    combine(part, sums, out, natural)
 
 
 def paged_attention_by_pages(q, keys, values, table, lengths, scale, splits, out):
     """The same, a program for all heads, where memory is fast in one stretch."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
-    unit = LOG2E * (scale or 1 / math.sqrt(q.shape[2]))
-    where = (splits, q.shape[0])
+    unit, where = unit_of(scale, q.shape[2]), (splits, q.shape[0])
     paged_stream_kernel[where](q, keys, values, table, lengths, part, sums, unit, G=keys.shape[2], **sizes)
     combine(part, sums, out)

@@ -42,13 +42,13 @@ def sepia_backward_kernel(x, dy, dx, BLOCK: pto.constexpr):
 
 
 @pto.jit
-def conv_bn_relu_kernel(x, weight, gain, bias, out, BW: pto.constexpr):
-    """3 x 3 with padding 1: nine products of channels, the affine map of the normalisation, and relu."""
+def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: pto.constexpr):
+    """3 x 3 with padding 1, of which the image lacks BORDER: nine products of channels, an affine map, and relu."""
     n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
     acc = pto.zeros((out.shape[1], BW), pto.float32)
     for i in pto.static_range(3):
         for j in pto.static_range(3):
-            window = pto.load(x, (n, 0, h + i - 1, left + j - 1), (1, x.shape[1], 1, BW))
+            window = pto.load(x, (n, 0, h + i - BORDER, left + j - BORDER), (1, x.shape[1], 1, BW))
             acc = pto.dot(weight[i, j, :, :], pto.reshape(window, (x.shape[1], BW)), acc)
     scaled = acc * gain[:].to(pto.float32)[:, None] + bias[:].to(pto.float32)[:, None]
     out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
@@ -63,19 +63,6 @@ def pad_kernel(x, y, BW: pto.constexpr):
     y[n, :, h, left + 1 : left + 1 + BW] = pto.where(inside, row, pto.zeros_like(row))
     if left == 0:
         y[n, :, h, 0:1] = pto.zeros((x.shape[1], 1), x.dtype)
-
-
-@pto.jit
-def conv_of_padded_kernel(x, weight, gain, bias, out, BW: pto.constexpr):
-    """The same of an image that has its padding."""
-    n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
-    acc = pto.zeros((out.shape[1], BW), pto.float32)
-    for i in pto.static_range(3):
-        for j in pto.static_range(3):
-            window = pto.load(x, (n, 0, h + i, left + j), (1, x.shape[1], 1, BW))
-            acc = pto.dot(weight[i, j, :, :], pto.reshape(window, (x.shape[1], BW)), acc)
-    scaled = acc * gain[:].to(pto.float32)[:, None] + bias[:].to(pto.float32)[:, None]
-    out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
 
 
 def planes(x):
@@ -97,7 +84,8 @@ def sepia_backward(x, dy, dx):
 
 def conv_bn_relu(x, weight, gain, bias, y):
     """relu(conv(x) * gain + bias)."""
-    conv_bn_relu_kernel[(x.shape[0], x.shape[2], pto.cdiv(x.shape[3], PIXELS))](x, weight, gain, bias, y, BW=PIXELS)
+    n, _, h, w = x.shape
+    conv_bn_relu_kernel[(n, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, BORDER=1, BW=PIXELS)
 
 
 def padded_conv_bn_relu(x, weight, gain, bias, y):
@@ -105,4 +93,4 @@ def padded_conv_bn_relu(x, weight, gain, bias, y):
     n, c, h, w = x.shape
     padded = empty(x, (n, c, h + 2, w + 2), dtype_of(x.dtype))
     pad_kernel[(n, h + 2, pto.cdiv(w + 1, PIXELS))](x, padded, BW=PIXELS)
-    conv_of_padded_kernel[(n, h, pto.cdiv(w, PIXELS))](padded, weight, gain, bias, y, BW=PIXELS)
+    conv_bn_relu_kernel[(n, h, pto.cdiv(w, PIXELS))](padded, weight, gain, bias, y, BORDER=0, BW=PIXELS)
