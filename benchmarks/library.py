@@ -61,22 +61,24 @@ def error(operator: Operator, expected: Callable[[], Any], result: Any) -> Any:
 
 
 def peers(torch: Any, operator: Operator, values: Mapping[str, Any]) -> Mapping[str, Impl | Missing]:
-    """Eager torch, and what torch.compile makes of the same function, on tensors of their own."""
-    peer, given = operator.peer, vars(for_peer(torch, operator, dict(values)))
+    """Eager torch, and what torch.compile makes of the same function, each on tensors of its own."""
+    peer = operator.peer
     assert peer is not None
-    names = [name for name, value in given.items() if isinstance(value, torch.Tensor)]
-    numbers = {name: value for name, value in given.items() if name not in names}
+    eager, compiled = (vars(for_peer(torch, operator, dict(values))) for _ in range(2))
+    names = [name for name, value in eager.items() if isinstance(value, torch.Tensor)]
+    numbers = {name: value for name, value in eager.items() if name not in names}
 
     def function(*arrays: Any) -> Any:
         return peer(torch, SimpleNamespace(**numbers, **dict(zip(names, arrays, strict=True))))
 
-    arrays = [given[name] for name in names]
-
-    def result_of(made: Impl | Missing) -> Impl | Missing:
-        return made if isinstance(made, Missing) else partial(called, operator, lambda **_: made(), given)
-
-    compiled = compiled_torch(torch, function, arrays)
-    return {"torch": result_of(lambda: function(*arrays)), "torch.compile": result_of(compiled)}
+    made = compiled_torch(torch, function, [compiled[name] for name in names])
+    for name in operator.effects:  # compiling ran it
+        compiled[name].copy_(eager[name])
+    theirs = [eager[name] for name in names]
+    return {
+        "torch": partial(called, operator, lambda **_: function(*theirs), eager),
+        "torch.compile": made if isinstance(made, Missing) else partial(called, operator, lambda **_: made(), compiled),
+    }
 
 
 def row(name: str, dtype: str) -> Row:

@@ -39,7 +39,7 @@ def gates(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, 64 tokens at once, as model libraries write it; the new state is a result."""
+    """The same by torch, 64 tokens at once, as model libraries write it."""
     (b, h, t), group, d = v.v.shape[:3], v.v.shape[1] // v.q.shape[1], v.q.shape[3]
     q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
     q, k = (torch.nn.functional.pad(x.repeat_interleave(group, 1), (0, 0, 0, -t % 64)) for x in (q / math.sqrt(d), k))
@@ -58,7 +58,8 @@ def by_torch(torch: Any, v: Any) -> Any:
         found.append((q[:, :, i] * sums.exp()) @ state + inside @ fresh)
         last = sums[:, :, -1:]
         state = state * last.exp() + (k[:, :, i] * (last - sums).exp()).transpose(2, 3) @ fresh
-    return torch.cat(found, 2)[:, :, :t], state.transpose(2, 3)
+    v.state.copy_(state.transpose(2, 3))
+    return torch.cat(found, 2)[:, :, :t]
 
 
 ROWS: Final = (

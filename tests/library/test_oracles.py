@@ -7,7 +7,7 @@ import pytest
 
 from pypto import library as lib
 from pypto.library.row import SMALL, f64
-from pypto.library.timing import tensors
+from pypto.library.timing import for_peer
 
 C, R, PAGE, PAGES = 64, 16, 16, 6
 
@@ -45,7 +45,7 @@ def test_row_agrees_with_its_torch_composition(name: str) -> None:
     row = lib.rows[name]
     dtype = str(row.signature.main_dtypes[0])
     arguments = row.sample(np.random.default_rng(0), SMALL, dtype)
-    theirs = tensors(torch, arguments)
+    theirs = for_peer(torch, row, arguments)
     given = row.peer(torch, theirs)
     ours = row.results(arguments)
     names = [spec.name for spec in row.signature.outputs]
