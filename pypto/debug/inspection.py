@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from pypto.runtime.specialization import Specialization
 
 _STORES: Final = ("tile_store", "store")
-# What a level's text says of the user's line: Tile IR's places, Loop IR's remarks, comments of Ascend C, and
+# What a level's text says of the user's line: comments of Ascend C, Tile IR's places, Loop IR's remarks, and
 # what `linked` puts behind lines of LLVM IR and assembly.
-_PLACES: Final = tuple(map(re.compile, (r' loc\(.*?"[^"]*":(\d+):', r"  # (\d+)$", r"// \S+?:(\d+)\s*$", r";@(\d+)$")))
+_COMMENT: Final = re.compile(r"// \S+?:(\d+)\s*$")
+_PLACES: Final = (*map(re.compile, (r' loc\(.*?"[^"]*":(\d+):', r"  # (\d+)$", r";@(\d+)$")), _COMMENT)
 _HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)|  ;@\d+$')
 
 
@@ -141,13 +142,12 @@ def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...], pro
 def placed(text: str) -> Iterator[tuple[int, str]]:
     """Lines with the user's line that each says it comes from. The long places of Tile IR are left out of the text.
 
-    In Ascend C, a place may stand above a statement of several lines.
+    In Ascend C, a place is that of all statements up to the next one.
     """
     above = 0
     for line in text.splitlines():
         found = next((int(m[1]) for place in _PLACES if (m := place.search(line))), above)
-        alone = line.lstrip().startswith("// ")
-        above = found if alone or (above and not line.endswith((";", "{"))) else 0
+        above = found if above or _COMMENT.search(line) else 0
         yield found, _HIDDEN.sub("", line)
 
 

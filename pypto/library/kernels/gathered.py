@@ -24,11 +24,21 @@ BLOCK = 256  # rows of a step of the products
 LINE = 256  # numbers of bfloat16 that rows begin at a multiple of: memory is fastest from there
 
 
+@pto.constexpr_function
+def exponent(size):
+    """That of a power of two."""
+    return size.bit_length() - 1
+
+
 @pto.jit
 def places(table: pto.dynamic, b, token, PAGES: pto.constexpr, PAGE: pto.constexpr):
     """Pages of tokens of a sequence, and their rows in these."""
     listed = pto.reshape(pto.load(table, (b, 0), (1, PAGES)), (PAGES,))
-    return pto.gather(listed, token // PAGE, 0), token % PAGE
+    if PAGE == pto.next_power_of_2(PAGE):
+        number, row = token >> exponent(PAGE), token & (PAGE - 1)
+    else:
+        number, row = token // PAGE, token % PAGE
+    return pto.gather(listed, number, 0), row
 
 
 @pto.jit
@@ -41,13 +51,15 @@ def rows_at(cache: pto.dynamic, page, row, seen, WIDTH: pto.constexpr):
 @pto.jit
 def gather_kernel(
     q_nope, q_rope, keys: pto.dynamic, rope: pto.dynamic, scales: pto.dynamic, topk, table: pto.dynamic, lengths,
-    queries, rows, counts, s1, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
+    queries, rows, counts, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
     PAGE: pto.constexpr, GROUPS: pto.constexpr, HEADS: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
     """Some of the rows that a token has chosen, with their turned part behind them, and some heads of its queries."""
-    j, t, n = pto.program_id(0) * ROWS, pto.program_id(1), pto.program_id(0) * HEADS
-    b = t // s1
-    count = min(max(lengths[b] - s1 + 1 + t % s1, 0), K)
+    pto.static_assert(queries.shape[2] == rows.shape[2] >= C + R)
+    j, n = pto.program_id(0) * ROWS, pto.program_id(0) * HEADS
+    i, b, s1 = pto.program_id(1), pto.program_id(2), pto.num_programs(1)
+    t = b * s1 + i
+    count = min(max(lengths[b] - s1 + 1 + i, 0), K)
     if j == 0:
         counts[t] = count
     queries[t, n : n + HEADS, 0:C] = q_nope[t, n : n + HEADS, :]
@@ -57,12 +69,12 @@ def gather_kernel(
         token = pto.where(seen, topk[t, j : j + ROWS], 0)
         page, row = places(table, b, token, PAGES, PAGE)
         v = rows_at(keys, page, row, seen, C)
+        rows[t, j : j + ROWS, C : C + R] = rows_at(rope, page, row, seen, R)
         if GROUPS > 0:
             factor = rows_at(scales, page, row, seen, GROUPS)
             wide = pto.reshape(v.to(pto.float32), (ROWS, GROUPS, C // GROUPS)) * factor[:, :, None]
             v = pto.reshape(wide, (ROWS, C)).to(rows.dtype)
         rows[t, j : j + ROWS, 0:C] = v
-        rows[t, j : j + ROWS, C : C + R] = rows_at(rope, page, row, seen, R)
 
 
 @pto.jit
@@ -71,6 +83,7 @@ def attention_kernel(
 ):
     """Heads of a token over its rows, whose first C columns are values, too; a sink is a score whose value is zero."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
+    pto.static_assert(rows.shape[2] == q.shape[2] >= WIDTH and out.shape[2] == C)
     count, queries = counts[t], q[t, h : h + BM, 0:WIDTH]
     if sink is not None:
         m = sink[h : h + BM].to(pto.float32)
@@ -128,16 +141,16 @@ def attend(queries, rows, counts, sink, unit, width, out):
 
 def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
     """Latent attention over the rows that every token has chosen."""
-    (t, h, c), r, k = q_nope.shape, q_rope.shape[2], topk.shape[1]
+    (t, h, c), r, (b, p), k = q_nope.shape, q_rope.shape[2], table.shape, topk.shape[1]
     pitch = pto.cdiv(c + r, LINE) * LINE
     rows, queries = empty(q_nope, (t, padded(k), pitch), bfloat16), empty(q_nope, (t, h, pitch), bfloat16)
     counts = empty(q_nope, (t,), int32)
     each = ROWS if scales is None else WIDENED_ROWS
     programs = rows.shape[1] // each
-    sizes = {"C": c, "R": r, "K": k, "PAGES": pto.next_power_of_2(table.shape[1]), "ROWS": each, "BLOCK": BLOCK}
-    sizes |= {"PAGE": keys.shape[1], "GROUPS": 0 if scales is None else scales.shape[2], "HEADS": pto.cdiv(h, programs)}
-    gather_kernel[(programs, t)](
-        q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, t // lengths.shape[0], **sizes
+    sizes = {"C": c, "R": r, "K": k, "PAGES": pto.next_power_of_2(p), "PAGE": keys.shape[1], "ROWS": each}
+    sizes |= {"GROUPS": 0 if scales is None else scales.shape[2], "HEADS": pto.cdiv(h, programs), "BLOCK": BLOCK}
+    gather_kernel[programs, t // b, b](
+        q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, **sizes
     )
     attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c + r, out)
 

@@ -30,6 +30,8 @@ def down_kernel(
 ):
     """Columns of both projections over a span of K: the first BLOCKS programs are of queries, the others of keys."""
     i, j, s = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
+    pto.static_assert(x.shape[2] == w_q.shape[1] == w_kv.shape[1])
+    pto.static_assert(part_q.shape[2] == w_q.shape[2] and part_kv.shape[2] == w_kv.shape[2])
     acc = pto.zeros((BM, BN), pto.float32)
     if j < BLOCKS:
         n = j * BN
@@ -44,6 +46,17 @@ def down_kernel(
 
 
 @pto.jit
+def turned_halves(rows, c, s):
+    """Neighbours of rows, turned, as halves of rows."""
+    n, r = rows.shape
+    first = (pto.arange(0, r) < r // 2)[None, :]
+    a, b = pairs(rows)
+    a = pto.reshape(pto.broadcast_to(a[:, None, :], (n, 2, r // 2)), (n, r))
+    b = pto.reshape(pto.broadcast_to(b[:, None, :], (n, 2, r // 2)), (n, r))
+    return pto.where(first, a, b) * c + pto.where(first, -b, a) * s
+
+
+@pto.jit
 def rows_kernel(
     part_q, part_kv, g_cq, g_ckv, cos, sin, smooth, index: pto.dynamic, qn, qs, kv_cache, kr_cache, kv_scale, eps,
     C: pto.constexpr, GROUPS: pto.constexpr, BLOCK: pto.constexpr,
@@ -52,10 +65,10 @@ def rows_kernel(
 
     All that is read comes first, so that copies run side by side.
     """
-    t, h = pto.program_id(0), cos.shape[1] // 2
-    parts, latents, keys = part_q[:, t, :], part_kv[:, t, 0:C], part_kv[:, t, C : C + 2 * h]
-    c, s = cos[t, 0:h].to(pto.float32)[None, :], sin[t, 0:h].to(pto.float32)[None, :]
-    c2, s2 = cos[t, h : 2 * h].to(pto.float32)[None, :], sin[t, h : 2 * h].to(pto.float32)[None, :]
+    t, r = pto.program_id(0), cos.shape[1]
+    pto.static_assert(part_kv.shape[2] == C + r and sin.shape[1] == kr_cache.shape[1] == r and kv_cache.shape[1] == C)
+    parts, latents, keys = part_q[:, t, :], part_kv[:, t, 0:C], part_kv[:, t, C : C + r]
+    c, s = cos[t, 0:r].to(pto.float32), sin[t, 0:r].to(pto.float32)
     row = pto.sum(parts, axis=0).to(pto.bfloat16).to(pto.float32)
     row = rms_norm_tile(row, g_cq[:], eps).to(pto.bfloat16)
     if qs is not None:
@@ -75,23 +88,24 @@ def rows_kernel(
             kv_scale[at, :] = scale
         else:
             kv_cache[at, :] = latent
-        a, b = pairs(pto.sum(keys, axis=0).to(pto.bfloat16).to(pto.float32)[None, :])
-        kr_cache[at, 0:h] = pto.reshape(a * c - b * s, (h,)).to(kr_cache.dtype)
-        kr_cache[at, h : 2 * h] = pto.reshape(b * c2 + a * s2, (h,)).to(kr_cache.dtype)
+        key = pto.sum(keys, axis=0).to(pto.bfloat16).to(pto.float32)
+        turned = turned_halves(key[None, :], c[None, :], s[None, :])
+        kr_cache[at, :] = pto.reshape(turned, (r,)).to(kr_cache.dtype)
 
 
 @pto.jit
 def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.constexpr, C: pto.constexpr):
-    """Half of a head of some tokens: its first P columns times half of its matrix, and half of the turned columns."""
+    """A head of some tokens: its first P columns times half of its matrix, and with the first half the turned columns."""
     i, n, half = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
-    j, h = half * C, cos.shape[1] // 2
+    j, r = half * C, cos.shape[1]
+    pto.static_assert(qb.shape[2] == P + r and w.shape[1] == P and w.shape[2] == q_nope.shape[2])
+    pto.static_assert(sin.shape[1] == q_rope.shape[2] == r)
     acc = pto.dot(qb[i : i + BM, n, 0:P], w[n, :, j : j + C])
     q_nope[i : i + BM, n, j : j + C] = acc.to(q_nope.dtype)
-    a, b = pairs(qb[i : i + BM, n, P : P + 2 * h].to(pto.float32))
-    k = half * h
-    c, s = cos[i : i + BM, k : k + h].to(pto.float32), sin[i : i + BM, k : k + h].to(pto.float32)
-    x, y = pto.where(half == 0, a, b), pto.where(half == 0, -b, a)
-    q_rope[i : i + BM, n, k : k + h] = (x * c + y * s).to(q_rope.dtype)
+    if half == 0:
+        c, s = cos[i : i + BM, :].to(pto.float32), sin[i : i + BM, :].to(pto.float32)
+        turned = turned_halves(qb[i : i + BM, n, P : P + r].to(pto.float32), c, s)
+        q_rope[i : i + BM, n, :] = turned.to(q_rope.dtype)
 
 
 def rows_of(t):

@@ -13,11 +13,11 @@ INDICES = 1024
 def is_last_write(index: pto.dynamic, t, BLOCK: pto.constexpr):
     """Whether no later token writes to the row of token t. Numbers of rows fit into 32 bits."""
     mine, count = index[t].to(pto.int32), index.shape[0]
-    later = pto.zeros((), pto.int32)
+    later = pto.zeros((), pto.float32)
     for j in range(t // BLOCK * BLOCK, count, BLOCK):
         tokens = j + pto.arange(0, BLOCK)
         same = (pto.load(index, j, BLOCK).to(pto.int32) == mine) & (tokens > t) & (tokens < count)
-        later += pto.sum(same.to(pto.int32))
+        later += pto.sum(same.to(pto.float32))
     return later == 0
 
 

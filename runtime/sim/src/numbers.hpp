@@ -63,4 +63,16 @@ inline double rounded(double value, AscendC::RoundMode mode) {
     }
 }
 
+// A number as a half by a rounding mode: the nearest one, or, where that lies beyond the number, the one before it.
+inline void store_half(uint8_t* at, double value, AscendC::RoundMode mode) {
+    using R = AscendC::RoundMode;
+    uint16_t bits = narrow_half(value);
+    const double nearest = widen_half(bits);
+    const bool too_high = nearest > value, too_low = nearest < value, is_negative = value < 0;
+    const bool lowers = too_high && (mode == R::CAST_FLOOR || (mode == R::CAST_TRUNC && !is_negative));
+    const bool raises = too_low && (mode == R::CAST_CEIL || (mode == R::CAST_TRUNC && is_negative));
+    if (lowers || raises) bits = static_cast<uint16_t>(lowers == is_negative ? bits + 1 : bits - 1);
+    std::memcpy(at, &bits, 2);
+}
+
 }  // namespace ascsim

@@ -248,6 +248,7 @@ void cast(Core& core, const Vector& v) {
         if (is_float(from)) {
             const double value = load_float(from, a + y);
             if (!is_float(to)) store_integer(to, d + x, saturate(to, rounded(value, mode)));
+            else if (to == DType::F16) store_half(d + x, value, mode);
             else store_float(to, d + x, to == from ? rounded(value, mode) : value);
         } else {
             const int64_t value = load_integer(from, a + y);

@@ -282,6 +282,8 @@ def fold(op: str, *args: Scalar) -> Scalar:
         return args[0]
     if len(args) == 2 and ((op == "+" and args[0] == 0) or (op == "*" and args[0] == 1)):
         return args[1]
+    if isinstance(args[0], str) and args[0] == args[-1] and op in ("-", "min", "max"):
+        return 0 if op == "-" else args[0]
     return 0 if (op == "*" and 0 in args) or (op == "%" and args[1] == 1) else Expr(op, args)
 
 

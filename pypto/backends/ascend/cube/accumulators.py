@@ -225,8 +225,8 @@ def store_accumulator(
     whole = tuple(b == n for b, n in zip(sums.valid, capacity, strict=True))
     valid = fold("-", sums.valid[0], skipped), sums.valid[1]
     stored = [
-        a if a == b or is_whole else low.let(hint, int32, fold("min", a, b))
-        for hint, a, b, is_whole in zip(("rows", "cols"), size, valid, whole, strict=True)
+        a if a == b or is_whole else b if a == n else low.let(hint, int32, fold("min", a, b))
+        for hint, a, b, n, is_whole in zip(("rows", "cols"), size, valid, capacity, whole, strict=True)
     ]
     source = view_at(sums.view, fold("*", skipped, SIDE))
     with low.when(conjunction(*(compared(">", hint, 0) for hint in stored))):

@@ -192,7 +192,7 @@ def workspace(sides: CorePartition) -> tuple[list[Param], int]:
     arrays = []
     offset = 0
     for channel in sides.channels:
-        arrays.append(Param(f"over_{channel.channel}", channel.dtype, True, offset))
+        arrays.append(Param(channel.name, channel.dtype, True, offset))
         offset += -(-STAGES * channel.elements * channel.dtype.itemsize // ALIGNMENT) * ALIGNMENT
     return arrays, offset
 

@@ -26,6 +26,7 @@ from pypto.backends.ascend.tile.row_split import RowChunk
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, backward_slice
 from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.naming import local_name
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
@@ -57,7 +58,7 @@ class PipelinedLoop:
 
     def allocate_fetch_buffer(self, load: Op, stages: int) -> Tile:
         """Allocate a buffer for a load that is copied ahead of its use."""
-        tile = self.low.new_tile(load.result.shape, load.result.dtype, load.result.hint)
+        tile = self.low.new_tile(load.result.shape, load.result.dtype, load.result.hint or local_name(load))
         assert isinstance(tile.view.of, Buffer)
         self.low.buffers[-1] = replace(tile.view.of, ahead=True, stages=stages)
         return replace(tile, view=View(self.low.buffers[-1]))

@@ -74,11 +74,13 @@ class Writer:
     depth: int = 1
     changed: frozenset[str] = frozenset()
     live: frozenset[str] = frozenset()
+    place: int = 0  # the user's line that the last comment names
 
     def put(self, text: str, line: int = 0) -> None:
-        """Append a statement, with the user's file and line as a comment behind it."""
+        """Append a statement, with the user's file and line as a comment if these are not those of the one before."""
         file = "".join(c if c.isprintable() else "?" for c in os.path.basename(self.kernel.file))
-        note = f"  // {file or 'line'}:{line}" if line else ""
+        note = f"  // {file or 'line'}:{line}" if line not in (0, self.place) else ""
+        self.place = line or self.place
         self.lines += wrapped("    " * self.depth + text, note)
 
     def blank(self) -> None:
@@ -167,6 +169,7 @@ def _branch(writer: Writer, test: str, items: tuple[Item, ...]) -> None:
     writer.blank()
     writer.put(f"if {test} {{")
     writer.depth += 1
+    writer.place = 0
     _core(writer, items)
     writer.depth -= 1
     writer.put("}")

@@ -220,7 +220,10 @@ def emit_on_bytes(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch
         chunks = sorted(operands, key=lambda x: x.is_scalar) if "commutative" in TABLE[op.name].traits else operands
         if packed_bytes.is_constant(chunks):
             return packed_bytes.on_bytes(e, cell.name, chunks, op.result.dtype)
-    return packed_bytes.to_float(e, operands[0], op.result.dtype) if op.name == "cast" else None
+    if op.name != "cast":
+        return None
+    convert = packed_bytes.from_float if operands[0].dtype.is_float else packed_bytes.to_float
+    return convert(e, operands[0], op.result.dtype)
 
 
 def has_scalar_form(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:

@@ -1,11 +1,13 @@
-"""Integers of 8 bits as they lie in memory: bitwise ops on two of them at a time, and casts to floats by way of half.
+"""Integers of 8 bits as they lie in memory: bitwise ops on two of them at a time, and casts by way of half.
 
 The vector unit has no arithmetic of 8 bits, so other rules widen bytes to int32 and narrow them again: six casts. Bits
 need none of that, as instructions on words of 16 bits take two bytes at once. A shift by a constant is one of words,
-whose bits from the other byte are cleared. Half holds every integer of 8 bits.
+whose bits from the other byte are cleared. Half holds every integer of 8 bits. A float that is cut to a half and then
+to an integer is cut to that integer, and what is too large for a half is too large for 8 bits.
 
     x & 15    ->   And(y.u16, x.u16, 0x0F0F)
     x >> 4    ->   ShiftRight(y.u16, x.u16, 4), And(y.u16, y.u16, 0x0F0F)
+    int8(x)   ->   Cast(half, x, CAST_TRUNC), Cast(y, half, CAST_TRUNC)
 """
 
 from __future__ import annotations
@@ -65,6 +67,17 @@ def twice(number: Scalar) -> int:
     """Return a byte in both halves of a word."""
     assert isinstance(number, int)
     return (number & 0xFF) * 0x0101
+
+
+def from_float(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes | None:
+    """Convert floats to integers of 8 bits: towards zero, saturating, NaN to 0; None of other dtypes."""
+    if dtype.bits != 8 or not dtype.is_int or not isinstance(a.at, View) or not a.dtype.is_float:
+        return None
+    if a.dtype.bits not in (16, 32):
+        return None
+    wide = a.at if a.dtype in (float16, float32) else cast(e, float32, a.at)
+    half = wide if a.dtype == float16 else cast(e, float16, wide, "CAST_TRUNC")
+    return Lanes(dtype, cast(e, dtype, half, "CAST_TRUNC"))
 
 
 def is_constant(operands: Sequence[Lanes]) -> bool:

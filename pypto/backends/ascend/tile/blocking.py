@@ -55,7 +55,7 @@ def blocking_of(
     if step < unit or steps_that_fit < 1:
         return None
     # An even number of steps, so that each step of a panel always has the same stage of L0.
-    steps = next(s for s in (MIN_STEPS, 2, 1) if s <= min(steps_that_fit, MIN_STEPS // share or 1))
+    steps = next(s for s in (MIN_STEPS, 2, 1) if s <= steps_that_fit)
     return Blocking(m, n, step, min(steps * step, round_up(k, step)))
 
 

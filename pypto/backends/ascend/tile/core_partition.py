@@ -227,7 +227,7 @@ class PartitionSlicer:
         self.mapping.update(zip(old.args, new.args, strict=True))
         for transfer in self.transfers:
             if transfer.channel not in self.arrays:
-                self.arrays[transfer.channel] = Value(ArrayType(transfer.dtype, 2), f"over_{transfer.channel}")
+                self.arrays[transfer.channel] = Value(ArrayType(transfer.dtype, 2), transfer.name)
                 new.args.append(self.arrays[transfer.channel])
         self.builder = OpBuilder(new, old.loc)
         self.numbers = {

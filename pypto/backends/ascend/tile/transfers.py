@@ -26,6 +26,13 @@ class Transfer:
     to_cube: bool  # whether the cube core receives it
 
     @property
+    def name(self) -> str:
+        """The name of its array in the workspace, after the tile or what the tile was cast from."""
+        op = self.value.op
+        source = op.operands[0].hint if op is not None and op.name == "cast" else op.name if op is not None else ""
+        return f"{self.value.hint or source or 'tile'}_slots_{self.channel}"
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
         return self.value.shape

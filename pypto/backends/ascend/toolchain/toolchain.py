@@ -238,9 +238,8 @@ def refusal(compiler: str, kernel: str, text: str, words: str, file: str) -> Not
 
 
 def user_place(text: str, line: int, kernel: str, file: str = "") -> Loc | None:
-    """Find the user's line of a line of the text: by the comment behind it, or behind one of eight lines above."""
-    lines = text.splitlines()[:line]
-    for one in reversed(lines[-8:]):
+    """Find the user's line of a line of the text: by the comment behind it, or the last one above."""
+    for one in reversed(text.splitlines()[:line]):
         if (found := _COMMENT.search(one)) and (found[1] or file):
             is_own = not found[1] or found[1] == Path(file).name
             return whole_line(file if is_own else found[1], int(found[2]), kernel)

@@ -128,6 +128,9 @@ def repeat_dimension(low: Lowering, result: Tile, tile: Tile, d: int) -> None:
     lanes = REPEAT // size
     clear_tail(low, result)
     outer = tuple(m if e < d else 1 for e, m in enumerate(result.shape))
+    if n * -(-span // lanes) < math.prod(outer) and n * span * size <= _STRIDE * BLOCK:
+        repeat_runs(low, result, tile, n, span)
+        return
     with low.loop_nest(outer) as index:
         target = advance_view(result.view, low.element_index(result, index))
         source = advance_view(tile.view, low.element_index(tile, index))
@@ -150,3 +153,15 @@ def repeat_dimension(low: Lowering, result: Tile, tile: Tile, d: int) -> None:
                     source,
                     Record((1, span * size // BLOCK, 0, 0)),
                 )
+
+
+def repeat_runs(low: Lowering, result: Tile, tile: Tile, n: int, span: int) -> None:
+    """Repeat each run of `span` elements `n` times: for each time one copy of all runs."""
+    size = result.dtype.itemsize
+    lanes, runs = REPEAT // size, tile.layout.rows * tile.layout.pitch // span
+    how = Record((1, 1, n * span * size // BLOCK, span * size // BLOCK))
+    for first in range(0, runs, MAX_REPEATS):
+        for r, column in ((r, column) for r in range(n) for column in range(0, span, lanes)):
+            target = advance_view(result.view, first * n * span + r * span + column)
+            source = advance_view(tile.view, first * span + column)
+            low.instr("Copy", target, source, min(lanes, span - column), min(MAX_REPEATS, runs - first), how)

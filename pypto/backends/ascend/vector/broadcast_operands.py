@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, fold
-from pypto.backends.ascend.tile.ub_layout import BLOCK
+from pypto.backends.ascend.tile.ub_layout import BLOCK, Layout
 from pypto.backends.ascend.vector.broadcast import MAX_REPEATS, clear_tail, element_blocks, is_column
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Tile
@@ -56,17 +56,20 @@ def broadcast_operand_op(low: Lowering, op: Op, operands: Sequence[AnyTile], sha
     )
     if result.layout.rows > 1:
         clear_tail(low, result)
-    (instruction.columns if is_repeated_column else instruction.rows)()
+    if not repeated.source.layout.is_dense:
+        instruction.padded_columns(repeated.source.layout)
+    else:
+        (instruction.columns if is_repeated_column else instruction.rows)()
     return result
 
 
 def is_row_or_column(operand: Broadcast) -> bool:
     """Whether an operand is a column along rows, or one row for all rows."""
-    if not operand.source.layout.is_dense:  # blocks of a column in several padded rows are no neighbours
-        return False
     small, large = operand.source.shape, operand.shape
     repeated = [n != m for n, m in zip(small, large, strict=True) if m != 1]
-    return (repeated[-1:] == [True] and not any(repeated[:-1])) or (all(repeated[:-1]) and repeated[-1:] == [False])
+    if repeated[-1:] == [True] and not any(repeated[:-1]):
+        return operand.source.layout.is_dense or operand.source.layout.pitch <= _MAX_REPEATS
+    return operand.source.layout.is_dense and all(repeated[:-1]) and repeated[-1:] == [False]
 
 
 class BroadcastInstr:
@@ -112,6 +115,24 @@ class BroadcastInstr:
             return
         with self.low.loop_nest((rows,)) as (r,):
             self.row_with_block(fold("*", r, self.pitch), advance_view(self.narrow, fold("*", r, 8)))
+
+    def padded_columns(self, source: Layout) -> None:
+        """Combine each row with the block of its element, where those of a few rows are followed by padding."""
+        for inner in range(source.cols):
+            for outer in range(0, source.rows, self.fitting(source.cols, source.rows)):
+                count = min(self.fitting(source.cols, source.rows), source.rows - outer)
+                start = (outer * source.cols + inner) * self.pitch
+                block = advance_view(self.narrow, (outer * source.pitch + inner) * 8)
+                if count == 1:
+                    self.row_with_block(start, block)
+                    continue
+                for column in range(0, self.pitch, _LANES):
+                    width, strides = min(_LANES, self.pitch - column), (source.cols * self.blocks, 0, source.pitch)
+                    self.emit(start + column, block, strides, width, count)
+
+    def fitting(self, step: int, rows: int) -> int:
+        """Return how many rows that lie `step` rows apart one instruction takes."""
+        return min(MAX_REPEATS, rows) if step * self.blocks <= _MAX_REPEATS else 1
 
     def row_with_block(self, start: Scalar, block: View) -> None:
         """Combine one row with one block."""

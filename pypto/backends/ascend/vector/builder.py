@@ -202,6 +202,8 @@ class Lowering:
     def number(self, v: Value) -> Scalar:
         """Return a value of one element as a number."""
         held = self.env[v]
+        if (known := self.lookup(("number", v))) is not None and not isinstance(known, Tile):
+            return known
         if isinstance(held, Tile | Splat | Broadcast | Deferred):
             hint = v.hint or (name_hint(v.op, self.users) if v.op is not None else "")
             held = self.let(hint, v.dtype, self.element(held, (0,) * len(held.shape)))
