@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import cache as kernels
+from pypto.library.kernels import cache_on_cube as on_cube
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.softmax_attention import SMALL, attention
 from pypto.library.softmax_attention import by_torch as attention_by_torch
@@ -63,7 +64,9 @@ ROWS: Final = (
         "value_scale[b, g, m] f32, scale=0.0, causal=0 -> out[b, h, n, e]",
         "`attention` with `k * key_scale[:, None]` and `v * value_scale[..., None]`, in float32: a channel of the keys "
         "has one scale, which goes into the queries, and a token of the values one for each head.",
-        "Liu and others, KIVI, 2024", attention_int8_cache, (Implementation("flash", kernels.attention_int8_cache),),
+        "Liu and others, KIVI, 2024", attention_int8_cache,
+        (Implementation("widened", on_cube.attention_int8_cache, ("ascend",)),
+         Implementation("flash", kernels.attention_int8_cache)),
         {"small": SMALL, "model": {"b": 1, "h": 32, "g": 8, "n": 1, "m": 8192, "d": 128, "e": 128}},
         sampler=causal, edges={"one query": one_query, "more queries than keys": few_keys},
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e), peer=by_torch,

@@ -75,6 +75,7 @@ ROWS: Final = (
         reference=gated_delta_rule,
         implementations=(
             Implementation("chunks", kernels.gated_delta_rule_chunked, platforms=("cpu",)),
+            Implementation("rows", kernels.gated_delta_rule_by_rows, platforms=("ascend",)),
             Implementation("tokens", kernels.gated_delta_rule),
         ),
         sizes={

@@ -20,7 +20,7 @@ def scale_queries_kernel(q, key_scale, scaled, unit, GROUP: pto.constexpr, BM: p
     """Scales of the keys' channels, and of the scores, go into the queries."""
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     factors = key_scale[h // GROUP, :] * unit
-    scaled[b, h, i : i + BM, :] = q[b, h, i : i + BM, :].to(pto.float32) * factors[None, :]
+    scaled[b, h, i : i + BM, :] = (q[b, h, i : i + BM, :].to(pto.float32) * factors[None, :]).to(scaled.dtype)
 
 
 @pto.jit

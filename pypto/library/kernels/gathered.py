@@ -34,7 +34,7 @@ def exponent(size):
 def places(table: pto.dynamic, b, token, PAGES: pto.constexpr, PAGE: pto.constexpr):
     """Pages of tokens of a sequence, and their rows in these."""
     listed = pto.reshape(pto.load(table, (b, 0), (1, PAGES)), (PAGES,))
-    if PAGE == pto.next_power_of_2(PAGE):
+    if pto.next_power_of_2(PAGE) == PAGE:
         number, row = token >> exponent(PAGE), token & (PAGE - 1)
     else:
         number, row = token // PAGE, token % PAGE

@@ -8,8 +8,12 @@ from __future__ import annotations
 import math
 
 import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
 
 COLUMNS = 32  # of a state, in a program
+ROWS = 64  # that a program brings to length 1
+FACTORS = 1024  # in a program
 
 
 @pto.jit
@@ -34,6 +38,38 @@ def gated_delta_kernel(
         s = s + key[:, None] * change[None, :]
         out[b, h, t, e : e + BE] = pto.sum(query[:, None] * s, axis=0)
     state[b, h, e : e + BE, :] = pto.trans(s)
+
+
+@pto.jit
+def unit_vectors_kernel(x, y, unit, D: pto.constexpr, ROWS: pto.constexpr):
+    """Rows of length `unit`."""
+    i = pto.program_id(0) * ROWS
+    rows = x[i : i + ROWS, :]
+    y[i : i + ROWS, :] = rows * (pto.rsqrt(pto.sum(rows * rows, axis=1) + 1e-6) * unit)[:, None]
+
+
+@pto.jit
+def factors_kernel(gate, decay, BLOCK: pto.constexpr):
+    """Powers of e."""
+    i = pto.program_id(0) * BLOCK
+    decay[i : i + BLOCK] = pto.exp(gate[i : i + BLOCK])
+
+
+@pto.jit
+def gated_rows_kernel(
+    q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr
+):
+    """The same with vectors of length 1 and powers that are known, and the state as memory has it: no number of a token
+    has to go from the vector unit to the scalar unit."""
+    h, b, e = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BE
+    g = h // GROUP
+    s = pto.reshape(pto.load(state, (b, h, e, 0), (1, 1, BE, D)), (BE, D))
+    for t in range(0, n):
+        key, query, kept = k[b, g, t, :][None, :], q[b, g, t, :][None, :], decay[b, h, t]
+        change = (v[b, h, t, e : e + BE] - kept * pto.sum(s * key, axis=1)) * beta[b, h, t]
+        s = s * kept + change[:, None] * key
+        out[b, h, t, e : e + BE] = pto.sum(s * query, axis=1)
+    state[b, h, e : e + BE, :] = s
 
 
 @pto.jit
@@ -86,3 +122,25 @@ def gated_delta_rule_chunked(q, k, v, gate, beta, state, out):
     batch, groups, n, d = q.shape
     sizes = {"GROUP": v.shape[1] // groups, "CHUNK": 64}
     chunk_kernel[(v.shape[1], batch)](q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), **sizes)
+
+
+def unit_vectors(x, unit):
+    """Rows of length `unit`, in memory of their own."""
+    y = empty(x, tuple(x.shape), float32)
+    d = x.shape[3]
+    rows = x.reshape(-1, d)
+    unit_vectors_kernel[(pto.cdiv(rows.shape[0], ROWS),)](rows, y.reshape(-1, d), unit, D=d, ROWS=ROWS)
+    return y
+
+
+def gated_delta_rule_by_rows(q, k, v, gate, beta, state, out):
+    """Token after token, after all that no token waits for."""
+    batch, groups, n, d = q.shape
+    heads, width = v.shape[1], v.shape[3]
+    be = min(COLUMNS, pto.next_power_of_2(width))
+    query, key = unit_vectors(q, 1 / math.sqrt(d)), unit_vectors(k, 1.0)
+    decay = empty(gate, tuple(gate.shape), float32)
+    factors_kernel[(pto.cdiv(batch * heads * n, FACTORS),)](gate.reshape(-1), decay.reshape(-1), BLOCK=FACTORS)
+    gated_rows_kernel[heads, batch, pto.cdiv(width, be)](
+        query, key, v, decay, beta, state, out, n, GROUP=heads // groups, D=d, BE=be
+    )

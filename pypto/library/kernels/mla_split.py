@@ -95,7 +95,7 @@ def rows_kernel(
 
 @pto.jit
 def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.constexpr, C: pto.constexpr):
-    """A head of some tokens: its first P columns times half of its matrix, and with the first half the turned columns."""
+    """A head of some tokens: its first P columns times half of its matrix, and, with the first half, turned columns."""
     i, n, half = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     j, r = half * C, cos.shape[1]
     pto.static_assert(qb.shape[2] == P + r and w.shape[1] == P and w.shape[2] == q_nope.shape[2])
