@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pypto.library.row import Implementation, Operator, Values, f64
 from pypto.library.tolerance import EXACT, Close
 
 E4M3: Final = float8_e4m3fn.numpy
+WIDE: Final = 4096  # columns of a program on Ascend, whose instructions on groups are few then
 NUMBERS: Final = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of E2M1
 SOURCE: Final = "OCP Microscaling Formats Specification, 1.0, 2023"
 SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
@@ -147,14 +149,17 @@ ROWS: Final = (
         "quantize_mx", "Quantisation to MXFP8: E4M3 with a power of two for each 32 columns",
         "x[t, d] bf16|f16|f32, up=0 -> q[t, d] f8e4m3fn, scale[t, (d+63)//64, 2] u8",
         FORMULA.format(emax=8, most=448, name="E4M3"), SOURCE, quantize_mx,
-        (Implementation("rows", kernels.quantize_mx),), SIZES, sampler=many_sizes, edges=EDGES,
+        (Implementation("wide", partial(kernels.quantize_mx, columns=WIDE), ("ascend",)),
+         Implementation("rows", kernels.quantize_mx)), SIZES, sampler=many_sizes, edges=EDGES,
         tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d, items="t", peer=mx_by_torch,
     ),
     Operator(
         "quantize_mxfp4", "Quantisation to MXFP4: two E2M1 in a byte, with a power of two for each 32 columns",
         "x[t, d] bf16|f16|f32, up=0 -> packed[t, (d+1)//2] u8, scale[t, (d+63)//64, 2] u8",
         FORMULA.format(emax=2, most=6, name="E2M1") + " The first of two columns is the low nibble of a byte.",
-        SOURCE, quantize_mxfp4, (Implementation("rows", kernels.quantize_mxfp4),), SIZES, sampler=many_sizes,
+        SOURCE, quantize_mxfp4,
+        (Implementation("wide", partial(kernels.quantize_mxfp4, columns=WIDE), ("ascend",)),
+         Implementation("rows", kernels.quantize_mxfp4)), SIZES, sampler=many_sizes,
         edges=EDGES, tolerance={"packed": EXACT, "scale": EXACT}, flops=lambda n: 12.0 * n.t * n.d, items="t",
         peer=mxfp4_by_torch,
     ),

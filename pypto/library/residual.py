@@ -109,7 +109,8 @@ ROWS: Final = (
         "x[t, n, n] f32, rounds=20 -> y[t, n, n]",
         "`C = softmax of rows(x) + 1e-6`, over the sums of columns plus 1e-6; then `rounds - 1` times over the sums of "
         "rows and of columns, each plus 1e-6.", "DeepSeek-V4's hyper-connections", sinkhorn,
-        (Implementation("matrices", kernels.sinkhorn),),
+        (Implementation("batches", kernels.sinkhorn_in_batches, ("ascend",)),
+         Implementation("matrices", kernels.sinkhorn)),
         {"small": {"t": 5, "n": 4}, "model": {"t": 4096, "n": 8}}, flops=lambda n: 80.0 * n.t * n.n * n.n,
         items="t", peer=lambda torch, v: sinkhorn_of(torch, v.x, v.rounds),
     ),

@@ -39,13 +39,14 @@ def power(e):
 def in_groups(x, row, j, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr):
     """WIDTH columns of a row over the powers of their groups, at most the largest float, and codes of the powers."""
     t = pto.reshape(pto.load(x, (row, j), (1, WIDTH)).to(pto.float32), (WIDTH // 32, 32))
-    wrong = pto.max(pto.where(pto.isnan(t), 1.0, 0.0), axis=1) > 0
-    most = pto.where(wrong, float("nan"), pto.max(pto.abs(t), axis=1))
+    unknown = pto.isnan(t)
+    wrong = pto.max(pto.where(unknown, 1.0, 0.0), axis=1) > 0
+    most = pto.where(wrong, float("nan"), pto.max(pto.where(unknown, 0.0, pto.abs(t)), axis=1))
     code = shared_exponents(most, EMAX, LARGEST, UP)
     up = 127 - code
     first = up >> 1
     t = t * power(first)[:, None] * power(up - first)[:, None]
-    t = pto.where(wrong[:, None], 0.0, pto.minimum(pto.maximum(t, -LARGEST), LARGEST))
+    t = pto.where(wrong[:, None], 0.0, pto.clamp(t, -LARGEST, LARGEST, propagate_nan=True))
     return t, code.to(pto.uint8)
 
 
@@ -56,7 +57,7 @@ def quantize_mx_kernel(
     row, j = pto.program_id(0), pto.program_id(1) * WIDTH
     t, code = in_groups(x, row, j, EMAX, LARGEST, UP, WIDTH)
     pto.store(q, (row, j), pto.reshape(t, (1, WIDTH)).to(q.dtype))
-    scale[row, j // 64 : j // 64 + WIDTH // 64, :] = pto.reshape(code, (WIDTH // 64, 2))
+    scale[row, j // 32 : j // 32 + WIDTH // 32] = code
 
 
 @pto.jit
@@ -77,7 +78,7 @@ def quantize_mxfp4_kernel(
     t, code = in_groups(x, row, j, EMAX, LARGEST, UP, WIDTH)
     low, high = pto.split(pto.reshape(e2m1(pto.reshape(t, (1, WIDTH))), (1, WIDTH // 2, 2)))
     pto.store(packed, (row, j // 2), (low + high * 16).to(pto.uint8))
-    scale[row, j // 64 : j // 64 + WIDTH // 64, :] = pto.reshape(code, (WIDTH // 64, 2))
+    scale[row, j // 32 : j // 32 + WIDTH // 32] = code
 
 
 @pto.jit
@@ -136,16 +137,16 @@ def blocks_of(x, columns):
     return (t, pto.cdiv(d, width)), width
 
 
-def quantize_mx(x, up, q, scale):
+def quantize_mx(x, up, q, scale, columns=COLUMNS):
     """Rows of x as E4M3, whose largest is 448 = 1.75 * 2**8."""
-    where, width = blocks_of(x, COLUMNS)
-    quantize_mx_kernel[where](x, q, scale, EMAX=8, LARGEST=448.0, UP=bool(up), WIDTH=width)
+    where, width = blocks_of(x, columns)
+    quantize_mx_kernel[where](x, q, scale.reshape(len(x), -1), EMAX=8, LARGEST=448.0, UP=bool(up), WIDTH=width)
 
 
-def quantize_mxfp4(x, up, packed, scale):
+def quantize_mxfp4(x, up, packed, scale, columns=COLUMNS):
     """Rows of x as E2M1, whose largest is 6 = 1.5 * 2**2."""
-    where, width = blocks_of(x, COLUMNS)
-    quantize_mxfp4_kernel[where](x, packed, scale, EMAX=2, LARGEST=6.0, UP=bool(up), WIDTH=width)
+    where, width = blocks_of(x, columns)
+    quantize_mxfp4_kernel[where](x, packed, scale.reshape(len(x), -1), EMAX=2, LARGEST=6.0, UP=bool(up), WIDTH=width)
 
 
 def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):

@@ -9,6 +9,7 @@ from pypto.ir.types import float32
 from pypto.library.binding import empty
 
 TOKENS, COLUMNS = 16, 256
+BATCH, CORES = 64, 48  # matrices of a program at most, and programs that there are to be
 
 
 @pto.jit
@@ -43,6 +44,24 @@ def sinkhorn_kernel(x, y, ROUNDS: pto.constexpr):
 
 
 @pto.jit
+def sinkhorn_batch(c, ROUNDS: pto.constexpr):
+    """The same of many matrices."""
+    c = pto.exp(c - pto.max(c, axis=2)[:, :, None])
+    c = c / pto.sum(c, axis=2)[:, :, None] + 1e-6
+    c = c / (pto.sum(c, axis=1) + 1e-6)[:, None, :]
+    for _ in range(ROUNDS - 1):
+        c = c / (pto.sum(c, axis=2) + 1e-6)[:, :, None]
+        c = c / (pto.sum(c, axis=1) + 1e-6)[:, None, :]
+    return c
+
+
+@pto.jit
+def sinkhorn_batch_kernel(x, y, ROUNDS: pto.constexpr, BATCH: pto.constexpr):
+    t = pto.program_id(0) * BATCH
+    y[t : t + BATCH, :, :] = sinkhorn_batch(x[t : t + BATCH, :, :], ROUNDS)
+
+
+@pto.jit
 def stream_logits_kernel(x, w, m, BM: pto.constexpr, BK: pto.constexpr, N: pto.constexpr):
     """Products of rows with all weights, over the root mean square of the rows."""
     i, width = pto.program_id(0) * BM, x.shape[1]
@@ -74,6 +93,12 @@ def block_attention(v, w, gain, scale, h):
 def sinkhorn(x, rounds, y):
     """Matrices whose rows and columns have the sum 1."""
     sinkhorn_kernel[(x.shape[0],)](x, y, ROUNDS=rounds)
+
+
+def sinkhorn_in_batches(x, rounds, y):
+    """The same, many matrices in a program."""
+    batch = max(8, min(BATCH, pto.next_power_of_2(x.shape[0] // CORES)))
+    sinkhorn_batch_kernel[(pto.cdiv(x.shape[0], batch),)](x, y, ROUNDS=rounds, BATCH=batch)
 
 
 def hyper_connections(x, w, scale, base, rounds, y, post, comb):

@@ -10,6 +10,7 @@ yet.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -35,7 +36,7 @@ def broadcast_operand_op(low: Lowering, op: Op, operands: Sequence[AnyTile], sha
         (
             k
             for k, x in enumerate(operands)
-            if isinstance(x, Broadcast) and low.lookup(x) is None and is_row_or_column(x)
+            if isinstance(x, Broadcast) and low.lookup(x) is None and (is_row_or_column(x) or repeated_runs(low, x))
         ),
         None,
     )
@@ -56,7 +57,9 @@ def broadcast_operand_op(low: Lowering, op: Op, operands: Sequence[AnyTile], sha
     )
     if result.layout.rows > 1:
         clear_tail(low, result)
-    if not repeated.source.layout.is_dense:
+    if not is_row_or_column(repeated):
+        instruction.runs(*repeated_runs(low, repeated))
+    elif not repeated.source.layout.is_dense:
         instruction.padded_columns(repeated.source.layout)
     else:
         (instruction.columns if is_repeated_column else instruction.rows)()
@@ -70,6 +73,23 @@ def is_row_or_column(operand: Broadcast) -> bool:
     if repeated[-1:] == [True] and not any(repeated[:-1]):
         return operand.source.layout.is_dense or operand.source.layout.pitch <= _MAX_REPEATS
     return operand.source.layout.is_dense and all(repeated[:-1]) and repeated[-1:] == [False]
+
+
+def repeated_runs(low: Lowering, operand: Broadcast) -> tuple[int, ...]:
+    """The number and size of the runs that a broadcast repeats, and how often; empty where instructions take none such.
+
+    One dimension is repeated, between others.
+    """
+    small, large = operand.source.shape, operand.shape
+    dims = [d for d, (n, m) in enumerate(zip(small, large, strict=True)) if n != m]
+    if len(dims) != 1 or all(n == 1 for n in small[: dims[0]]) or all(n == 1 for n in small[dims[0] + 1 :]):
+        return ()
+    (d,) = dims
+    n, span = large[d], low.grain.strides(large)[d]
+    runs, blocks = math.prod(large[:d]), span * 4 // BLOCK
+    one_repeat = blocks == 1 and n <= _LANES * 4 // BLOCK
+    fits = one_repeat or (span <= _LANES and n < runs and n * blocks <= _MAX_REPEATS)
+    return (runs, span, n) if fits else ()
 
 
 class BroadcastInstr:
@@ -100,6 +120,10 @@ class BroadcastInstr:
     def columns(self) -> None:
         """Combine each row with the block of its element."""
         rows = self.made.layout.rows
+        if self.blocks == 1 and rows > 1:  # the blocks are the broadcast
+            pair = (self.narrow, self.full) if self.is_swapped else (self.full, self.narrow)
+            self.low.instr(self.name, self.made.view, *pair, rows * self.pitch)
+            return
         if self.blocks <= _MAX_REPEATS and rows * _LANES >= self.pitch:
             for first in range(0, rows, MAX_REPEATS):
                 for column in range(0, self.pitch, _LANES):
@@ -115,6 +139,18 @@ class BroadcastInstr:
             return
         with self.low.loop_nest((rows,)) as (r,):
             self.row_with_block(fold("*", r, self.pitch), advance_view(self.narrow, fold("*", r, 8)))
+
+    def runs(self, runs: int, span: int, n: int) -> None:
+        """Combine runs, each repeated `n` times: in a repeat that reads a block again, or by an instruction each."""
+        blocks = span * 4 // BLOCK
+        for first in range(0, runs, MAX_REPEATS):
+            count, start = min(MAX_REPEATS, runs - first), first * n * span
+            narrow = advance_view(self.narrow, first * span)
+            if blocks == 1 and n * span <= _LANES:
+                self.emit(start, narrow, (n, 0, 1), n * span, count)
+                continue
+            for k in range(n):
+                self.emit(start + k * span, narrow, (n * blocks, 1, blocks), span, count)
 
     def padded_columns(self, source: Layout) -> None:
         """Combine each row with the block of its element, where those of a few rows are followed by padding."""

@@ -91,11 +91,26 @@ def is_never_nan(v: Value, sources: dict[Value, list[Value]], assumed: frozenset
         return False
     if op.name == "constant":
         return not (isinstance(op.attrs["value"], float) and math.isnan(op.attrs["value"]))
-    if op.name in MOVEMENT_OPS:
+    if op.name in (*MOVEMENT_OPS, "abs"):
         return all(is_never_nan(x, sources, assumed) for x in op.operands)
+    if op.name == "where":
+        condition, value, other = op.operands
+        replaced = tests_for_nan(condition, other.op.operands[0] if is_magnitude(other) and other.op else other)
+        return is_never_nan(value, sources, assumed) and (replaced or is_never_nan(other, sources, assumed))
     if op.name in EXTREMA.values() and not op.attrs["propagate_nan"]:
         return any(is_never_nan(x, sources, assumed) for x in op.operands)
     return False
+
+
+def tests_for_nan(condition: Value, v: Value) -> bool:
+    """Whether a condition holds where a value is NaN: the value differs from itself."""
+    op = condition.op
+    return op is not None and op.name == "ne" and op.operands[0] is v and op.operands[1] is v
+
+
+def is_magnitude(v: Value) -> bool:
+    """Whether a value is NaN where its operand is."""
+    return v.op is not None and v.op.name == "abs"
 
 
 def without_nan(low: Lowering, op: Op) -> Op:

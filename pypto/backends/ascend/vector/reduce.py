@@ -16,33 +16,37 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, View, Word
+from pypto.backends.ascend.blockir.ir import Expr, Read, Record, Scalar, View, Word
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.rules.operand import as_dtype
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
+from pypto.backends.ascend.vector.broadcast import REPEAT
 from pypto.backends.ascend.vector.folding import (
     FOLDS,
     MAX_REPEATS,
+    MAX_STRIDE,
     Halving,
     Strip,
     fold_in_halves,
     fold_rows,
     fold_to_repeat,
 )
-from pypto.backends.ascend.vector.nan_facts import sees_no_nan
+from pypto.backends.ascend.vector.nan_facts import is_never_nan, sees_no_nan
 from pypto.backends.ascend.vector.shape import fill, initialise_padding, last_dim
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int1, int16, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
+from pypto.passes.carried import flow_sources
 
 WHOLE_REDUCE: Final[Mapping[str, str]] = MappingProxyType(
     {"sum": "WholeReduceSum", "max": "WholeReduceMax", "min": "WholeReduceMin"}
 )
 _BLOCK_LANES: Final = 8  # 32-bit elements in a block
+_SHORT: Final = (8, 16, 32)  # elements of rows that are folded block by block
 IDENTITY: Final[Mapping[str, float]] = MappingProxyType({"max": -math.inf, "min": math.inf})
 
 
@@ -58,7 +62,11 @@ def reduction(low: Lowering, op: Op) -> None:
         return
     tile = low.materialize(operand)
     if op.name in WHOLE_REDUCE and (tile.dtype in (float32, float16, bfloat16)):
-        reduced = reduce_vectors(low, op.name, in_float32(low, tile), axes, sees_no_nan(low, op))
+        wide = in_float32(low, tile)
+        if is_never_nan(source, flow_sources(low.function)):
+            reduced = reduce_axes(low, op.name, wide, axes)
+        else:
+            reduced = reduce_vectors(low, op.name, wide, axes, sees_no_nan(low, op))
         reduced = narrow(low, reduced, result.dtype)
     elif op.name in FOLDS and tile.dtype in (int32, int16, float32) and last_dim(tile.shape) not in axes:
         reduced = reduce_vectors(low, op.name, tile, axes)
@@ -183,8 +191,12 @@ def fold_axis(low: Lowering, kind: str, tile: Tile, axis: int) -> Tile:
     n = tile.shape[axis]
     span = strides[axis]
     result = low.new_tile(shape, tile.dtype)
-    scratch = low.new_tile((n // 2 * span,), tile.dtype, "halves").view
     outer = tuple(m if d < axis else 1 for d, m in enumerate(tile.shape))
+    if takes_runs(tile, n, span, math.prod(outer)):
+        fill(low, result, zero(result.dtype))
+        fold_runs(low, kind, result.view, tile, n, span)
+        return result
+    scratch = low.new_tile((n // 2 * span,), tile.dtype, "halves").view
     if math.prod(outer) > 1 or span < result.layout.count:
         fill(low, result, zero(result.dtype))
     with low.loop_nest(outer) as index:
@@ -200,6 +212,33 @@ def fold_axis(low: Lowering, kind: str, tile: Tile, axis: int) -> Tile:
     return result
 
 
+def takes_runs(tile: Tile, n: int, span: int, outer: int) -> bool:
+    """Whether one instruction for each of `n` elements of a dimension is better than a loop over those around it."""
+    blocks = span * tile.dtype.itemsize // BLOCK
+    in_repeats = outer % _BLOCK_LANES == 0 if blocks == 1 else span * tile.dtype.itemsize <= REPEAT
+    fits = n * blocks * (_BLOCK_LANES if blocks == 1 else 1) <= MAX_STRIDE
+    return outer >= _BLOCK_LANES and n < outer and in_repeats and fits and not tile.dtype.is_bool
+
+
+def fold_runs(low: Lowering, kind: str, result: View, tile: Tile, n: int, span: int) -> None:
+    """Fold a dimension inside of others: an instruction takes one more of its elements in, for all runs at once.
+
+    A run of one block is a block of a repeat; else each repeat is a run.
+    """
+    runs, blocks = tile.layout.rows * tile.layout.pitch // (n * span), span * tile.dtype.itemsize // BLOCK
+    each = _BLOCK_LANES if blocks == 1 else 1  # runs in a repeat
+    for first in range(0, runs // each, MAX_REPEATS):
+        to, count = advance_view(result, first * each * span), min(MAX_REPEATS, runs // each - first)
+        for k in range(1, n):
+            sources = [advance_view(tile.view, (first * each * n + i) * span) for i in (0, k)]
+            strides = [n * blocks, n * blocks]
+            if k > 1:
+                sources[0], strides[0] = to, blocks
+            in_repeat = strides if blocks == 1 else (1, 1)
+            how = Record((1, *in_repeat, each * blocks, *(each * stride for stride in strides)))
+            low.instr(FOLDS[kind], to, *sources, each * span, count, how)
+
+
 def reduce_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
     """Reduce each row to a number."""
     shape = tuple(1 if d == last_dim(tile.shape) else n for d, n in enumerate(tile.shape))
@@ -213,8 +252,12 @@ def reduce_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
     result = low.new_tile(shape, tile.dtype)
     if layout.rows < result.layout.count:
         fill(low, result, 0.0)
-    if width == pitch == lanes and result.layout.rows == 1 and layout.rows >= _BLOCK_LANES:
+    is_dense = width == pitch and result.layout.is_dense and layout.rows >= _BLOCK_LANES
+    if is_dense and width == lanes:
         reduce_by_blocks(low, kind, result.view, source, layout.rows)
+    elif is_dense and tile.dtype == float32 and width in _SHORT and layout.rows % (2 * _BLOCK_LANES) == 0:
+        blocks = fold_blocks(low, kind, source, layout.rows, width // _BLOCK_LANES)
+        block_reduce(low, kind, result.view, blocks, layout.rows)
     else:
         reduce_whole(low, kind, result, source, layout.rows, width, pitch)
     return result
@@ -223,50 +266,42 @@ def reduce_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
 def reduce_by_blocks(low: Lowering, kind: str, result: View, source: View, rows: int) -> None:
     """Reduce rows of one repeat: blocks to numbers, so that a row is a block, and once more."""
     blocks = low.new_tile((rows * _BLOCK_LANES,), result.elem).view
-    name = WHOLE_REDUCE[kind].replace("Whole", "Block")
-    lanes = _BLOCK_LANES * _BLOCK_LANES
-    for first in range(0, rows, MAX_REPEATS):
-        count = min(MAX_REPEATS, rows - first)
+    block_reduce(low, kind, blocks, source, rows * _BLOCK_LANES)
+    block_reduce(low, kind, result, blocks, rows)
+
+
+def block_reduce(low: Lowering, kind: str, result: View, source: View, blocks: int) -> None:
+    """Reduce blocks to numbers, eight of them in a repeat."""
+    name, lanes = WHOLE_REDUCE[kind].replace("Whole", "Block"), _BLOCK_LANES * _BLOCK_LANES
+    full, remainder = divmod(blocks, _BLOCK_LANES)
+    runs = [(first, min(MAX_REPEATS, full - first), lanes) for first in range(0, full, MAX_REPEATS)]
+    for first, count, mask in (*runs, *([(full, 1, remainder * _BLOCK_LANES)] if remainder else [])):
+        to, of = advance_view(result, first * _BLOCK_LANES), advance_view(source, first * lanes)
+        low.instr(name, to, of, count, mask, 1, 1, _BLOCK_LANES)
+
+
+def fold_blocks(low: Lowering, kind: str, source: View, rows: int, blocks: int) -> View:
+    """Fold rows of 2 or 4 blocks to one: an instruction takes the same block of eight rows in a repeat."""
+    folded = [
+        source if blocks == 1 else low.new_tile((rows * _BLOCK_LANES,), source.elem).view
+        for _ in range(blocks // 2 or 1)
+    ]
+    lanes, repeats = _BLOCK_LANES * _BLOCK_LANES, rows // _BLOCK_LANES
+    for k in range(blocks // 2):
+        pair = (advance_view(source, (2 * k + i) * _BLOCK_LANES) for i in range(2))
+        pitch = blocks * _BLOCK_LANES
         low.instr(
-            name,
-            advance_view(blocks, first * _BLOCK_LANES),
-            advance_view(source, first * lanes),
-            count,
-            lanes,
-            1,
-            1,
-            _BLOCK_LANES,
+            FOLDS[kind], folded[k], *pair, lanes, repeats, Record((1, blocks, blocks, _BLOCK_LANES, pitch, pitch))
         )
-    full, remainder = divmod(rows, _BLOCK_LANES)
-    for first in range(0, full, MAX_REPEATS):
-        count = min(MAX_REPEATS, full - first)
-        low.instr(
-            name,
-            advance_view(result, first * _BLOCK_LANES),
-            advance_view(blocks, first * lanes),
-            count,
-            lanes,
-            1,
-            1,
-            _BLOCK_LANES,
-        )
-    if remainder:
-        low.instr(
-            name,
-            advance_view(result, full * _BLOCK_LANES),
-            advance_view(blocks, full * lanes),
-            1,
-            remainder * _BLOCK_LANES,
-            1,
-            1,
-            _BLOCK_LANES,
-        )
+    if len(folded) > 1:
+        low.instr(FOLDS[kind], folded[0], *folded, rows * _BLOCK_LANES)
+    return folded[0]
 
 
 def reduce_whole(low: Lowering, kind: str, result: Tile, source: View, rows: int, width: int, pitch: int) -> None:
     """Reduce as many rows by one instruction as have adjacent results."""
     order = () if kind == "sum" else (Word("ORDER_ONLY_VALUE"),)
-    rows_per_run = result.layout.cols if result.layout.rows > 1 else rows
+    rows_per_run = rows if result.layout.is_dense else result.layout.cols
     blocks = pitch * result.dtype.itemsize // BLOCK
     for run in range(rows // rows_per_run):
         for first in range(0, rows_per_run, MAX_REPEATS):
