@@ -153,7 +153,9 @@ ROWS: Final = (
         "`w = sigmoid(logits)`, or softmax; `s = w + bias`. Of `groups` equal groups, the `kept` ones of the largest s"
         " stay open, and s of the others is minus infinity. `ids` are the k largest s, descending, ties to the lowest "
         "number; `weights = w[ids]`, without the bias, over their sum if `renormalize`, times `scaling`.",
-        "GLM-4.5 and DeepSeek-V3", select_experts, (Implementation("tokens", kernels.select_experts),),
+        "GLM-4.5 and DeepSeek-V3", select_experts,
+        (Implementation("batches", kernels.select_experts_in_batches, ("ascend",)),
+         Implementation("tokens", kernels.select_experts)),
         {"small": {"t": 5, "e": 32}, "model": {"t": 1026, "e": 160}},
         edges={"ties": ties, "negative scores": negative},
         tolerance={"ids": EXACT}, flops=lambda n: 10.0 * n.t * n.e, peer=select_by_torch, items="t",

@@ -13,6 +13,7 @@ from pypto.library.binding import empty
 from pypto.library.kernels.attention import LOG2E, merge_block, normalized, unit_of
 
 LISTED = 256
+SORTED = 4096  # numbers that a program sorts
 
 
 @pto.jit
@@ -27,6 +28,17 @@ def list_kernel(mask, numbers, counts, n, BLOCK: pto.constexpr):
         pto.store(numbers + row * n + places, columns.to(pto.int32), mask=named)
         at += pto.sum(named.to(pto.int32))
     counts[row] = at
+
+
+@pto.jit
+def sorted_list_kernel(mask: pto.dynamic, numbers, counts, n, ROWS: pto.constexpr, BLOCK: pto.constexpr):
+    """The same for some rows at once, by sorting: numbers of blocks that are named come before the others."""
+    i = pto.program_id(0) * ROWS
+    columns = pto.broadcast_to(pto.arange(0, BLOCK)[None, :], (ROWS, BLOCK))
+    named = pto.load(mask, (i, 0), (ROWS, BLOCK)) != 0
+    keys = pto.where(named, columns.to(pto.int16).to(pto.int32), BLOCK)
+    pto.store(numbers, (i, 0), pto.sort(keys))
+    counts[i : i + ROWS] = pto.sum(named.to(pto.float32), axis=1).to(pto.int32)
 
 
 @pto.jit
@@ -57,7 +69,13 @@ def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, natural=False
     rows, blocks = mask.shape[2:]
     count = batch * heads * rows
     numbers, counts = empty(q, (count, blocks), int32), empty(q, (count,), int32)
-    list_kernel[(count,)](mask, numbers, counts, blocks, BLOCK=LISTED)
+    block = max(32, pto.next_power_of_2(blocks))
+    if natural and block <= SORTED:
+        sizes = {"ROWS": min(8, SORTED // block), "BLOCK": block}
+        rows_of = mask.reshape(count, blocks)
+        sorted_list_kernel[(pto.cdiv(count, sizes["ROWS"]),)](rows_of, numbers, counts, blocks, **sizes)
+    else:
+        list_kernel[(count,)](mask, numbers, counts, blocks, BLOCK=LISTED)
     sizes = {"GROUP": heads // k.shape[1], "DV": v.shape[3], "BX": bx, "BY": by, "NATURAL": natural}
     unit = unit_of(scale, d, natural)
     where = (pto.cdiv(n, bx), heads, batch)

@@ -56,9 +56,7 @@ def factors_kernel(gate, decay, BLOCK: pto.constexpr):
 
 
 @pto.jit
-def gated_rows_kernel(
-    q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr
-):
+def gated_rows_kernel(q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr):
     """The same with vectors of length 1 and powers that are known, and the state as memory has it: no number of a token
     has to go from the vector unit to the scalar unit."""
     h, b, e = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BE

@@ -14,6 +14,7 @@ from pypto.library.kernels.products import matmul_by_rows
 
 BM, BN, BK = 64, 256, 128
 COUNTED = 512
+TOKENS, CORES = 32, 48  # tokens of a program that selects at most, and programs that there are to be
 
 
 @pto.jit
@@ -48,6 +49,41 @@ def select_kernel(
         taken = taken / (pto.sum(taken) + 1e-20)
     ids[t, :] = found
     weights[t, :] = taken * scaling
+
+
+@pto.jit
+def select_batch_kernel(
+    logits, bias, ids, weights, scaling, T: pto.constexpr, K: pto.constexpr, GROUPS: pto.constexpr,
+    KEPT: pto.constexpr, SIGMOID: pto.constexpr, RENORMALIZE: pto.constexpr,
+):  # fmt: skip
+    """The same for some tokens at once."""
+    t, E = pto.program_id(0) * T, logits.shape[1]
+    x = logits[t : t + T, :].to(pto.float32)
+    w = pto.sigmoid(x) if SIGMOID else pto.softmax(x, 1)
+    s = w + bias[:].to(pto.float32)[None, :] if bias is not None else w
+    if KEPT < GROUPS:
+        size, groups = E // GROUPS, pto.arange(0, GROUPS)[None, :]
+        best = pto.max(pto.reshape(s, (T, GROUPS, size)), axis=2)
+        open_groups = pto.zeros((T, GROUPS), pto.float32)
+        for _ in pto.static_range(KEPT):
+            chosen = groups == pto.argmax(best, axis=1)[:, None]
+            open_groups = pto.where(chosen, 1.0, open_groups)
+            best = pto.where(chosen, -math.inf, best)
+        kept = pto.broadcast_to(open_groups[:, :, None], (T, GROUPS, size))
+        s = pto.where(pto.reshape(kept, (T, E)) > 0, s, -math.inf)
+    numbers, experts = pto.arange(0, K)[None, :], pto.arange(0, E)[None, :]
+    found = pto.zeros((T, K), pto.int32)
+    taken = pto.zeros((T, K), pto.float32)
+    for i in pto.static_range(K):
+        best = pto.argmax(s, axis=1)[:, None]
+        chosen = experts == best
+        found = pto.where(numbers == i, best, found)
+        taken = pto.where(numbers == i, pto.sum(pto.where(chosen, w, 0.0), axis=1)[:, None], taken)
+        s = pto.where(chosen, -math.inf, s)
+    if RENORMALIZE:
+        taken = taken / (pto.sum(taken, axis=1)[:, None] + 1e-20)
+    ids[t : t + T, :] = found
+    weights[t : t + T, :] = taken * scaling
 
 
 @pto.jit
@@ -133,6 +169,14 @@ def select_experts(logits, bias, k, groups, kept, sigmoid, renormalize, scaling,
     """The k experts of every token, and their weights."""
     flags = {"K": k, "GROUPS": groups, "KEPT": kept, "SIGMOID": bool(sigmoid), "RENORMALIZE": bool(renormalize)}
     select_kernel[(logits.shape[0],)](logits, bias, ids, weights, scaling, **flags)
+
+
+def select_experts_in_batches(logits, bias, k, groups, kept, sigmoid, renormalize, scaling, ids, weights):
+    """The same, some tokens in a program."""
+    flags = {"K": k, "GROUPS": groups, "KEPT": kept, "SIGMOID": bool(sigmoid), "RENORMALIZE": bool(renormalize)}
+    tokens = logits.shape[0]
+    each = min(TOKENS, pto.cdiv(pto.cdiv(tokens, CORES), 8) * 8)
+    select_batch_kernel[(pto.cdiv(tokens, each),)](logits, bias, ids, weights, scaling, T=each, **flags)
 
 
 def permute_tokens(x, ids, experts, y, order, position, ends):

@@ -4,7 +4,7 @@
 
 Many cores sort parts of a row, and keep the K largest of each. Two such lists are sorted again, pair by pair, until one
 is left. Equal scores stay in the order of their places, since sorts are stable and the list of lower places comes
-first.
+first. Minus infinity and the least number are equal here.
 """
 
 from __future__ import annotations
@@ -12,30 +12,36 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.ir.types import int32
+from pypto.ir.types import float32, int32
 from pypto.library.binding import empty
-from pypto.library.kernels.topk import histograms, sortable, visible
+from pypto.library.kernels.topk import histograms, visible
 
 SORTED = 4096  # elements that are sorted at once
-LEAST = -2147483648  # the key of no score
-NAN = LEAST + 1
+LOWEST = -3.4028234663852886e38  # as minus infinity counts; NaN counts as minus infinity
+INFINITE = 1 << 30  # is added to the places of minus infinity
 
 
 @pto.jit
 def parts_kernel(scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr, PART: pto.constexpr):
-    """The keys of a part of a row, descending, and their places. The lists have room for K of them."""
+    """The scores of a part of a row, descending, and their places. The lists have room for K of them.
+
+    What is not there has the place -1, and comes last.
+    """
     part, row = pto.program_id(0), pto.program_id(1)
     n, first = visible(lengths, s, row, scores.shape[1]), part * PART
     if first < n:
         numbers = pto.arange(0, PART)
         score = pto.reshape(pto.load(scores, (row, first), (1, PART)), (PART,))
-        key = pto.where(pto.isnan(score), NAN, sortable(score))
-        key = pto.where(numbers < n - first, key, LEAST)
+        key = pto.where(pto.isnan(score), -math.inf, pto.maximum(score, LOWEST))
+        key = pto.where(numbers < n - first, key, -math.inf)
+        place = first + numbers + pto.where(score == -math.inf, INFINITE, 0)
+        place = pto.where(numbers < n - first, place, -1)
         order = pto.argsort(key, descending=True)
         keys[row, part, 0:PART] = pto.gather(key, order, 0)
-        places[row, part, 0:PART] = first + order.to(pto.int32)
+        places[row, part, 0:PART] = pto.gather(place, order, 0)
     else:
-        keys[row, part, :] = pto.full((K,), LEAST, pto.int32)
+        keys[row, part, :] = pto.full((K,), -math.inf, pto.float32)
+        places[row, part, :] = pto.full((K,), -1, pto.int32)
 
 
 @pto.jit
@@ -44,17 +50,17 @@ def merge_kernel(keys, places, merged_keys, merged_places, values, indices, K: p
     pair, row = pto.program_id(0), pto.program_id(1)
     key = pto.reshape(keys[row, 2 * pair : 2 * pair + 2, :], (2 * K,))
     place = pto.reshape(places[row, 2 * pair : 2 * pair + 2, :], (2 * K,))
+    key = pto.where(pto.isnan(key), -math.inf, key)  # there is none, which sorts ask for
     order = pto.argsort(key, descending=True)
     key, place = pto.gather(key, order, 0), pto.gather(place, order, 0)
     if indices is None:
         merged_keys[row, pair, 0 : 2 * K] = key
         merged_places[row, pair, 0 : 2 * K] = place
     else:
-        indices[row, 0 : 2 * K] = pto.where(key == LEAST, -1, place)
+        indices[row, 0 : 2 * K] = pto.where(place < 0, -1, place & (INFINITE - 1))
         if values is not None:
-            score = pto.bitcast(key ^ ((key >> 31) & 0x7FFFFFFF), pto.float32)
-            score = pto.where(key == NAN, math.nan, score)
-            values[row, 0 : 2 * K] = pto.where(key == LEAST, -math.inf, score)
+            score = pto.where(key == -math.inf, math.nan, pto.where(place >= INFINITE, -math.inf, key))
+            values[row, 0 : 2 * K] = pto.where(place < 0, -math.inf, score)
 
 
 def sorted_parts(scores, lengths, k, s, values, indices):
@@ -65,11 +71,11 @@ def sorted_parts(scores, lengths, k, s, values, indices):
         return
     part = max(2 * k, min(SORTED, pto.next_power_of_2(n)))
     lists = max(2, pto.next_power_of_2(pto.cdiv(n, part)))
-    keys, places = empty(scores, (t, lists, k), int32), empty(scores, (t, lists, k), int32)
+    keys, places = empty(scores, (t, lists, k), float32), empty(scores, (t, lists, k), int32)
     parts_kernel[(lists, t)](scores, lengths, s, keys, places, K=k, PART=part)
     while lists > 2:
         lists //= 2
-        merged_keys, merged_places = empty(scores, (t, lists, k), int32), empty(scores, (t, lists, k), int32)
+        merged_keys, merged_places = empty(scores, (t, lists, k), float32), empty(scores, (t, lists, k), int32)
         merge_kernel[(lists, t)](keys, places, merged_keys, merged_places, None, None, K=k)
         keys, places = merged_keys, merged_places
     merge_kernel[(1, t)](keys, places, None, None, values, indices, K=k)

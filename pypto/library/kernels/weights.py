@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pypto as pto
 from pypto.library.kernels.products import blocks_for, grid
+from pypto.library.kernels.weight_rows import w4a16_row, w8a16_row
 
 COLUMNS = 128
 FEW = 64  # rows up to which blocks have 16
@@ -201,7 +202,10 @@ def w4a16_matmul(x, packed, scale, zero, bias, low, y):
 
 
 def w4a16_pieces(x, packed, scale, zero, bias, low, y):
-    """The same for a matrix unit, whose tiles hold a piece of a group."""
+    """The same for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
+    if x.shape[0] == 1:
+        w4a16_row(x, packed, scale, zero, bias, low, y)
+        return
     bm, bn = max(16, rows_for(x.shape[0])), columns_for(packed.shape[1])
     half = packed.shape[0] // scale.shape[0]
     sizes = {"HALF": half, "BM": bm, "BN": bn, "BK": piece_of(half)}
@@ -209,7 +213,10 @@ def w4a16_pieces(x, packed, scale, zero, bias, low, y):
 
 
 def w8a16_pieces(x, codes, scale, zero, bias, y):
-    """The same for a matrix unit, whose tiles hold a piece of a group."""
+    """The same for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
+    if x.shape[0] == 1:
+        w8a16_row(x, codes, scale, zero, bias, y)
+        return
     bm, bn = max(16, rows_for(x.shape[0])), columns_for(codes.shape[1])
     group = codes.shape[0] // scale.shape[0]
     sizes = {"GROUP": group, "BM": bm, "BN": bn, "BK": piece_of(group)}

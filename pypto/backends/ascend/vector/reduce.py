@@ -21,8 +21,8 @@ from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.rules.operand import as_dtype
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.tile.ub_layout import BLOCK
-from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.broadcast import REPEAT
+from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.folding import (
     FOLDS,
     MAX_REPEATS,

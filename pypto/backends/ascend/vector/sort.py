@@ -21,6 +21,7 @@ from pypto.backends.ascend.blockir.ir import Expr, Record, View, Word, fold
 from pypto.backends.ascend.tile.ub_layout import rounded
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.elementwise import compute
+from pypto.backends.ascend.vector.nan_facts import is_never_nan
 from pypto.backends.ascend.vector.narrow_int64 import ODD, select_words, words32_of
 from pypto.backends.ascend.vector.shape import index_vector, initialise_padding
 from pypto.backends.ascend.vector.values import Tile
@@ -28,6 +29,7 @@ from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import float32, int1, int32, int64, uint32
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import MOVEMENT_OPS, TABLE
+from pypto.passes.carried import flow_sources
 
 _LIST_PAIRS = 32
 _MAX_PAIRS = 4096  # pairs that `Sort32` sorts, and pairs that UB has room for
@@ -210,9 +212,13 @@ def extract_payload(low: Lowering, to: View, pairs: View, count: int) -> None:
 def sort_int64(low: Lowering, op: Op, result: Tile) -> None:
     """Sort rows of 64-bit keys: sort their indices by 16 bits of the key in each pass, then gather the keys.
 
-    If the lower words are the indices themselves, as argsort makes them, only the upper words are sorted.
+    If the lower words are the indices themselves, as argsort makes them, only the upper words are sorted, or the floats
+    that these are the order of.
     """
     upper = upper_words(op.operands[0])
+    if upper and (floats := ordered_floats(low, upper)) is not None and op.result.shape[-1] % _LIST_PAIRS == 0:
+        sort_floats(low, result, low.tile(floats[0]), low.tile(upper), floats[1])
+        return
     tile = as_words(low, upper) if upper else low.tile(op.operands[0])
     n = op.result.shape[-1]
     size = rounded(n, _LIST_PAIRS)
@@ -261,6 +267,39 @@ def upper_words(v: Value) -> Value | None:
         return None
     source = cast.operands[0].dtype
     return cast.operands[0] if source == int32 or (not source.is_float and source.bits <= _HALF) else None
+
+
+def ordered_floats(low: Lowering, keys: Value) -> tuple[Value, bool] | None:
+    """Match argsort's keys of float32 numbers that are no NaN: the numbers, and whether they descend."""
+    op = keys.op
+    if op is None or op.name != "where" or not isinstance(op.operands[0].op, Op) or op.operands[0].op.name != "ne":
+        return None
+    x = op.operands[0].op.operands[0]
+    order = op.operands[2].op
+    descends = order is not None and order.name == "not_"
+    order = order.operands[0].op if order is not None and descends else order
+    bits = order.operands[2].op if order is not None and order.name == "where" else None
+    flipped = order.operands[1].op if order is not None and order.name == "where" else None
+    if bits is None or flipped is None or (bits.name, flipped.name) != ("bitcast", "xor") or x.dtype != float32:
+        return None
+    without_sign = bits.operands[0].op  # of zeros
+    is_own = without_sign is not None and without_sign.name == "where" and without_sign.operands[2] is x
+    return (x, descends) if is_own and is_never_nan(x, flow_sources(low.function)) else None
+
+
+def sort_floats(low: Lowering, result: Tile, floats: Tile, keys: Tile, descends: bool) -> None:
+    """Sort the indices of numbers by the numbers themselves, in one pass."""
+    n = floats.shape[-1]
+    with low.loop_nest(floats.shape[:-1]) as row:
+        scores, source, target = (advance_view(x.view, low.element_index(x, (*row, 0))) for x in (floats, keys, result))
+        if not descends:
+            scores, plain = low.new_tile((n,), float32, "scores").view, scores
+            low.instr("Muls", scores, plain, -1.0, n)
+        places, words = (low.new_tile((k * n,), int32, hint).view for k, hint in ((1, "places"), (2, "words")))
+        extract_payload(low, places, sort_pairs(low, scores, index_vector(low, 0, n, int32), 1, n), n)
+        low.instr("Adds", words, places, 0, n)
+        gather_words(low, advance_view(words, n), source, places, 4, 0, n)
+        interleave_words(low, words32_of(target), words, n, n)
 
 
 def as_words(low: Lowering, v: Value) -> Tile:

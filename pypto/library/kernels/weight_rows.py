@@ -1,0 +1,96 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""One row times weights of four and eight bits on vector units: codes are read once, in long rows, by all cores.
+
+A matrix unit would multiply sixteen rows, and wait for codes from the vector units. Here each program sums some rows of
+codes, times the inputs, and the sums of all programs become one in a second launch.
+"""
+
+from __future__ import annotations
+
+import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
+
+COLUMNS = 1024  # of a program
+ROWS = 8  # of a step
+SUMMED = 128  # columns of a program that adds up
+
+
+@pto.jit
+def weighted(x, k, codes, ROWS: pto.constexpr):
+    """Rows of codes times inputs from k on, summed."""
+    return pto.sum(x[0, k : k + ROWS].to(pto.float32)[:, None] * codes.to(pto.float32), axis=0)
+
+
+@pto.jit
+def int8_rows_kernel(
+    x, codes, scale, zero, part, GROUP: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
+):
+    """SPAN rows, which lie in one group."""
+    j, s = pto.program_id(0) * BN, pto.program_id(1)
+    first, acc = s * SPAN, pto.zeros((BN,), pto.float32)
+    g = first // GROUP
+    for k in range(first, first + SPAN, ROWS):
+        acc = acc + weighted(x, k, codes[k : k + ROWS, j : j + BN], ROWS)
+    if zero is not None:
+        acc = acc - pto.sum(x[0, first : first + SPAN].to(pto.float32)) * zero[g, j : j + BN].to(pto.float32)
+    part[s, j : j + BN] = acc * scale[g, j : j + BN]
+
+
+@pto.jit
+def int4_rows_kernel(
+    x, packed, scale, zero, low, part, HALF: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
+):
+    """SPAN rows of bytes, which lie in one group: inputs of low nibbles come HALF before those of high ones."""
+    j, s = pto.program_id(0) * BN, pto.program_id(1)
+    first, acc = s * SPAN, pto.zeros((BN,), pto.float32)
+    g = first // HALF
+    k = first + g * HALF
+    for r in range(0, SPAN, ROWS):
+        codes = packed[first + r : first + r + ROWS, j : j + BN]
+        acc = acc + weighted(x, k + r, codes & 15, ROWS) + weighted(x, k + HALF + r, codes >> 4, ROWS)
+    inputs = pto.sum(x[0, k : k + SPAN].to(pto.float32)) + pto.sum(x[0, k + HALF : k + HALF + SPAN].to(pto.float32))
+    acc = acc - inputs * (8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32))
+    acc = acc * scale[g, j : j + BN]
+    if low is not None:
+        acc = acc + inputs * low[g, j : j + BN]
+    part[s, j : j + BN] = acc
+
+
+@pto.jit
+def sum_kernel(part, bias, y, BN: pto.constexpr):
+    """The sums of all programs, and the bias."""
+    j = pto.program_id(0) * BN
+    total = pto.sum(part[:, j : j + BN], axis=0)
+    if bias is not None:
+        total = total + bias[j : j + BN]
+    y[0, j : j + BN] = total
+
+
+def spans_of(rows, most=128):
+    """Rows of a program and of a step: the most that divide a group of so many."""
+    span = next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
+    return {"SPAN": span, "ROWS": next(size for size in range(ROWS, 0, -1) if span % size == 0)}
+
+
+def launched(kernel, x, codes, scale, others, bias, y, group, sizes):
+    """Both launches."""
+    rows, n = codes.shape
+    bn, splits = min(COLUMNS, pto.next_power_of_2(n)), pto.cdiv(rows, sizes["SPAN"])
+    part = empty(x, (splits, n), float32)
+    kernel[pto.cdiv(n, bn), splits](x, codes, scale, *others, part, **group, **sizes, BN=bn)
+    sum_kernel[(pto.cdiv(n, SUMMED),)](part, bias, y, BN=SUMMED)
+
+
+def w4a16_row(x, packed, scale, zero, bias, low, y):
+    """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
+    half = packed.shape[0] // scale.shape[0]
+    launched(int4_rows_kernel, x, packed, scale, (zero, low), bias, y, {"HALF": half}, spans_of(half))
+
+
+def w8a16_row(x, codes, scale, zero, bias, y):
+    """y = x @ ((codes - zero) * scale) + bias."""
+    group = codes.shape[0] // scale.shape[0]
+    launched(int8_rows_kernel, x, codes, scale, (zero,), bias, y, {"GROUP": group}, spans_of(group))
