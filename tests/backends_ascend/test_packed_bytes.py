@@ -166,3 +166,35 @@ def test_wide_results() -> None:
         wide_values[2](q, kv[:96], out, 0.05, C=160, BM=32, BN=32)
     p = np.exp(q.astype(float) @ kv[:96].astype(float).T * 0.05)
     np.testing.assert_allclose(out, p / p.sum(1, keepdims=True) @ kv[:96, :160], rtol=1e-2, atol=1e-2)
+
+
+@pto.jit
+def rounded_to_bytes(x, signed, unsigned, cut, n: pto.constexpr):
+    signed[0:n] = pto.rint(x[0:n]).to(pto.int8)
+    unsigned[0:n] = pto.rint(x[0:n]).to(pto.uint8)
+    cut[0:n] = x[0:n].to(pto.int8)
+
+
+def around_integers() -> Any:
+    """Numbers beside integers and halves, too large ones, infinities and NaN."""
+    whole = np.arange(-140, 300, 0.5, np.float32)
+    beside = [np.nextafter(whole, np.float32(to)) for to in (-1e9, 1e9)]
+    special = np.array([np.nan, np.inf, -np.inf, 1e9, -1e9, 65519, 65530, -65530, 1e-9, -1e-9], np.float32)
+    return np.resize(np.concatenate([whole, *beside, special]), 4096)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16.numpy])
+def test_floats_become_bytes_in_two_casts(dtype: Any) -> None:
+    """By way of half, each towards zero: as the interpreter has it."""
+    with np.errstate(all="ignore"):
+        x = around_integers().astype(dtype)
+    found = [[np.zeros(len(x), kind) for kind in (np.int8, np.uint8, np.int8)] for _ in range(2)]
+    with pto.interpreter():
+        rounded_to_bytes[1](x, *found[0], n=len(x))
+    with pto.device("ascend-sim"):
+        rounded_to_bytes[1](x, *found[1], n=len(x))
+    for expected, actual in zip(*found, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+    text = listing(lower_kernel(function_of(rounded_to_bytes, (x.astype(np.float32), *found[0], len(x))), B2))
+    assert text.count("Cast(") <= 8  # two for each result, and the roundings
