@@ -122,7 +122,8 @@ ROWS: Final = (
         "sigmoid(m * scale[0] + base) + 1e-6`, the next n `post = 2 * sigmoid(m * scale[1] + base)`, and the others "
         "`comb = sinkhorn(m * scale[2] + base, rounds)`, n rows of n. `y = sum over k of pre[k] * x[k]`. In float32.",
         "DeepSeek-V4's hyper-connections", hyper_connections,
-        (Implementation("tokens", kernels.hyper_connections),),
+        (Implementation("batches", kernels.hyper_connections_in_batches, ("ascend",)),
+         Implementation("tokens", kernels.hyper_connections)),
         {"small": {"t": 5, "n": 4, "d": 96}, "model": {"t": 512, "n": 4, "d": 4096}}, sampler=streams,
         edges={"zeros": no_stream}, tolerance={"post": Close(1e-4, 1e-4), "comb": Close(1e-4, 1e-4)},
         flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2), items="t", peer=streams_by_torch,

@@ -10,6 +10,9 @@ from pypto.library.binding import empty
 
 TOKENS, COLUMNS = 16, 256
 BATCH, CORES = 64, 48  # matrices of a program at most, and programs that there are to be
+TALL, SPLITS = 64, 3  # tokens of a product, and spans of its columns
+FAR = 1e30  # below all scores
+MIXED = 16  # tokens of a program that makes mixing matrices
 
 
 @pto.jit
@@ -44,15 +47,20 @@ def sinkhorn_kernel(x, y, ROUNDS: pto.constexpr):
 
 
 @pto.jit
-def sinkhorn_batch(c, ROUNDS: pto.constexpr):
-    """The same of many matrices."""
-    c = pto.exp(c - pto.max(c, axis=2)[:, :, None])
-    c = c / pto.sum(c, axis=2)[:, :, None] + 1e-6
+def normalized_rounds(c, ROUNDS: pto.constexpr):
+    """Columns of many matrices are divided by their sums, then rows and columns in turns."""
     c = c / (pto.sum(c, axis=1) + 1e-6)[:, None, :]
     for _ in range(ROUNDS - 1):
         c = c / (pto.sum(c, axis=2) + 1e-6)[:, :, None]
         c = c / (pto.sum(c, axis=1) + 1e-6)[:, None, :]
     return c
+
+
+@pto.jit
+def sinkhorn_batch(c, ROUNDS: pto.constexpr):
+    """The same of many matrices."""
+    c = pto.exp(c - pto.max(c, axis=2)[:, :, None])
+    return normalized_rounds(c / pto.sum(c, axis=2)[:, :, None] + 1e-6, ROUNDS)
 
 
 @pto.jit
@@ -75,12 +83,62 @@ def stream_logits_kernel(x, w, m, BM: pto.constexpr, BK: pto.constexpr, N: pto.c
 
 
 @pto.jit
+def partial_logits_kernel(
+    x, w, part, squares, SPAN: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr, N: pto.constexpr
+):
+    """The same of a span of columns: products, and sums of squares."""
+    i, s = pto.program_id(0) * BM, pto.program_id(1)
+    acc = pto.zeros((BM, N), pto.float32)
+    total = pto.zeros((BM,), pto.float32)
+    for k in range(0, SPAN, BK):
+        at = s * SPAN + k
+        t = x[i : i + BM, at : at + BK].to(pto.float32)
+        acc = pto.dot(t, pto.trans(w[0:N, at : at + BK]), acc)
+        total += pto.sum(t * t, axis=1)
+    part[s, i : i + BM, :] = acc
+    squares[s, i : i + BM] = total
+
+
+@pto.jit
+def sum_logits_kernel(part, squares, m, width, BM: pto.constexpr):
+    """Sums of all spans, over the root mean square."""
+    i = pto.program_id(0) * BM
+    total = pto.sum(squares[:, i : i + BM], axis=0)
+    m[i : i + BM, :] = pto.sum(part[:, i : i + BM, :], axis=0) * pto.rsqrt(total * (1 / width) + 1e-6)[:, None]
+
+
+@pto.jit
 def streams_kernel(x, m, scale, base, y, post, comb, ROUNDS: pto.constexpr):
     t, n = pto.program_id(0), x.shape[1]
     pre = pto.sigmoid(m[t, 0:n] * scale[0] + base[0:n]) + 1e-6
     post[t, :] = 2 * pto.sigmoid(m[t, n : 2 * n] * scale[1] + base[n : 2 * n])
     mixed = m[t, 2 * n : 2 * n + n * n] * scale[2] + base[2 * n : 2 * n + n * n]
     comb[t, :, :] = sinkhorn_tile(pto.reshape(mixed, (n, n)), ROUNDS)
+    y[t, :] = pto.sum(x[t, :, :].to(pto.float32) * pre[:, None], axis=0).to(y.dtype)
+
+
+@pto.jit
+def mixing_kernel(m, scale, base, comb, ROUNDS: pto.constexpr, BATCH: pto.constexpr, SIDE: pto.constexpr):
+    """The mixing matrices of some tokens, each in a corner of zeros whose rows are whole blocks of memory.
+
+    A mask is of numbers: rows of bools would be longer.
+    """
+    t, n = pto.program_id(0) * BATCH, comb.shape[1]
+    known = pto.clamp(n - pto.arange(0, SIDE).to(pto.float32), 0.0, 1.0)
+    known = pto.broadcast_to((known[:, None] * known[None, :])[None, :, :], (BATCH, SIDE, SIDE))
+    c = m[t : t + BATCH, 2 : 2 + SIDE, 0:SIDE] * scale[2] + base[2 : 2 + SIDE, 0:SIDE][None, :, :]
+    c = c * known + (known - 1) * FAR
+    c = pto.exp(c - pto.max(c, axis=2)[:, :, None]) * known
+    c = c / pto.maximum(pto.sum(c, axis=2), 1e-30)[:, :, None] + known * 1e-6
+    comb[t : t + BATCH, 0:SIDE, 0:SIDE] = normalized_rounds(c, ROUNDS)
+
+
+@pto.jit
+def sum_streams_kernel(x, m, scale, base, y, post):
+    """One input of the streams of a token, and what goes back to them."""
+    t, n = pto.program_id(0), x.shape[1]
+    pre = pto.sigmoid(m[t, 0, :] * scale[0] + base[0, :]) + 1e-6
+    post[t, :] = 2 * pto.sigmoid(m[t, 1, :] * scale[1] + base[1, :])
     y[t, :] = pto.sum(x[t, :, :].to(pto.float32) * pre[:, None], axis=0).to(y.dtype)
 
 
@@ -108,3 +166,17 @@ def hyper_connections(x, w, scale, base, rounds, y, post, comb):
     sizes = {"BM": TOKENS, "BK": COLUMNS, "N": n * (n + 2)}
     stream_logits_kernel[(pto.cdiv(t, TOKENS),)](x.reshape(t, -1), w, m, **sizes)
     streams_kernel[(t,)](x, m, scale, base, y, post, comb, ROUNDS=rounds)
+
+
+def hyper_connections_in_batches(x, w, scale, base, rounds, y, post, comb):
+    """The same, the mixing matrices of many tokens in a program."""
+    t, n = x.shape[:2]
+    m, base, rows = empty(x, (t, n + 2, n), float32), base.reshape(n + 2, n), x.reshape(t, -1)
+    part, squares = empty(x, (SPLITS, t, n * (n + 2)), float32), empty(x, (SPLITS, t), float32)
+    bm, span = min(TALL, max(16, pto.next_power_of_2(t))), pto.cdiv(pto.cdiv(rows.shape[1], COLUMNS), SPLITS) * COLUMNS
+    sizes = {"SPAN": span, "BM": bm, "BK": COLUMNS, "N": n * (n + 2)}
+    partial_logits_kernel[pto.cdiv(t, bm), SPLITS](rows, w, part, squares, **sizes)
+    sum_logits_kernel[(pto.cdiv(t, MIXED),)](part, squares, m.reshape(t, -1), rows.shape[1], BM=MIXED)
+    sum_streams_kernel[(t,)](x, m, scale, base, y, post)
+    sizes = {"ROUNDS": rounds, "BATCH": MIXED, "SIDE": max(8, pto.next_power_of_2(n))}
+    mixing_kernel[(pto.cdiv(t, MIXED),)](m, scale, base, comb, **sizes)
