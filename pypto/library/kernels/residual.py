@@ -136,7 +136,7 @@ def mixing_kernel(m, scale, base, comb, ROUNDS: pto.constexpr, BATCH: pto.conste
 @pto.jit
 def sum_streams_kernel(x, m, scale, base, y, post):
     """One input of the streams of a token, and what goes back to them."""
-    t, n = pto.program_id(0), x.shape[1]
+    t = pto.program_id(0)
     pre = pto.sigmoid(m[t, 0, :] * scale[0] + base[0, :]) + 1e-6
     post[t, :] = 2 * pto.sigmoid(m[t, 1, :] * scale[1] + base[1, :])
     y[t, :] = pto.sum(x[t, :, :].to(pto.float32) * pre[:, None], axis=0).to(y.dtype)
