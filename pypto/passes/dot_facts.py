@@ -67,11 +67,11 @@ def may_be_skinny(dot: Op, target: TargetFacts) -> bool:
 def packed_bytes(dot: Op, target: TargetFacts) -> int:
     """Bytes of a number as it is multiplied."""
     a, b = dot.operands[:2]
-    is_uniform = a.dtype == b.dtype and target.vector_bytes >= 64
-    if split_terms(dot, target) > 1 or (is_uniform and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_amx)):
+    is_bf16 = a.dtype == b.dtype == bfloat16
+    if split_terms(dot, target) > 1 or (is_bf16 and (target.has_bf16_dot or target.has_amx)):
         return 2
-    if is_uniform and a.dtype == int8 and (target.has_int8_dot or target.has_amx):
-        return 1
+    if a.dtype == b.dtype == int8:
+        return 1 if target.has_amx else target.int8_bytes
     return 8 if a.dtype == float64 else 4
 
 

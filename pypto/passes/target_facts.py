@@ -62,8 +62,9 @@ class TargetFacts:
 
     `vector_bytes` are the bytes of a vector register, of which there are `registers`. `caches` are the bytes of each
     level of cache. `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their
-    place, `has_int8_dot` where one instruction adds up four products of bytes, `has_amx` where one instruction
-    multiplies tiles of both (AMX). One instruction rounds a register to bfloat16 with `has_bf16_round`.
+    place, `has_amx` where one instruction multiplies tiles of these or of bytes (AMX). One instruction rounds a
+    register to bfloat16 with `has_bf16_round`. `int8_bytes` is 1 where one instruction adds up four products of bytes,
+    and 2 where one adds up two products of 16 bits.
 
     `with_overrides` puts in what a kernel's user chooses: `blocking`, and the limits that are fields of it.
     """
@@ -73,7 +74,7 @@ class TargetFacts:
     caches: tuple[int, int, int]
     has_bf16_dot: bool = False
     has_bf16_round: bool = False
-    has_int8_dot: bool = False
+    int8_bytes: int = 4  # of a number of int8 as it is multiplied
     has_amx: bool = False
     l1_budget: int = 20 << 10  # bytes that a program may keep and prefetch in a first level of 32 KB or more
     stream_prefetch: int = 2 << 10  # prefetch distance in bytes, for streams from memory

@@ -10,13 +10,15 @@ import pytest
 from ml_dtypes import bfloat16
 
 import pypto as pto
-from pypto.backends.cpu.target import CpuTarget
-from tests.backends_cpu.lowering import fixed_target, lowered
+from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.cpu.target import CpuTarget, describe
+from tests.backends_cpu.lowering import FEATURES, fixed_target, lowered
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
-WIDE = replace(fixed_target(), vector_bytes=64, registers=32, has_bf16_dot=True, has_int8_dot=True)
-PLAIN = replace(WIDE, has_bf16_dot=False, has_int8_dot=False)
+WIDE = replace(fixed_target(), vector_bytes=64, registers=32, has_bf16_dot=True, int8_bytes=1)
+PLAIN = replace(WIDE, has_bf16_dot=False, int8_bytes=4)
+AVX_VNNI = describe("alderlake", "", "alderlake", "x86_64-unknown-linux-gnu", {*FEATURES, "avxvnni"})
 
 
 @pto.jit
@@ -113,6 +115,24 @@ def test_when_words_are_multiplied(dtype: Any, instruction: str, target: CpuTarg
     a, b = numbers(dtype, 32, k), numbers(dtype, k, 32)
     arguments = {"a": a, "b": b, "c": np.zeros((32, 32), result_type(dtype)), "BM": 32, "BN": 32, "BK": k}
     assert (instruction in lowered(Launch(product, (1, 1), arguments, {}), target).text) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"), [(fixed_target(), "vpmaddwd"), (AVX_VNNI, "vpdpbusd"), (PLAIN, "vpmulld")]
+)
+def test_the_instruction_that_multiplies_bytes(target: CpuTarget, instruction: str) -> None:
+    a, b, c = numbers(np.int8, 32, 64), numbers(np.int8, 64, 32), np.zeros((32, 32), np.int32)
+    text = lowered(Launch(product, (1, 1), {"a": a, "b": b, "c": c, "BM": 32, "BN": 32, "BK": 64}, {}), target).text
+    listing = Engine(target).assembly(text)
+    found = {name for name in ("vpmaddwd", "vpdpbusd", "vpmulld") if f"{name}\t" in listing}
+    assert found == {instruction}
+
+
+@pytest.mark.parametrize("size", [-128, 127])
+def test_no_sum_of_bytes_saturates(size: int, level: str) -> None:
+    a, b, c = np.full((17, 96), -128, np.int8), np.full((96, 33), size, np.int8), np.zeros((17, 33), np.int32)
+    pto.jit(level=level)(product.function)[1, 2](a, b, c, 32, 32, 64)
+    np.testing.assert_array_equal(c, 96 * -128 * size)
 
 
 def test_numbers_made_in_the_kernel(level: str) -> None:

@@ -15,7 +15,8 @@ from pypto.backends.cpu.tile.legalize import (
 from pypto.passes.products import accumulated
 from tests.passes.targets import AMX, AVX512
 
-VNNI = replace(AVX512, has_int8_dot=True)
+PAIRS = replace(AVX512, int8_bytes=2)
+VNNI = replace(AVX512, int8_bytes=1)
 
 
 def sides(dtype, k=32):
@@ -31,7 +32,9 @@ def use(value, dtype):
 
 
 @pytest.mark.parametrize(
-    ("target", "k", "widens"), [(AVX512, 32, True), (VNNI, 32, False), (VNNI, 8, True)], ids=["avx512", "vnni", "thin"]
+    ("target", "k", "widens"),
+    [(AVX512, 32, True), (PAIRS, 32, False), (VNNI, 32, False), (VNNI, 8, True)],
+    ids=["avx512", "pairs", "vnni", "thin"],
 )
 def test_products_of_bytes_are_of_int32_where_no_instruction_has_them(becomes, target, k, widens):
     before = f"{sides('i8', k)} %r: tile<4x16xi32> = dot %p, %q {use('%r', 'i32')}"

@@ -106,7 +106,7 @@ def describe(cpu: str, features: str, level: str, triple: str, present: frozense
         has_scalef=has_avx512 and "avx512vl" in present and "avx512dq" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
         has_bf16_round=has_avx512 and "avx512bf16" in present,
-        has_int8_dot="avx512vnni" in present,
+        int8_bytes=4 if arm else 1 if present & {"avx512vnni", "avxvnni"} else 2,
         has_amx=has_avx512 and present >= _AMX_FEATURES and may_use_tiles(),
         attributes='"prefer-vector-width"="512"' if has_avx512 else "",
         caches=cache_bytes(),

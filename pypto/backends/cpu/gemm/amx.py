@@ -18,7 +18,7 @@ from pypto.backends.cpu.gemm.bf16_split import term_products
 from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, claim_name, side_function
-from pypto.backends.cpu.llvm.dot_products import DOT_PRODUCTS
+from pypto.backends.cpu.llvm.dot_products import TILE_INTRINSICS
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Writer
@@ -135,9 +135,7 @@ class TileEmitter(MicroKernelEmitter):
             if not column:
                 self.tile_access("loadd", _FIRST_A + register // 2, self.row_pointer(a, lda, row), lda)
             operands = register, _FIRST_A + register // 2, _FIRST_B + register % 2
-            self.w.call(
-                "void", DOT_PRODUCTS[tile.packing_factor].tile_intrinsic, tuple(("i8", str(n)) for n in operands)
-            )
+            self.w.call("void", TILE_INTRINSICS[tile.packing_factor], tuple(("i8", str(n)) for n in operands))
 
     def prefetch_result(self, tile: MicroTile, k: str) -> None:
         """Prefetch the result of the next panel, some rows in each step: all of them in one row of tiles of A."""

@@ -131,14 +131,14 @@ class MultiProductEmitter(MicroKernelEmitter):
 
     def store_transposed(self, tile: MicroTile, slots: Slots) -> list[VectorValue]:
         """Store the columns of the register tile, as far down as the destination has rows."""
-        kind = llvm_type(tile.result, tile.lanes)
+        kind = llvm_type(tile.dtype, tile.lanes)
         lanes = tile.lanes
         mask = self.e.cmp("lt", self.e.iota(lanes, int64), self.e.splat(VectorValue("%stop", int64, 1, 0), lanes))
-        rows = [self.e.splat(self.e.const(0, tile.result), lanes)] * lanes
-        name = f"llvm.masked.store.{intrinsic_suffix(tile.result, lanes)}.p0"
+        rows = [self.e.splat(self.e.const(0, tile.dtype), lanes)] * lanes
+        name = f"llvm.masked.store.{intrinsic_suffix(tile.dtype, lanes)}.p0"
         for v in range(tile.vectors):
             for r in range(tile.rows):
-                rows[r] = VectorValue(self.load(kind, slots[r, v], 64), tile.result, lanes, self.w.depth)
+                rows[r] = VectorValue(self.load(kind, slots[r, v], 64), tile.dtype, lanes, self.w.depth)
             for n, column in enumerate(transpose_registers(self.e, rows)):
                 place = self.w.raw(f"getelementptr i8, ptr %dest, i64 {self.w.raw(f'mul i64 %ldd, {v * lanes + n}')}")
                 self.w.call("void", name, ((kind, column.text), ("ptr", place), ("i32", "4"), (mask.type, mask.text)))

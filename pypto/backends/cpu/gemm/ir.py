@@ -14,7 +14,7 @@ from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.techniques import is_enabled
 from pypto.blocking import AUTO, Blocking
 from pypto.ir.core import Op, Value
-from pypto.ir.types import DType, int32
+from pypto.ir.types import DType
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand, dot_dtype, through_permutes
 from pypto.passes.memory_effects import may_alias
@@ -159,8 +159,8 @@ class Gemm(LibraryOp):
 
     @property
     def panel_dtype(self) -> DType:
-        """Type of what the panels are made of."""
-        return int32 if self.packing_factor else dot_dtype(self.op.operands[0].dtype)
+        """Type of what the panels are made of; of packed words, that of what they are added up to."""
+        return dot_dtype(self.op.operands[0].dtype)
 
     @property
     def accumulation_chain(self) -> list[Gemm]:

@@ -96,15 +96,14 @@ def left_block(
 
     A register tile has fewer rows than there are registers.
     """
-    if terms > 1:
-        shape = storage.target.registers, terms * round_up(a.shape[-1] // factor, storage.lanes_of(float32))
+    elem, shape = a.tile.elem, (storage.target.registers, a.shape[-1])
+    if factor and factor * a.dtype.itemsize != item_bytes(float32):  # packing converts the numbers
+        elem, shape = float32, (shape[0], terms * round_up(shape[1] // factor, storage.lanes_of(float32)))
     elif not isinstance(left, InPlaceOperand):
         return None
     elif left.transposed:
-        shape = a.shape[-1], storage.lanes_of(a.tile.elem)
-    else:
-        shape = storage.target.registers, a.shape[-1]
-    return storage.new(a.tile.elem, shape, position, position, pad_columns=True, in_memory_format=True)
+        shape = a.shape[-1], storage.lanes_of(elem)
+    return storage.new(elem, shape, position, position, pad_columns=True, in_memory_format=True)
 
 
 def extend_left_buffers(gemm: Gemm, position: int) -> None:

@@ -271,7 +271,7 @@ class MacroKernel:
             base, pitch = self.left_block(operands, i, rows)
             return [base, self.index(pitch * gemm.word_bytes)]
 
-        if gemm.split_terms > 1:
+        if packed_format(gemm).element_bytes(m) != m.dtype.itemsize:
             return packed()
         if not isinstance(gemm.a, InPlaceOperand):
             return in_place

@@ -24,7 +24,7 @@ from pypto.backends.cpu.llvm.dot_products import word_dot_product
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.llvm.writer import Writer
-from pypto.ir.types import DType, float32, int1, int32
+from pypto.ir.types import DType, int1, int32
 from pypto.passes.target_facts import CACHE
 
 Slots = dict[tuple[int, int], str]  # stack slots of the accumulators, by row and register of the row
@@ -38,7 +38,7 @@ class MicroTile:
     vectors: int  # registers in a row of C
     lanes: int  # numbers, or words, in a register
     panel: int  # NR of the packed panel: numbers or words in a row of it
-    dtype: DType  # of A and B as they are packed: int32 for words
+    dtype: DType  # of the accumulators, and of A and B where they are multiplied alone
     packing_factor: int = 0  # numbers of a word that one instruction multiplies; 0 where they are multiplied alone
     prefetch_rows: int = 0  # rows of A to prefetch, which a later register tile will pack
     products: int = 0  # products of a table that are added up, with a column-major A; see `column_major_a`
@@ -98,11 +98,6 @@ class MicroTile:
         divisible = all(depth and not depth % self.max_unroll for depth in constants)
         return replace(self, k_divisible=self.cold or divisible)
 
-    @property
-    def result(self) -> DType:
-        """Type of the accumulators."""
-        return float32 if self.packing_factor == 2 else self.dtype
-
 
 @dataclass(frozen=True, slots=True)
 class ProductOperands:
@@ -144,12 +139,12 @@ class MicroKernelEmitter:
         if not claim_name(self.w, tile.name):
             return
         with side_function(self.w, self.header(tile)):
-            kind = llvm_type(tile.result, tile.lanes)
+            kind = llvm_type(tile.dtype, tile.lanes)
             slots = {(r, v): self.w.slot(kind) for r in range(tile.rows) for v in range(tile.vectors)}
             rows = self.row_pointers("%c", str(tile.ldc or "%ldc"), tile.rows)
             for (r, v), slot in slots.items():
                 place = self.element_pointer(rows[r], v * tile.lanes, tile)
-                old = VectorValue(self.load(kind, place), tile.result, tile.lanes, self.w.depth)
+                old = VectorValue(self.load(kind, place), tile.dtype, tile.lanes, self.w.depth)
                 self.w.line(f"store {self.initial_accumulator(tile, old, r).typed}, ptr {slot}")
             self.multiply(tile, slots)
             self.emit_stores(tile, slots, rows)
@@ -169,14 +164,14 @@ class MicroKernelEmitter:
 
     def emit_stores(self, tile: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
         """Store the register tile: to its destination where the caller gives one, else to `rows`."""
-        kind = llvm_type(tile.result, tile.lanes)
+        kind = llvm_type(tile.dtype, tile.lanes)
         if tile.has_destination:
             is_direct = self.w.raw("icmp ne ptr %dest, null")
             start = self.w.raw(f"select i1 {is_direct}, ptr %dest, ptr %c")
             pitch = self.w.raw(f"select i1 {is_direct}, i64 %ldd, i64 {tile.ldc or '%ldc'}")
             rows = self.row_pointers(start, pitch, tile.rows)
         for (r, v), slot in slots.items():
-            total = VectorValue(self.load(kind, slot, 64), tile.result, tile.lanes, self.w.depth)
+            total = VectorValue(self.load(kind, slot, 64), tile.dtype, tile.lanes, self.w.depth)
             for part, place in split_store(self.e, total, self.element_pointer(rows[r], v * tile.lanes, tile), 4):
                 self.w.line(f"store {part.typed}, ptr {place}, align 4")
         return []
@@ -249,14 +244,14 @@ class MicroKernelEmitter:
         b_row = [
             VectorValue(self.load(kind, p, self.align(tile)), tile.dtype, tile.lanes, self.w.depth) for p in places
         ]
-        result = llvm_type(tile.result, tile.lanes)
+        result = llvm_type(tile.dtype, tile.lanes)
         for r in range(tile.rows):
             align = size // max(1, tile.packing_factor)
             element = self.load(llvm_type(tile.dtype, 1), self.left_element(tile, product, r, k), align)
             factor = self.e.splat(VectorValue(element, tile.dtype, 1, self.w.depth), tile.lanes)
             for v, b in enumerate(b_row):
                 loaded = self.w.raw(f"load {result}, ptr {slots[r, v]}")
-                old = VectorValue(loaded, tile.result, tile.lanes, self.w.depth)
+                old = VectorValue(loaded, tile.dtype, tile.lanes, self.w.depth)
                 self.w.line(f"store {self.multiply_accumulate(tile, factor, b, old).typed}, ptr {slots[r, v]}")
 
     def left_element(self, tile: MicroTile, product: ProductOperands, r: int, k: int) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pypto.backends.cpu.codegen.memory import memory_dtype
+from pypto.backends.cpu.codegen.memory import memory_dtype, scratch_dtype
 from pypto.backends.cpu.codegen.prefetch import L1, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
@@ -30,7 +30,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix
 from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.types import int32, int64, uint8
+from pypto.ir.types import int8, int16, int32, int64, uint8
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.target_facts import CACHE
@@ -51,7 +51,7 @@ class PackedFormat:
 
     def element_bytes(self, m: Matrix) -> int:
         """Bytes of a number as it is multiplied."""
-        return m.dtype.itemsize if self.terms == 1 else 2
+        return 4 // self.factor if self.factor > 1 else m.dtype.itemsize
 
 
 PLAIN: Final = PackedFormat()
@@ -157,8 +157,10 @@ class PackEmitter:
         return self.w.branch(inside.text, loads)
 
     def split_value(self, value: VectorValue, form: PackedFormat) -> list[VectorValue]:
-        """The registers of the terms that stand for a register's numbers."""
-        return [value] if form.terms == 1 else split_bf16(self.e, value, form.terms)
+        """The registers of the terms that stand for a register's numbers; bytes in words of two get 16 bits each."""
+        if form.terms > 1:
+            return split_bf16(self.e, value, form.terms)
+        return [self.e.convert(value, int16) if value.dtype == int8 and form.factor == 2 else value]
 
     def store_terms(self, value: VectorValue, form: PackedFormat, start: VectorValue, term_stride: int) -> None:
         for n, term in enumerate(self.split_value(value, form)):
@@ -273,7 +275,7 @@ class PackEmitter:
     ) -> None:
         """Copy `count` rows of A from `first` on, `depth` numbers of each."""
         size = form.element_bytes(m)
-        pitch = self.index(target.pitch * m.dtype.itemsize)
+        pitch = self.index(target.pitch * scratch_dtype(target).itemsize)
         width = self.bytes // size
         term_stride = target.pitch * 4 // form.terms
         with self.w.loop("0", str(count), "1") as r:
