@@ -145,17 +145,22 @@ class Calibration:
         """
         count = len(self.digests) or len(list(self.folder.glob("batch-*.json")))
         layers: dict[str, QuantizedLayer] = {}
-        for number, block in enumerate(self.blocks):
-            path = self.folder / f"block-{number:03}.safetensors"
-            if not path.exists():
-                save(path, self.tensors(self.quantize(number, block, count)))
-            quantized = self.load(path, block)
-            layers |= quantized
-            if number + 1 < len(self.blocks):
-                self.forward(number, block, quantized, count)
+        for number in range(len(self.blocks)):
+            layers |= self.convert_block(number, count)
             if progress is not None:
                 progress(number + 1, len(self.blocks))
         return layers
+
+    def convert_block(self, number: int, count: int) -> dict[str, QuantizedLayer]:
+        """Quantise one block and compute the inputs of the next; its weights are gone before those are read."""
+        block = self.blocks[number]
+        path = self.folder / f"block-{number:03}.safetensors"
+        if not path.exists():
+            save(path, self.tensors(self.quantize(number, block, count)))
+        quantized = self.load(path, block)
+        if number + 1 < len(self.blocks):
+            self.forward(number, block, quantized, count)
+        return quantized
 
     def quantize(self, number: int, block: Block, count: int) -> list[QuantizedLayer]:
         """One block, from its inputs on disk."""
@@ -165,11 +170,20 @@ class Calibration:
         statistics = {
             layer.name: Statistics(layer.name, layer.weight.shape[1], with_gram, with_histogram) for layer in chosen
         }
+        self.observe(number, block, statistics, count if chosen else 0)
+        # Statistics go as they are used: those of the widest layer are larger than its weight.
+        return [quantize_layer(layer, statistics.pop(layer.name), self.config) for layer in chosen]
+
+    def observe(self, number: int, block: Block, statistics: Mapping[str, Statistics], count: int) -> None:
+        """Gather statistics of a block's layers over all batches."""
         products = Products()
-        functions = {layer.name: observed(layer, statistics[layer.name], products) for layer in chosen}
-        for batch in range(count if chosen else 0):
+        functions = {
+            layer.name: observed(layer, statistics[layer.name], products)
+            for layer in block.layers
+            if layer.name in statistics
+        }
+        for batch in range(count):
             block.run(self.inputs(batch, number), functions)
-        return [quantize_layer(layer, statistics[layer.name], self.config) for layer in chosen]
 
     def forward(self, number: int, block: Block, layers: Mapping[str, QuantizedLayer], count: int) -> None:
         """Inputs of the next block, from the quantised one; those of this block are removed after all are there."""

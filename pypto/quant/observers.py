@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pypto.quant.weight import check_finite, grid
 Array = Any
 BINS: Final = 2048
 ROWS: Final = 256  # that a sample has at least, where so many were seen
+PART: Final = 1024  # rows whose magnitudes are in memory at once
 GOLDEN: Final = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly modulo 2^32
 
 
@@ -55,17 +57,16 @@ class Sample:
         self.rows = np.zeros((0, self.columns), np.float32)
 
     def add(self, x: Array) -> None:
-        """Add rows; where there are twice too many, half of them go."""
-        places = np.arange(self.seen, self.seen + len(x), dtype=np.int64)
-        self.seen += len(x)
+        """Add rows; where there are twice too many, half of them go, before they are copied."""
+        places = np.concatenate([self.places, np.arange(self.seen, self.seen + len(x), dtype=np.int64)])
         chosen = self.chosen(places)
-        self.places = np.concatenate([self.places, places[chosen]])
-        self.rows = np.concatenate([self.rows, x[chosen].astype(np.float32)])
-        while len(self.places) >= 2 * ROWS:
+        while chosen.sum() >= 2 * ROWS:
             self.below //= 2
-            kept = self.chosen(self.places)
-            self.places = self.places[kept]
-            self.rows = self.rows[kept]
+            chosen = self.chosen(places)
+        kept, new = np.split(chosen, [len(self.places)])
+        self.rows = np.concatenate([self.rows[kept], x[new].astype(np.float32)])
+        self.places = places[chosen]
+        self.seen += len(x)
 
     def chosen(self, places: Array) -> Array:
         """Whether rows at these places belong to the sample."""
@@ -82,14 +83,17 @@ class Sample:
 class Products:
     """The Gram matrix of the last inputs, for several layers that have the same ones."""
 
-    inputs: Array = None
+    inputs: bytes = b""  # their digest: a copy of the widest inputs would be as large as the Gram matrix
     product: Array = None
 
     def gram(self, x: Array) -> Array:
         """``x.T @ x``, computed anew where x differs from the last inputs."""
-        if self.inputs is None or self.inputs.dtype != x.dtype or not np.array_equal(self.inputs, x):
-            self.inputs = x.copy()
+        found = hashlib.blake2b(f"{x.dtype.name} {x.shape}".encode())
+        found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+        if found.digest() != self.inputs:
+            self.product = None
             self.product = x.T @ x
+            self.inputs = found.digest()
         return self.product
 
 
@@ -168,13 +172,14 @@ class Statistics:
         x = np.asarray(inputs)
         x = x.astype(np.result_type(x.dtype, np.float32), copy=False).reshape(-1, self.columns)
         check_finite(self.layer, "its input", x)
-        magnitudes = np.abs(x)
         self.rows += len(x)
         self.low = np.minimum(self.low, x.min(axis=0, initial=0))
         self.high = np.maximum(self.high, x.max(axis=0, initial=0))
-        self.magnitude += magnitudes.sum(axis=0, dtype=np.float64)
-        if self.with_histogram:
-            self.histogram.add(magnitudes.astype(np.float64, copy=False))
+        for start in range(0, len(x), PART):
+            magnitudes = np.abs(x[start : start + PART])
+            self.magnitude += magnitudes.sum(axis=0, dtype=np.float64)
+            if self.with_histogram:
+                self.histogram.add(magnitudes.astype(np.float64, copy=False))
         self.sample.add(x)
         if self.gram is not None:
             self.gram += (products or Products()).gram(x)

@@ -41,9 +41,7 @@ def gptq(
     """
     gram = statistics.gram
     order = np.argsort(-gram.diagonal(), kind="stable").astype(np.int32) if act_order else None
-    if order is not None:
-        gram = gram[np.ix_(order, order)]
-    factor = inverse_factor(gram, damp)
+    factor = inverse_factor(gram, damp, order)
     if factor is None:
         warnings.warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)), stacklevel=2)
         return minmax(layer, statistics, scheme)
@@ -52,23 +50,39 @@ def gptq(
     return result if order is None else replace(result, order=order)
 
 
-def inverse_factor(gram: Array, damp: float) -> Array | None:
-    """The upper Cholesky factor of the inverse of the damped matrix; None where there is none."""
-    matrix = gram.copy()
-    diagonal = matrix.diagonal().copy()
+def inverse_factor(gram: Array, damp: float, order: Array | None = None) -> Array | None:
+    """The upper Cholesky factor of the inverse of the damped matrix, in an order of its columns; None if there is none.
+
+    With rows and columns reversed, the factor of the matrix is lower; its inverse is the upper factor of the inverse.
+    """
+    backwards = (np.arange(len(gram)) if order is None else order)[::-1]
+    diagonal = gram.diagonal()[backwards]
     dead = diagonal == 0
     diagonal[dead] = diagonal[~dead].mean() if not dead.all() else 1
     for step in range(TRIES):
-        np.fill_diagonal(matrix, diagonal + damp * 10**step * diagonal.mean())
+        lower = gram[np.ix_(backwards, backwards)]
+        np.fill_diagonal(lower, diagonal + damp * 10**step * diagonal.mean())
         try:
-            # With rows and columns reversed, the factor of H is lower; its inverse is the upper factor of H's inverse.
-            lower = np.linalg.cholesky(matrix[::-1, ::-1])
+            lower = np.linalg.cholesky(lower)
         except np.linalg.LinAlgError:
             continue
-        factor = np.linalg.inv(lower)[::-1, ::-1]
-        if np.isfinite(factor).all() and (lower.diagonal() > 1e-7 * lower.diagonal().max()).all():
-            return factor
+        is_stable = (lower.diagonal() > 1e-7 * lower.diagonal().max()).all()
+        invert(lower)
+        if np.isfinite(lower).all() and is_stable:
+            return lower[::-1, ::-1]
     return None
+
+
+def invert(lower: Array) -> None:
+    """Invert a lower triangular matrix in place, by halves."""
+    half = len(lower) // 2
+    if half <= BLOCK:
+        lower[:] = np.linalg.inv(lower)
+        return
+    first, second, below = lower[:half, :half], lower[half:, half:], lower[half:, :half]
+    invert(first)
+    invert(second)
+    below[:] = -second @ (below @ first)
 
 
 @dataclass(slots=True)
