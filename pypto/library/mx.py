@@ -169,7 +169,7 @@ ROWS: Final = (
         "-> y[t, n] f32",
         "`y = (a * 2^(a_scale-127)) @ (b * 2^(b_scale-127)).T + bias`, summed in float32, and with `relu` at least 0. "
         "Scales are as `quantize_mx` gives them.", SOURCE, mx_matmul,
-        (Implementation("widened", kernels.mx_matmul_widened, ("ascend",)), Implementation("tiles", kernels.mx_matmul)),
+        (Implementation("widened", kernels.mx_matmul_widened), Implementation("tiles", kernels.mx_matmul)),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 512, "k": 2048, "n": 2048}}, sampler=coded,
         edges={"bias": with_bias}, tolerance={"y": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
         items="t", peer=matmul_by_torch,

@@ -33,8 +33,8 @@ def merge_block(s, v, m, total, acc, NATURAL: pto.constexpr = False):
 
 @pto.jit
 def normalized(acc, total):
-    """The result over its sum; 0 where no key was seen."""
-    return acc * pto.where(total > 0, 1 / pto.where(total > 0, total, 1.0), 0.0)[:, None]
+    """The result over its sum, which is at least the 1 of the largest score; 0 where no key was seen."""
+    return acc * (1 / pto.maximum(total, 1.0))[:, None]
 
 
 @pto.jit

@@ -164,7 +164,7 @@ def widened(t, code):
 
 
 def mx_matmul_widened(a, a_scale, b, b_scale, bias, relu, y):
-    """The same for a matrix unit without small floats: each number is converted once."""
+    """The same where units that multiply have no small floats: each number is converted once."""
     left, right = widened(a, a_scale), widened(b, b_scale)
     where = grid(a.shape[0], b.shape[0], (BM, BN))
     wide_matmul_kernel[where](left, right, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)

@@ -61,6 +61,13 @@ def seen_rows(
 
 
 @pto.jit
+def merge_rows(queries, rows, seen, unit, m, total, acc):
+    """Rows that are keys and values into the running maximum, sum and result."""
+    s = pto.dot(queries, pto.trans(rows)) * unit
+    return merge_block(pto.where(seen[None, :], s, -math.inf), rows, m, total, acc)
+
+
+@pto.jit
 def window_kernel(
     q, keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places: pto.dynamic, topk, lengths, spans, sink,
     out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
@@ -73,18 +80,18 @@ def window_kernel(
     m = sink[h : h + BM] * LOG2E
     total = pto.full((BM,), 1.0, pto.float32)
     acc = pto.zeros((BM, D), pto.float32)
-    for j in range(0, count, BK):
-        number = j + pto.arange(0, BK)
-        seen, recent = number < count, number < near
-        rows = rows_of(keys, table, b, first + number, recent, D)
-        if compressed is not None:
-            older = seen & (number >= near)
-            token = number - near
+    for j in range(0, near, BK):
+        seen = j + pto.arange(0, BK) < near
+        rows = rows_of(keys, table, b, first + j + pto.arange(0, BK), seen, D)
+        m, total, acc = merge_rows(queries, rows, seen, unit, m, total, acc)
+    if compressed is not None:
+        for j in range(0, count - near, BK):
+            token = j + pto.arange(0, BK)
+            seen = token < count - near
             if topk is not None:
-                token = pto.load(topk + t * K + token, mask=older, other=0)
-            rows = pto.where(recent[:, None], rows, rows_of(compressed, places, b, token, older, D))
-        s = pto.dot(queries, pto.trans(rows)) * unit
-        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), rows, m, total, acc)
+                token = pto.load(topk + t * K + token, mask=seen, other=0)
+            rows = rows_of(compressed, places, b, token, seen, D)
+            m, total, acc = merge_rows(queries, rows, seen, unit, m, total, acc)
     out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
 
 
