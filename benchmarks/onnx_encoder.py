@@ -23,13 +23,19 @@ def onnx_encoder(weights: Any, batch: Any, threads: int) -> Impl | Missing:
     onnx = imported("onnx")
     if isinstance(onnx, Missing):
         return onnx
+    options = session_options(runtime, threads)
+    session = runtime.InferenceSession(encoder_graph(onnx, weights), options, providers=["CPUExecutionProvider"])
+    given = {"ids": batch.ids, "mask": batch.mask}
+    return lambda: session.run(None, given)[0]
+
+
+def session_options(runtime: Any, threads: int) -> Any:
+    """Options of a session that takes turns with others."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.add_session_config_entry("session.force_spinning_stop", "1")  # else its threads disturb the next one's turn
     options.log_severity_level = 3
-    session = runtime.InferenceSession(encoder_graph(onnx, weights), options, providers=["CPUExecutionProvider"])
-    given = {"ids": batch.ids, "mask": batch.mask}
-    return lambda: session.run(None, given)[0]
+    return options
 
 
 def encoder_graph(onnx: Any, weights: Any) -> bytes:

@@ -12,9 +12,9 @@ from pypto.options import suggestion
 
 # Each has a tuple `ROWS`; the order is that of the documentation.
 MODULES: Final = (
-    "norms", "activations", "rope", "quant", "qat", "mx", "weights", "transforms", "paged", "softmax_attention",
-    "int8_cache", "window", "block_sparse", "mla", "indexer", "v4", "compression", "sparse", "moe", "residual",
-    "linear_attention", "recurrent", "losses", "optim", "image", "int8_convolution",
+    "norms", "activations", "rope", "quant", "int8_activations", "qat", "mx", "weights", "transforms", "paged",
+    "softmax_attention", "varlen", "int8_cache", "window", "block_sparse", "mla", "indexer", "v4", "compression",
+    "sparse", "moe", "residual", "linear_attention", "recurrent", "losses", "optim", "image", "int8_convolution",
 )  # fmt: skip
 
 

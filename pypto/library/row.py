@@ -182,6 +182,22 @@ class Operator:
         )
         raise NoImplementation(operator=self.name, what=what, there=there)
 
+    def unchecked(self, dtype: str = "") -> Callable[..., None]:
+        """The kernels alone, for callers that made all arguments themselves.
+
+        Parameters
+        ----------
+        dtype : str
+            Of the first array; without, the first that the signature allows.
+
+        Returns
+        -------
+        callable
+            Takes all arguments and results by name; those that may be None, and numbers, too.
+        """
+        first = DType(dtype) if dtype else self.signature.main_dtypes[0]
+        return self.implementation(backend_in_force(), first).run
+
     def outputs(self, bound: Bound) -> Values:
         """Memory for the results."""
         like = bound.values[self.signature.inputs[0].name]

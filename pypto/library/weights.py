@@ -28,6 +28,10 @@ INT8: Final = (
     Implementation("tiles", kernels.w8a8_linear, CPU),
     Implementation("cube", kernels.w8a8_on_cube, ASCEND),
 )
+INT8_GROUPS: Final = (
+    Implementation("tiles", kernels.w8a8_group_linear, CPU),
+    Implementation("cube", kernels.w8a8_groups_on_cube, ASCEND),
+)
 
 
 def dequantized(codes: Any, scale: Any, zero: Any) -> Any:
@@ -241,7 +245,7 @@ ROWS: Final = (
         "a[t, k] i8, b[k, n] i8, row_scale[t, g] f32, column_scale[n] f32, bias[n]? f32 -> y[t, n] f32",
         "`y = sum over groups (a @ b) * row_scale[:, g, None]`, times `column_scale`, plus `bias`. Groups have `k / g` "
         "columns; the sum of a group is in int32, that of the groups in float32.",
-        "DeepSeek-V3, 2024", w8a8_group_linear, (Implementation("tiles", kernels.w8a8_group_linear),),
+        "DeepSeek-V3, 2024", w8a8_group_linear, INT8_GROUPS,
         {"small": {"t": 5, "k": 96, "n": 70, "g": 3}, "model": {"t": 1024, "k": 4096, "n": 4096, "g": 32}},
         sampler=scaled_codes, edges={"largest": largest_groups},
         tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t", peer=group_linear_by_torch,

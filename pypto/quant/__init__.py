@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pypto.quant.algorithm import Algorithm, algorithm, algorithms
 from pypto.quant.begin import calibrate
+from pypto.quant.bert import Bert
 from pypto.quant.blocks import Block, Calibration
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
@@ -18,6 +19,7 @@ from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate
 from pypto.quant.decoding.cache import KeyValueCache
 from pypto.quant.decoding.decoder import Decoder
 from pypto.quant.deploy import DeployedLayer, deploy
+from pypto.quant.encoder import Encoder
 from pypto.quant.formats import load, save
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
 from pypto.quant.layer import QuantizedLayer
@@ -31,7 +33,7 @@ from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
 __all__ = [
-    "GGUF", "Algorithm", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer",
+    "GGUF", "Algorithm", "Bert", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "Encoder",
     "GroupedWeight", "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution",
     "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm", "algorithms", "calibrate",
     "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load", "load_llama",

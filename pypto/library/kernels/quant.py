@@ -1,10 +1,13 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
 """Quantisation to int8."""
 
 from __future__ import annotations
 
 import pypto as pto
+from pypto.library.kernels.activations import gelu_tile
+from pypto.library.kernels.norms import layer_norm_tile
 
 
 @pto.jit
@@ -33,9 +36,9 @@ def quantize_per_token_kernel(x, smooth, q, scale):
 
 
 @pto.jit
-def quantize_per_group_kernel(x, smooth, q, scale):
-    row, groups, d = pto.program_id(0), scale.shape[1], x.shape[1]
-    t = x[row, :].to(pto.float32)
+def store_groups(t, smooth, q, scale, row):
+    """Write a float32 row as int8, with a scale for each group of neighbours."""
+    groups, d = scale.shape[1], q.shape[1]
     if smooth is not None:
         t = t * smooth[:].to(pto.float32)
     parts = pto.reshape(t, (groups, d // groups))
@@ -43,6 +46,27 @@ def quantize_per_group_kernel(x, smooth, q, scale):
     up = pto.where(most > 0, 127 / most, 0.0)
     q[row, :] = pto.reshape(pto.rint(parts * up[:, None]).to(pto.int8), (d,))
     scale[row, :] = most / 127
+
+
+@pto.jit
+def quantize_per_group_kernel(x, smooth, q, scale):
+    row = pto.program_id(0)
+    store_groups(x[row, :].to(pto.float32), smooth, q, scale, row)
+
+
+@pto.jit
+def gelu_quantize_kernel(x, smooth, q, scale):
+    row = pto.program_id(0)
+    store_groups(gelu_tile(x[row, :].to(pto.float32)), smooth, q, scale, row)
+
+
+@pto.jit
+def add_layer_norm_quantize_kernel(x, residual, g, b, smooth, y, q, scale, eps):
+    row = pto.program_id(0)
+    t = x[row, :].to(pto.float32) + residual[row, :].to(pto.float32)
+    t = layer_norm_tile(t, g[:], b[:], eps)
+    y[row, :] = t.to(y.dtype)
+    store_groups(t, smooth, q, scale, row)
 
 
 @pto.jit
@@ -112,6 +136,16 @@ def quantize_per_token(x, smooth, q, scale):
 def quantize_per_group(x, smooth, groups, q, scale):
     """Rows of x as int8 with a scale for each group of neighbours."""
     quantize_per_group_kernel[(x.shape[0],)](x, smooth, q, scale)
+
+
+def gelu_quantize(x, smooth, groups, q, scale):
+    """Rows of gelu(x) as int8 with a scale for each group of neighbours."""
+    gelu_quantize_kernel[(x.shape[0],)](x, smooth, q, scale)
+
+
+def add_layer_norm_quantize(x, residual, g, b, smooth, eps, groups, y, q, scale):
+    """y = layer norm of x + residual, and its rows as int8 before they are rounded to y."""
+    add_layer_norm_quantize_kernel[(x.shape[0],)](x, residual, g, b, smooth, y, q, scale, eps)
 
 
 def quantize_per_channel(w, q, scale):

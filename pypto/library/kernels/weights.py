@@ -12,9 +12,7 @@ from pypto.library.kernels.weight_rows import w4a16_row, w8a16_row
 COLUMNS = 128
 FEW = 64  # rows up to which blocks have 16
 BY_ROW = 2  # rows up to which each is a program
-SHARES = 6  # programs of equal size that two or three threads can share
-BEGIN = 8  # what it costs to begin a program, in columns
-WIDE = 2048  # columns from which programs of many rows take twice as many
+WIDE = 2048  # columns from which programs take more of them
 
 
 @pto.jit
@@ -246,11 +244,11 @@ def int8_rows_for(t):
 
 
 def int8_columns_for(t, n):
-    """Columns of a program; for few rows, as many as leave no thread with much more to do than the others."""
+    """Columns of a program: for few rows as many as divide a matrix, whose weights are then read in long pieces."""
     if t > FEW:
         columns = 256 if n >= WIDE else 128
     else:
-        columns = min((256, 128, 64), key=lambda bn: pto.cdiv(pto.cdiv(n, bn), SHARES) * (bn + BEGIN))
+        columns = next((c for c in (512, 192, 256) if n % c == 0 and (c < 512 or n >= WIDE)), 128)
     return min(columns, pto.next_power_of_2(n))
 
 
@@ -273,6 +271,15 @@ def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
 
 def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
     """y = the sum over groups of (a @ b) * row_scale, times column_scale, plus bias; sums of a group in int32."""
+    t, n = a.shape[0], b.shape[1]
+    bm = 1 if t <= BY_ROW else 16 if t <= FEW else 32
+    bn = 192 if t <= FEW and n % 192 == 0 else columns_for(n)
+    where = grid(t, n, (bm, bn))
+    w8a8_group_linear_kernel[where](a, b, row_scale, column_scale, bias, y, BM=bm, BN=bn)
+
+
+def w8a8_groups_on_cube(a, b, row_scale, column_scale, bias, y):
+    """The same for a matrix unit."""
     bm, bn = (16 if a.shape[0] <= FEW else 32), columns_for(b.shape[1])
     where = grid(a.shape[0], b.shape[1], (bm, bn))
     w8a8_group_linear_kernel[where](a, b, row_scale, column_scale, bias, y, BM=bm, BN=bn)

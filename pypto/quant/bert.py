@@ -1,0 +1,213 @@
+"""Sentence encoders of the BERT family: blocks for calibration, and embeddings of token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pypto import library
+from pypto.errors.quant import WrongCalibration
+from pypto.quant.blocks import Block, Linear, Values
+from pypto.quant.weight import Array, Layer
+
+WORDS: Final = "embeddings.word_embeddings.weight"
+QKV: Final = ("query", "key", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Weight and bias of a layer normalisation."""
+
+    weight: Array
+    bias: Array
+
+
+@dataclass(frozen=True, slots=True)
+class BertLayer:
+    """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
+
+    qkv: Layer
+    output: Layer
+    attention_norm: Norm
+    up: Layer
+    down: Layer
+    norm: Norm
+
+    @property
+    def linear(self) -> tuple[Layer, ...]:
+        """The linear layers in the order in which they compute."""
+        return self.qkv, self.output, self.up, self.down
+
+
+@dataclass(frozen=True, slots=True)
+class Bert(Sequence[Block]):
+    """A sentence encoder of the BERT family: a sequence of blocks, and what lies before and behind them.
+
+    Tokens of all sentences lie one after the other, without padding. The activation is GELU with the error function; an
+    embedding is the mean over the tokens of a sentence, as a unit vector.
+
+    Parameters
+    ----------
+    words : ndarray of shape (vocabulary, width)
+    places : ndarray of shape (longest, width)
+        Embeddings of positions and of the first segment, added up.
+    norm : Norm
+        Of the embeddings.
+    layers : tuple of BertLayer
+    heads : int
+    eps : float
+        Of all norms.
+    """
+
+    words: Array
+    places: Array
+    norm: Norm
+    layers: tuple[BertLayer, ...]
+    heads: int
+    eps: float = 1e-12
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any], heads: int, eps: float = 1e-12) -> Bert:
+        """A model of its tensors, under the names that `transformers` gives them.
+
+        Parameters
+        ----------
+        tensors : mapping of str to array
+            Of a safetensors file, or the ``state_dict()`` of a torch module; names may have a prefix.
+        heads : int
+            Heads of attention: ``num_attention_heads`` of the configuration.
+        eps : float
+            ``layer_norm_eps`` of the configuration.
+
+        Raises
+        ------
+        WrongCalibration
+            If a tensor is missing.
+        """
+        read = Tensors.of(tensors)
+        places = read("embeddings.position_embeddings.weight") + read("embeddings.token_type_embeddings.weight")[0]
+        names = read.layers()
+        layers = tuple(read.layer(str(number), name) for number, name in enumerate(names))
+        return cls(read(WORDS), places, read.norm("embeddings.LayerNorm"), layers, heads, eps)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.block(number) for number in range(*index.indices(len(self)))]
+        return self.block(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.block(number) for number in range(len(self)))
+
+    def inputs(self, ids: Array, mask: Array) -> Values:
+        """Inputs of the first block.
+
+        Parameters
+        ----------
+        ids, mask : ndarray of shape (batch, length), integers
+            Tokens, and 1 where there is one, 0 where there is padding.
+
+        Returns
+        -------
+        dict
+            ``x`` of shape (tokens, width), and ``starts`` of shape (batch + 1,).
+        """
+        x, places, starts = self.looked_up(ids, mask)
+        y = library.add_layer_norm(x, places, self.norm.weight, self.norm.bias, eps=self.eps)[0]
+        return {"x": y, "starts": starts}
+
+    def looked_up(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
+        """Rows of the tables for the tokens that are no padding, and where each sentence begins."""
+        sentences, places = np.nonzero(mask)
+        counts = np.bincount(sentences, minlength=len(ids))
+        if not counts.all():
+            raise WrongCalibration(what=f"sentence {counts.argmin()} has no token", way="leave it out")
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return self.words[ids[sentences, places]], self.places[places], starts
+
+    def block(self, number: int) -> Block:
+        """A layer for calibration."""
+        layer = self.layers[number]
+
+        def forward(values: Values, linear: Linear) -> Values:
+            x, starts = values["x"], values["starts"]
+            parts = linear(layer.qkv.name, x).reshape(len(x), 3, self.heads, -1)
+            longest = int(np.diff(starts).max())
+            attended = library.varlen_attention(parts[:, 0], parts[:, 1], parts[:, 2], starts, longest=longest)
+            x = self.add_norm(linear(layer.output.name, attended.reshape(x.shape)), x, layer.attention_norm)
+            hidden = library.gelu(linear(layer.up.name, x))
+            return {**values, "x": self.add_norm(linear(layer.down.name, hidden), x, layer.norm)}
+
+        return Block(str(number), layer.linear, forward)
+
+    def add_norm(self, x: Array, residual: Array, norm: Norm) -> Array:
+        """The norm of a sum."""
+        y: Array = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=self.eps)[0]
+        return y
+
+    def embed(self, ids: Array, mask: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None) -> Array:
+        """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones."""
+        values = self.inputs(ids, mask)
+        for block in self:
+            values = block.run(
+                values, {one.name: layers[one.name] for one in block.layers if layers and one.name in layers}
+            )
+        return pooled(values["x"], values["starts"])
+
+
+def pooled(x: Array, starts: Array) -> Array:
+    """Means over the tokens of each sentence, as unit vectors."""
+    total = np.add.reduceat(x, starts[:-1])
+    total /= np.sqrt(np.einsum("bw,bw->b", total, total))[:, None]
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """Tensors by their names behind a prefix."""
+
+    tensors: Mapping[str, Any]
+    prefix: str
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any]) -> Tensors:
+        """The prefix is what stands before the table of words."""
+        found = next((name for name in tensors if name.endswith(WORDS)), WORDS)
+        return cls(tensors, found.removesuffix(WORDS))
+
+    def __call__(self, name: str) -> Array:
+        full = self.prefix + name
+        if full not in self.tensors:
+            raise WrongCalibration(what=f"there is no tensor {full}", way="give those of a model of the BERT family")
+        return np.ascontiguousarray(self.tensors[full], np.float32)
+
+    def layers(self) -> list[str]:
+        """Names of the layers."""
+        start = f"{self.prefix}encoder.layer."
+        numbers = {int(name.removeprefix(start).split(".")[0]) for name in self.tensors if name.startswith(start)}
+        return [f"encoder.layer.{number}" for number in sorted(numbers)]
+
+    def norm(self, name: str) -> Norm:
+        """A normalisation."""
+        return Norm(self(f"{name}.weight"), self(f"{name}.bias"))
+
+    def linear(self, own: str, *names: str) -> Layer:
+        """A linear layer, or several of the same inputs as one."""
+        weight = np.concatenate([self(f"{name}.weight") for name in names])
+        return Layer(own, weight, np.concatenate([self(f"{name}.bias") for name in names]))
+
+    def layer(self, own: str, name: str) -> BertLayer:
+        """A transformer layer."""
+        return BertLayer(
+            self.linear(f"{own}.qkv", *(f"{name}.attention.self.{part}" for part in QKV)),
+            self.linear(f"{own}.output", f"{name}.attention.output.dense"),
+            self.norm(f"{name}.attention.output.LayerNorm"),
+            self.linear(f"{own}.up", f"{name}.intermediate.dense"),
+            self.linear(f"{own}.down", f"{name}.output.dense"),
+            self.norm(f"{name}.output.LayerNorm"),
+        )
