@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.blocking import product_ratio, search
+from benchmarks.blocking import product_ratio, search, table
 from benchmarks.runner import Pace
 from pypto.blocking import Blocking
 from pypto.errors.launch import WrongBlocking
@@ -40,3 +42,8 @@ def test_products_are_compared_and_impossible_ones_refused() -> None:
     assert ratio(Blocking(mr=4, kc=64), Blocking()) > 0
     with pytest.raises(WrongBlocking):
         ratio(Blocking(mr=64), Blocking())
+
+
+def test_the_page_about_the_compiler_has_the_table() -> None:
+    page = Path(__file__, "..", "..", "..", "docs", "compiler.md").resolve()
+    assert table() in page.read_text(encoding="utf-8")
