@@ -1,8 +1,8 @@
 """Writes the page of the library's operators, ``docs/operators.md``, from their rows.
 
-``python -m docs.library`` writes it; a test holds the page to what it would write. Figures come from
-``docs/library.json``, which ``python -m benchmarks library --threads 1 --json docs/library.json`` measures. Predicted
-times on Ascend come from ``docs/library-CHIP.json``, which ``pypto lib bench --platform CHIP --json`` prints.
+``python -m docs.library`` writes it; a test holds the page to what it would write. Figures come from `MEASURED`, which
+``python -m benchmarks library --threads 1 --json FILE`` writes, each on a machine. Predicted times on Ascend come from
+``docs/library-CHIP.json``, which ``pypto lib bench --platform CHIP --json`` prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pypto.library import Operator, rows
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "operators.md"
-MEASURED: Final = HERE / "library.json"
+MEASURED: Final = (HERE / "library.json", HERE / "library-avx512.json")
 CHIPS: Final = ("ascend910b2", "ascend950")
 NAMES: Final = ("ours", "torch", "torch.compile")
 HEAD: Final = """# Operators of large models
@@ -29,12 +29,9 @@ This page is written by `python -m docs.library` from the rows; corrections belo
 """
 
 
-def measured() -> dict[str, Any]:
-    """Times by operator, where there are any."""
-    if not MEASURED.exists():
-        return {}
-    found: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
-    return found
+def measured() -> list[dict[str, Any]]:
+    """Runs of the benchmark, each of a machine."""
+    return [json.loads(file.read_text(encoding="utf-8")) for file in MEASURED if file.exists()]
 
 
 def dims(size: Any) -> str:
@@ -71,23 +68,27 @@ def section(row: Operator) -> Iterator[str]:
         yield f"\n{row.notes}"
 
 
-def speeds(run: dict[str, Any]) -> Iterator[str]:
-    """The table of times."""
-    if not run:
+def speeds(runs: list[dict[str, Any]]) -> Iterator[str]:
+    """The tables of times, and what limits those that are not far ahead."""
+    if not runs:
         return
     yield "\n## Speed\n"
-    yield f"On {machine_text(run)}."
     yield "Times of the fastest call, taken in turns in one process, after each result was compared with the reference;"
-    yield "the last column compares with the better of both.\n"
+    yield "the last column compares with the better of both, round by round."
+    for run in runs:
+        yield from times(run)
+    yield "\nWhat limits those that are less than 1.2 times as fast, or far from the rate of the machine:\n"
+    yield from (f"- `{row.name}`: {row.limited}" for row in rows.values() if row.limited)
+
+
+def times(run: dict[str, Any]) -> Iterator[str]:
+    """The table of a machine."""
+    yield f"\nOn {machine_text(run)}:\n"
     yield "| operator | size | pypto | torch | torch.compile | times as fast |\n|---|---|---|---|---|---|"
     for row in run["rows"]:
         found = row["implementations"]
         cells = [f"{1e3 * found[n]['minimum_s']:.3g} ms" if n in found else "·" for n in NAMES]
-        best = min(found[name]["minimum_s"] for name in NAMES[1:] if name in found)
-        ratio = best / found[NAMES[0]]["minimum_s"]
-        yield f"| {row['name']} | {row['shape']} | {' | '.join(cells)} | {ratio:.2f} |"
-    yield "\nWhat limits those that are less than 1.2 times as fast, or far from the rate of the machine:\n"
-    yield from (f"- `{row.name}`: {row.limited}" for row in rows.values() if row.limited)
+        yield f"| {row['name']} | {row['shape']} | {' | '.join(cells)} | {row['ratio_to_best_peer']:.2f} |"
 
 
 def predictions() -> dict[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import indexer as kernels
 from pypto.library.kernels import topk as topk_kernels
 from pypto.library.kernels.sorted_topk import sorted_parts
+from pypto.library.mla import FEW_TOKENS
 from pypto.library.norms import layer_norm
 from pypto.library.quant import quantize, quantized_by_torch
 from pypto.library.rope import rope_half
@@ -255,5 +256,6 @@ ROWS: Final = (
         bytes=lambda n: 1.0 * n.L * n.n * n.d + 2.0 * n.h * (n.d + n.n + n.t),
         effects=("k_cache", "k_scale_cache"),
         peer=prolog_by_torch,
+        limited=FEW_TOKENS,
     ),
 )  # fmt: skip

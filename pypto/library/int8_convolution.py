@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -129,11 +130,17 @@ ROWS: Final = (
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
         f"{PADDED}, weight[kh, kw, c] i8, scale[c] f32, bias[c]? f32, stride_h=1, stride_w=1 -> y[n, c, {RESULT}",
         f"`y = conv(x, weight) * scale + bias` for each channel, the sum in int32. {WINDOWS}", "MobileNets",
-        depthwise_conv_int8, (Implementation("rows", kernels.depthwise_conv_int8),),
+        depthwise_conv_int8,
+        (
+            Implementation("buffers", partial(kernels.depthwise_conv_int8, pixels=16, channels=64), ("ascend",)),
+            Implementation("registers", kernels.depthwise_conv_int8),
+        ),
         {"small": {"n": 2, "h": 5, "w": 7, "c": 8, "kh": 3, "kw": 3},
          "model": {"n": 1, "h": 60, "w": 60, "c": 96, "kh": 5, "kw": 5}},
         codes, {"two rows and columns apart": strided_depthwise}, {"y": Close(1e-6, 1e-5)},
         flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c, items="c",
         peer=conv_by_torch, prepared=channels_last,
+        limited="int8 codes become int32 for each of the 25 windows; torch's convolution gets weights in float32, "
+        "with scales in them, and converts the image once.",
     ),
 )  # fmt: skip

@@ -56,5 +56,7 @@ ROWS: Final = (
         bytes=lambda n: 4.0 * n.t * n.d,
         effects=("cache",),
         peer=by_torch,
+        limited="each token looks whether a later one names its row, so that the last one wins; torch's "
+        "`index_copy_` promises nothing there. Both move 1 MB.",
     ),
 )

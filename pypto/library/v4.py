@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import v4 as kernels
+from pypto.library.mla import FEW_TOKENS
 from pypto.library.norms import rms_norm
 from pypto.library.quant import quantize, quantized_by_torch
 from pypto.library.rope import rope_interleaved
@@ -164,6 +165,7 @@ ROWS: Final = (
         QUERIES.format("`qb = bf16(qn) @ w_uq`"), "DeepSeek-V4's MLA prolog", mla_prolog_v4,
         (Implementation("steps", kernels.mla_prolog_v4),), {"small": SMALL, "model": MODEL}, sampler=projected,
         flops=flops, bytes=lambda n: weight_bytes(n, 2), peer=mla_by_torch,
+        limited=FEW_TOKENS,
     ),
     Operator(
         "mla_prolog_v4_quant", "Queries and rows of keys and values, with an int8 projection",
@@ -173,6 +175,7 @@ ROWS: Final = (
         "DeepSeek-V4's MLA prolog", mla_prolog_v4_quant, (Implementation("steps", kernels.mla_prolog_v4_quant),),
         {"small": SMALL, "model": MODEL}, sampler=projected_quant, edges={"zeros": zero_tokens},
         tolerance={"qs": SCALES}, flops=flops, bytes=lambda n: weight_bytes(n, 1), peer=mla_quant_by_torch,
+        limited=FEW_TOKENS,
     ),
     Operator(
         "indexer_prolog_v4", "Queries and weights of the lightning indexer of DeepSeek-V4",
@@ -186,5 +189,6 @@ ROWS: Final = (
         tolerance={"q_scale": Close(5e-3, 1e-5), "weights": Close(7.8e-3, 5e-3)},
         flops=lambda n: float(2 * n.t * (n.L * n.n * n.d + n.n * n.d * n.d + n.h * n.n)),
         bytes=lambda n: float(n.L * n.n * n.d + 2 * n.h * n.n), peer=indexer_by_torch,
+        limited=FEW_TOKENS,
     ),
 )  # fmt: skip

@@ -212,6 +212,8 @@ ROWS: Final = (
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
         flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0), items="h",
         peer=window_by_torch,
+        limited="products of 64 heads and 64 rows, at 0.65 of the rate of larger ones; torch's are of all tokens in "
+        "one call.",
     ),
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
@@ -222,6 +224,8 @@ ROWS: Final = (
         {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.cp * n.cpage),
         bytes=lambda n: moved(n, n.cp * n.cpage / 2), items="h", peer=compressed_by_torch,
+        limited="products of 64 heads and 64 rows, at 0.65 of the rate of larger ones; torch's are of all tokens in "
+        "one call.",
     ),
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",

@@ -90,9 +90,9 @@ def conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
     conv_int8_kernel[grid](x, weight, scale, bias, y, **sizes)
 
 
-def depthwise_conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
-    """The convolution of each channel by itself."""
-    (kh, kw), bw = weight.shape[:2], BLOCK // 4
-    grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], bw), pto.cdiv(y.shape[1], BLOCK))
-    sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": bw, "BC": BLOCK}
+def depthwise_conv_int8(x, weight, scale, bias, y, stride_h, stride_w, pixels=BLOCK // 8, channels=BLOCK // 2):
+    """The convolution of each channel by itself, in blocks whose sums fit into registers or a buffer."""
+    kh, kw = weight.shape[:2]
+    grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], pixels), pto.cdiv(y.shape[1], channels))
+    sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": pixels, "BC": channels}
     depthwise_conv_int8_kernel[grid](x, weight, scale, bias, y, **sizes)
