@@ -50,7 +50,8 @@ def large(rng: np.random.Generator) -> dict[str, Any]:
 ROWS: Final = (
     Operator(
         "gelu", "Gaussian error linear unit", TEXT, "`y = x/2 * (1 + erf(x / sqrt(2)))`",
-        "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu, (Implementation("rows", kernels.gelu),), SIZES,
+        "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu,
+        (Implementation("tails", kernels.gelu_by_tails, ("ascend",)), Implementation("rows", kernels.gelu)), SIZES,
         edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.gelu(v.x),
         limited="memory: both move the array at 0.8 of the rate of a copy.", items="t",
