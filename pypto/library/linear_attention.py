@@ -86,8 +86,8 @@ ROWS: Final = (
         tolerance={"out": Close(1e-3, 1e-4), "state": Close(1e-3, 1e-4)},
         flops=lambda n: 8.0 * n.b * n.h * n.t * n.d * n.e,
         effects=("state",),
-        notes="On Ascend, tokens of a head follow each other: a token takes 0.7 µs, in which twelve instructions on the "
-        "state wait for each other, however fast memory is.",
+        notes="On Ascend, tokens of a head follow each other: a token takes 0.7 µs, in which instructions on the state "
+        "wait for each other, however fast memory is.",
         items="e",
         peer=by_torch,
     ),

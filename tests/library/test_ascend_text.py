@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -94,4 +95,4 @@ def test_places_are_named_where_they_change() -> None:
     for text in all_texts():
         body = text.partition("for (int64_t program")[2].partition("ASCEND_IS_AIV")[0]
         places = re.findall(r"// (\w+\.py:\d+)$", body, re.MULTILINE)
-        assert places and all(a != b for a, b in zip(places, places[1:], strict=False))
+        assert places and all(a != b for a, b in itertools.pairwise(places))
