@@ -201,7 +201,7 @@ ROWS: Final = (
         "is less than k, the tail of `indices` is -1 and that of `values` minus infinity. NaN is chosen last. Three "
         "histograms of the bits of the scores find the least one that is chosen; those are listed and sorted. The "
         "version `candidates` first lists the scores that reach the k-th largest of the maxima of 4k groups. The "
-        "version `sorts` sorts parts of a row on many cores, and merges their lists pair by pair; to it, minus infinity "
+        "version `sorts` sorts parts of a row on many cores, and merges lists pair by pair; to it, minus infinity "
         "and the least number are equal.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=topk,
