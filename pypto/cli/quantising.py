@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pypto.quant import Config, Llama, Scheme
 
 WEIGHTS: Final = ("int8", "int8:tensor", "int4", "int4:GROUP")
-INPUTS: Final = ("none", "token", "tensor")
+INPUTS: Final = ("none", "token", "tensor", "group:SIZE")
 
 
 def quantise(  # noqa: PLR0913, PLR0917  # options of a command
@@ -101,9 +101,14 @@ def inputs_of(text: str) -> Scheme | None:
     """A scheme of inputs from its text."""
     from pypto import quant
 
-    if text not in INPUTS:
-        raise UsageError(f"--inputs {text}: schemes are {', '.join(INPUTS)}")
-    return None if text == "none" else quant.int8(text)
+    name, _, rest = text.partition(":")
+    if name == "group" and rest.isdigit():
+        return quant.int8("group", group=int(rest))
+    if text in ("token", "tensor"):
+        return quant.int8(text)
+    if text == "none":
+        return None
+    raise UsageError(f"--inputs {text}: schemes are {', '.join(INPUTS)}")
 
 
 def measured(model: Llama, config: Config, data: Any, ids: Any, folder: Path | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pypto import library
 from pypto.errors.quant import WrongCalibration, WrongScheme
 from pypto.quant.config import Config
 from pypto.quant.deploy import DeployedLayer
-from pypto.quant.schemes import TOKEN, Scheme
+from pypto.quant.schemes import GROUP, TOKEN, Scheme
 from pypto.quant.weight import dequantize, grid, quantize, ranges
 
 
@@ -62,8 +62,9 @@ class FakeQuantizedLinear(torch.nn.Linear):
 
     def forward(self, x: Any) -> Any:
         """Compute the layer with rounded weights, and with rounded inputs where the configuration has them."""
-        if self.config.inputs is not None:
-            x = PassedThrough.apply(x, rounded_tokens)
+        inputs = self.config.inputs
+        if inputs is not None:
+            x = PassedThrough.apply(x, lambda rows: rounded_inputs(rows, inputs.group))
         scheme = self.config.weights
         return torch.nn.functional.linear(x, PassedThrough.apply(self.weight, lambda w: rounded(w, scheme)), self.bias)
 
@@ -125,12 +126,21 @@ def rounded(w: Any, scheme: Scheme) -> Any:
     return torch.from_numpy(dequantize(quantize(numbers, scales, zeros, scheme), scales, zeros, scheme)).to(w.dtype)
 
 
-def rounded_tokens(x: Any) -> Any:
-    """Inputs as int8 with a scale for each token gives them back."""
+def rounded_inputs(x: Any, group: int = 0) -> Any:
+    """Inputs as int8 gives them back, with a scale for each token, or for so many neighbours of a token.
+
+    Examples
+    --------
+    >>> rounded_inputs(torch.tensor([[127.0, 0.4, 1.0, 0.0]]), group=2)
+    tensor([[127., 0., 1., 0.]])
+    """
     rows = x.detach().float()
-    most = rows.abs().amax(-1, keepdim=True)
+    width = rows.shape[-1]
+    size = group or width
+    parts = torch.nn.functional.pad(rows, (0, -width % size)).unflatten(-1, (-1, size))
+    most = parts.abs().amax(-1, keepdim=True)
     up = torch.where(most > 0, 127 / most, 0)
-    return ((rows * up).round() * (most / 127)).to(x.dtype)
+    return ((parts * up).round() * (most / 127)).flatten(-2)[..., :width].to(x.dtype)
 
 
 def is_linear(module: Any) -> bool:
@@ -145,7 +155,7 @@ def prepare(model: Any, config: Config) -> Any:
     ----------
     model : torch.nn.Module
     config : Config
-        Weights of any scheme; inputs per token, or none.
+        Weights of any scheme; inputs in int8 per token or per group, or none.
 
     Returns
     -------
@@ -155,15 +165,17 @@ def prepare(model: Any, config: Config) -> Any:
     Raises
     ------
     WrongScheme
-        For static scales of inputs.
+        For static scales of inputs, and for inputs in floats of eight bits.
 
     Examples
     --------
     >>> from pypto import quant
     >>> trained = quant.prepare(model, quant.Config(quant.int4(group=32)))  # doctest: +SKIP
     """
-    if config.inputs is not None and config.inputs.per != TOKEN:
-        raise WrongScheme(what=f"`{config.inputs.name}` of inputs is not offered in training", way="use int8('token')")
+    inputs = config.inputs
+    if inputs is not None and (inputs.per not in (TOKEN, GROUP) or inputs.format is not None):
+        way = "use quant.int8('token'), or quant.int8('group', group=64)"
+        raise WrongScheme(what=f"`{inputs.name}` of inputs is not offered in training", way=way)
     memo: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     for name, module in model.named_modules():
         if is_linear(module) and not config.skips(name):

@@ -37,11 +37,19 @@ def test_int8_says_more_and_resumes(files: tuple[str, ...], tmp_path: Path) -> N
     assert called("quant", *files, *options, "--resume", str(tmp_path / "work")).stdout == shown.stdout
 
 
+def test_inputs_have_a_scale_for_each_group(files: tuple[str, ...]) -> None:
+    said = answer("quant", *files, "--weights", "int8", "--inputs", "group:16", "--evaluate", "2")
+    assert {line["scheme"] for line in said["layers"]} == {
+        "int8 symmetric, per channel; inputs int8 symmetric, groups of 16"
+    }
+    assert said["perplexity"]["quantised"] == pytest.approx(said["perplexity"]["float32"], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
         (("--weights", "int3"), 2, "schemes are int8, int8:tensor, int4, int4:GROUP"),
-        (("--inputs", "row"), 2, "--inputs row: schemes are none, token, tensor"),
+        (("--inputs", "row"), 2, "--inputs row: schemes are none, token, tensor, group:SIZE"),
         (("--algorithm", "awq", "-o", "out"), 2, "no place for the factors of awq"),
         (("--algorithm", "qptq"), 1, "E383"),
         (("--evaluate", "1000"), 2, "windows of 32 tokens, and 20 + 1000 are asked for"),

@@ -22,6 +22,7 @@ CONFIGS = {
     "W8A8": quant.Config(inputs=quant.int8("token"), algorithm=("smoothquant", "gptq")),
     "W4A16": quant.Config(quant.int4(group=16), algorithm="gptq"),
     "W8A8C8": quant.Config(inputs=quant.int8("token"), cache=True),
+    "W8A8 groups": quant.Config(inputs=quant.int8("group", group=16)),
 }
 
 
@@ -230,7 +231,14 @@ def test_arguments_that_cannot_be_kept() -> None:
         run(object())
 
 
-@pytest.mark.parametrize("config", [quant.Config(quant.int4(group=8)), quant.Config(inputs=quant.int8("token"))])
+@pytest.mark.parametrize(
+    "config",
+    [
+        quant.Config(quant.int4(group=8)),
+        quant.Config(inputs=quant.int8("token")),
+        quant.Config(inputs=quant.int8("group", group=4)),
+    ],
+)
 def test_gradients_pass_through_the_rounding(config: quant.Config) -> None:
     """The result is that of the quantised layer; the gradient that of its numbers, taken as constants."""
     torch.manual_seed(0)
@@ -268,8 +276,9 @@ def test_training_regains_what_rounding_loses() -> None:
         loss.backward()
         optimizer.step()
     assert min(lost) < 0.8 * lost[0]
-    with pytest.raises(WrongScheme, match="of inputs is not offered in training"):
-        quant.prepare(given, quant.Config(inputs=quant.int8("tensor")))
+    for inputs in (quant.int8("tensor"), quant.fp8(per="token")):
+        with pytest.raises(WrongScheme, match="of inputs is not offered in training"):
+            quant.prepare(given, quant.Config(inputs=inputs))
 
 
 def test_scales_have_gradients() -> None:
