@@ -99,14 +99,13 @@ def smaller(a: Term, largest: Term) -> tuple[Term, Term]:
 def scaled_twice(a: Term, n: Term) -> Term:
     """a * 2**n in two steps of half the exponent each, so that both factors are normal and only the last one rounds.
 
-    Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
+    Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits, and twice the bias
+    with it. The half of that, cut to whole exponents, is the first factor, and what it lacks of all is the second.
     """
     mantissa, bias = a.dtype.format
-    exponent = (n + 1.5 * 2.0**mantissa).bits() - ((bias + mantissa << mantissa) | (1 << mantissa - 1))
-    half = exponent >> 1
-    for part in (half, exponent - half):
-        a = a * (part + bias << mantissa).bits(a.dtype)
-    return a
+    half = (n + (1.5 * 2.0**mantissa + 2 * bias)).bits() << mantissa - 1
+    first = half & (-1 << mantissa)
+    return a * first.bits(a.dtype) * (half + half - first).bits(a.dtype)
 
 
 def round_by_adding(a: Term, mode: str) -> Term:
