@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.library import activations, norms
 from pypto.library.kernels import quant as kernels
+from pypto.library.kernels.activations import gelu_by_tails_tile
 from pypto.library.quant import Q8, quantize_per_group
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import SCALES
@@ -75,7 +77,9 @@ ROWS: Final = (
         "gelu_quantize", "GELU, and its rows in int8",
         "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=1 -> q[t, d] i8, scale[t, groups] f32",
         "`y = x Φ(x)`, with the error function." + ENDS.format("y"),
-        "Encoders with int8 products", gelu_quantize, (Implementation("rows", kernels.gelu_quantize),), SIZES,
+        "Encoders with int8 products", gelu_quantize,
+        (Implementation("tails", partial(kernels.gelu_quantize, function=gelu_by_tails_tile), ("ascend",)),
+         Implementation("rows", kernels.gelu_quantize)), SIZES,
         edges={"zero group": gelu_of_zeros}, tolerance={"scale": SCALES}, flops=lambda n: 12.0 * n.t * n.d,
         bytes=lambda n: 3.0 * n.t * n.d, peer=gelu_by_torch, items="t",
     ),

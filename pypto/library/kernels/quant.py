@@ -55,9 +55,9 @@ def quantize_per_group_kernel(x, smooth, q, scale):
 
 
 @pto.jit
-def gelu_quantize_kernel(x, smooth, q, scale):
+def gelu_quantize_kernel(x, smooth, q, scale, FUNCTION: pto.constexpr):
     row = pto.program_id(0)
-    store_groups(gelu_tile(x[row, :].to(pto.float32)), smooth, q, scale, row)
+    store_groups(FUNCTION(x[row, :].to(pto.float32)), smooth, q, scale, row)
 
 
 @pto.jit
@@ -138,9 +138,9 @@ def quantize_per_group(x, smooth, groups, q, scale):
     quantize_per_group_kernel[(x.shape[0],)](x, smooth, q, scale)
 
 
-def gelu_quantize(x, smooth, groups, q, scale):
+def gelu_quantize(x, smooth, groups, q, scale, function=gelu_tile):
     """Rows of gelu(x) as int8 with a scale for each group of neighbours."""
-    gelu_quantize_kernel[(x.shape[0],)](x, smooth, q, scale)
+    gelu_quantize_kernel[(x.shape[0],)](x, smooth, q, scale, FUNCTION=function)
 
 
 def add_layer_norm_quantize(x, residual, g, b, smooth, eps, groups, y, q, scale):

@@ -32,8 +32,12 @@ def varlen_attention_kernel(
         for j in range(0, end, BLOCK):
             columns = j + pto.arange(0, BLOCK)
             own = columns < count
-            values = v[first + j : first + j + BLOCK, h // GROUP, :]
-            values = pto.where(own[:, None], values, pto.zeros_like(values))
+            if NATURAL:  # a matrix unit loads rows itself, but no choice between them
+                at = (first + columns)[:, None] * v.strides[0] + h // GROUP * v.strides[1]
+                values = pto.load(v + at + pto.arange(0, DV)[None, :], mask=own[:, None], other=0)
+            else:
+                values = v[first + j : first + j + BLOCK, h // GROUP, :]
+                values = pto.where(own[:, None], values, pto.zeros_like(values))
             scores = pto.dot(queries, pto.trans(k[first + j : first + j + BLOCK, h // GROUP, :])) * unit
             seen = own[None, :]
             if CAUSAL:

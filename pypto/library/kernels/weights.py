@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
 from pypto.library.kernels.products import blocks_for, grid
 from pypto.library.kernels.weight_rows import w4a16_row, w8a16_row
 
 COLUMNS = 128
+TALL = 128  # rows of a block of many on a matrix unit
 FEW = 64  # rows up to which blocks have 16
 BY_ROW = 2  # rows up to which each is a program
 WIDE = 2048  # columns from which programs take more of them
@@ -177,6 +180,29 @@ def w8a8_group_linear_kernel(a, b, row_scale, column_scale, bias, y, BM: pto.con
     y[i : i + BM, j : j + BN] = t
 
 
+@pto.jit
+def transpose_kernel(x, y, BM: pto.constexpr):
+    """Columns become rows, so that some numbers of a column are neighbours."""
+    i = pto.program_id(0) * BM
+    y[:, i : i + BM] = pto.trans(x[i : i + BM, :])
+
+
+@pto.jit
+def w8a8_groups_on_cube_kernel(a, b, scales, column_scale, bias, y, BM: pto.constexpr, BN: pto.constexpr):
+    """The same with a row of scales for each group."""
+    i, j, groups = pto.program_id(0) * BM, pto.program_id(1) * BN, scales.shape[0]
+    size = a.shape[1] // groups
+    acc = pto.zeros((BM, BN), pto.float32)
+    for g in range(groups):
+        k = g * size
+        t = pto.dot(a[i : i + BM, k : k + size], b[k : k + size, j : j + BN])
+        acc = acc + t.to(pto.float32) * scales[g, i : i + BM][:, None]
+    acc = acc * column_scale[j : j + BN][None, :]
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
+
+
 def rows_for(t):
     """Rows of a program: a version for one row, one for few, one for many."""
     return next(rows for rows in (1, 16, 128) if t <= rows or rows == 128)
@@ -280,6 +306,9 @@ def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
 
 def w8a8_groups_on_cube(a, b, row_scale, column_scale, bias, y):
     """The same for a matrix unit."""
-    bm, bn = (16 if a.shape[0] <= FEW else 32), columns_for(b.shape[1])
-    where = grid(a.shape[0], b.shape[1], (bm, bn))
-    w8a8_group_linear_kernel[where](a, b, row_scale, column_scale, bias, y, BM=bm, BN=bn)
+    t, groups = row_scale.shape
+    bm, bn = (16 if t <= FEW else TALL), columns_for(b.shape[1])
+    scales = empty(a, (groups, t), float32)
+    transpose_kernel[(pto.cdiv(t, FEW),)](row_scale, scales, BM=FEW)
+    where = grid(t, b.shape[1], (bm, bn))
+    w8a8_groups_on_cube_kernel[where](a, b, scales, column_scale, bias, y, BM=bm, BN=bn)
