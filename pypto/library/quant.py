@@ -172,5 +172,6 @@ ROWS: Final = (
         w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch, items="t",
+        limited="products of int8, in which torch's take as long where there are no tiles of int8 (AMX).",
     ),
 )  # fmt: skip

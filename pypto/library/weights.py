@@ -226,6 +226,8 @@ ROWS: Final = (
          "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
         edges={"zeros": bytes_with_zeros}, tolerance={"y": Close(1e-4, 2e-2)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
         items="n", peer=w8a16_by_torch, prepared=widened8_by_torch,
+        limited="torch's weights are in bfloat16 before it is timed; ours are converted in every call, from half "
+        "of the memory.",
     ),
     Operator(
         "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
@@ -236,6 +238,7 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
         peer=linear_by_torch,
+        limited="products of int8, in which torch's take as long where there are no tiles of int8 (AMX).",
     ),
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
