@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -29,6 +31,7 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
     windows: Annotated[int, typer.Option(min=1, help="Windows of the text to calibrate on.")] = 32,
     evaluate: Annotated[int, typer.Option(min=0, help="Windows behind them to evaluate; 0 for none.")] = 8,
     length: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 512,
+    decode: Annotated[int, typer.Option(min=0, help="Tokens to make, for the speed before and after.")] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A folder for the model, as compressed-tensors.")
     ] = None,
@@ -49,6 +52,7 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
 
         config = quant.Config(scheme_of(weights), inputs=inputs_of(inputs), algorithm=algorithm, skip=skip or [])
         refuse_factors(config, output)
+        refuse_plot(plot)
         loaded = quant.load_llama(model)
         if not text.is_file():
             raise UsageError(f"there is no file {text}")
@@ -63,13 +67,17 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
             quant.save(found["layers"], output)
         if plot is not None:
             found["report"].plot(plot)
+        speeds = measured_speeds(loaded, found["layers"], ids[0], decode) if decode else {}
         said = found["report"].json() | {"model": str(model), "perplexity": found["perplexity"]}
+        said |= {"tokens_per_second": speeds} if speeds else {}
         if json:
             say_json(said)
             return
         print(found["report"])
         for name, value in found["perplexity"].items():
             print(f"perplexity {name}: {value:.3f}")
+        for name, value in speeds.items():
+            print(f"tokens in a second {name}: {value:.1f}")
 
 
 def refuse_factors(config: Config, output: Path | None) -> None:
@@ -81,6 +89,12 @@ def refuse_factors(config: Config, output: Path | None) -> None:
         raise UsageError(
             f"compressed-tensors has no place for the factors of {found.name}: leave out --output, or use gptq"
         )
+
+
+def refuse_plot(path: Path | None) -> None:
+    """Say before the work that there is nothing to draw with."""
+    if path is not None and find_spec("matplotlib") is None:
+        raise UsageError("--plot needs matplotlib: pip install 'pypto-jit[viz]'")
 
 
 def scheme_of(text: str) -> Scheme:
@@ -119,15 +133,32 @@ def measured(model: Llama, config: Config, data: Any, ids: Any, folder: Path | N
         for start in range(0, len(data), 8):
             run(model.embed(data[start : start + 8]))
         layers = run.convert(step("calibrating"))
-        report = quant.report(model, layers, model.embed(data[:1]))
-        step("comparing layers")(len(model), len(model))
+        report = quant.report(model, layers, model.embed(data[:1]), step("comparing layers"))
         perplexity = {}
         if len(ids):
-            perplexity["float32"] = model.perplexity(ids)
-            step("evaluating float32")(len(model), len(model))
-            perplexity["quantised"] = model.perplexity(ids, quant.deploy(layers) if config.inputs else layers)
-            step("evaluating quantised")(len(model), len(model))
+            perplexity["float32"] = model.perplexity(ids, progress=step("evaluating float32"))
+            deployed = quant.deploy(layers) if config.inputs else layers
+            perplexity["quantised"] = model.perplexity(ids, deployed, progress=step("evaluating quantised"))
     return {"layers": layers, "report": report, "perplexity": perplexity}
+
+
+def measured_speeds(model: Llama, layers: Mapping[str, Any], prompt: Any, tokens: int) -> dict[str, float]:
+    """Tokens in a second, of the model in float32 and of the quantised one."""
+    from pypto import quant
+
+    speeds = {}
+    for name, decoder in (
+        ("float32", quant.Decoder(model, floats=True)),
+        ("quantised", quant.Decoder(model, layers)),
+    ):
+        cache = decoder.cache(len(prompt) + tokens + 1)
+        decoder.prefill(prompt, cache)
+        token = int(decoder.step(prompt[-1], cache).argmax())  # compiled by that
+        start = time.perf_counter()
+        for _ in range(tokens):
+            token = int(decoder.step(token, cache).argmax())
+        speeds[name] = tokens / (time.perf_counter() - start)
+    return speeds
 
 
 Progress = Callable[[int, int], None]
@@ -140,7 +171,7 @@ def progress(stages: int, blocks: int) -> Iterator[Callable[[str], Progress]]:
     from rich.progress import Progress as Bar
 
     with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=stages * blocks)
+        task = bar.add_task("reading", total=stages * blocks)
         begun: list[str] = []
 
         def step(name: str) -> Progress:

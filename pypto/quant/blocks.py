@@ -23,6 +23,7 @@ from pypto.quant.weight import Array, Layer, QuantizedWeight
 
 Values = Mapping[str, Array]
 Linear = Callable[[str, Array], Array]
+Progress = Callable[[int, int], None]
 MANIFEST: Final = "calibration.json"
 WEIGHTS: Final = ("codes", "scales", "zeros", "order", "transform")
 INPUTS: Final = ("input_scale", "input_zero")
@@ -125,7 +126,7 @@ class Calibration:
         elif recorded != self.digests[-1]:
             self.refuse(f"batch {batch} differs from the one that is there")
 
-    def convert(self, progress: Callable[[int, int], None] | None = None) -> dict[str, QuantizedLayer]:
+    def convert(self, progress: Progress | None = None) -> dict[str, QuantizedLayer]:
         """Quantise all layers.
 
         Parameters

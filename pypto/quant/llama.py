@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto import library
 from pypto.errors.quant import WrongCalibration
-from pypto.quant.blocks import Block, Linear, Values
+from pypto.quant.blocks import Block, Linear, Progress, Values
 from pypto.quant.gguf import GGUF, read_gguf
 from pypto.quant.weight import Array, Layer
 
@@ -173,7 +173,11 @@ class Llama(Sequence[Block]):
         return ids[: len(ids) // length * length].reshape(-1, length)
 
     def perplexity(
-        self, ids: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None, batch: int = 8
+        self,
+        ids: Array,
+        layers: Mapping[str, Callable[[Array], Array]] | None = None,
+        batch: int = 8,
+        progress: Progress | None = None,
     ) -> float:
         """``exp`` of the mean negative log-likelihood of each window's tokens but its first.
 
@@ -184,6 +188,8 @@ class Llama(Sequence[Block]):
             Quantised or deployed layers by name; the others stay as they are.
         batch : int
             Windows that are computed at once.
+        progress : callable, optional
+            Gets the number of blocks that are done, and of all, after each block.
 
         Returns
         -------
@@ -191,9 +197,11 @@ class Llama(Sequence[Block]):
         """
         count = len(range(0, len(ids), batch))
         values = [self.embed(ids[i * batch : (i + 1) * batch]) for i in range(count)]
-        for block in self:
+        for number, block in enumerate(self):
             chosen = {layer.name: layers[layer.name] for layer in block.layers if layers and layer.name in layers}
             values = [block.run(value, chosen) for value in values]
+            if progress is not None:
+                progress(number + 1, len(self))
         weight = self.head
         norm = self.file.array("output_norm.weight")
         total = 0.0

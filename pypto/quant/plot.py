@@ -41,7 +41,7 @@ def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> A
     every = -(-len(blocks) // 16)
     axes.set_xticks(range(0, len(blocks), every), blocks[::every])
     axes.set_xlabel("block")
-    axes.set_ylabel("SQNR of outputs (dB); higher is better")
+    axes.set_ylabel("SQNR of outputs in dB")
     axes.set_title(lines[0].scheme, fontsize="medium")
     axes.grid(axis="y", alpha=0.3)
     if curves:

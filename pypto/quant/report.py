@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.quant.blocks import Block, Values, float_layer
+from pypto.quant.blocks import Block, Progress, Values, float_layer
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.line import Line
 from pypto.quant.metrics import sqnr
@@ -58,10 +58,17 @@ class Report:
             f"{line.bytes_before / max(line.bytes_after, 1):4.1f}x less"
             for line in self.lines
         ]
-        return "\n".join([head, *rows])
+        said = self.json()
+        total = f"{said['bytes_before'] / 1e6:.1f} MB become {said['bytes_after'] / 1e6:.1f} MB"
+        return "\n".join([head, *rows, total])
 
 
-def report(blocks: Sequence[Block], layers: Mapping[str, QuantizedLayer], inputs: Values) -> Report:
+def report(
+    blocks: Sequence[Block],
+    layers: Mapping[str, QuantizedLayer],
+    inputs: Values,
+    progress: Progress | None = None,
+) -> Report:
     """Compare quantised layers with the layers that they stand for.
 
     Parameters
@@ -71,6 +78,8 @@ def report(blocks: Sequence[Block], layers: Mapping[str, QuantizedLayer], inputs
     layers : mapping of str to QuantizedLayer
     inputs : mapping of str to ndarray
         Inputs of the first block. Each layer is compared on the inputs that it has in the float model.
+    progress : callable, optional
+        Gets the number of blocks that are done, and of all, after each block.
 
     Returns
     -------
@@ -87,11 +96,13 @@ def report(blocks: Sequence[Block], layers: Mapping[str, QuantizedLayer], inputs
     """
     lines: list[Line] = []
     values = inputs
-    for block in blocks:
+    for number, block in enumerate(blocks):
         seen: dict[str, list[tuple[Array, Array]]] = {}
         functions = {one.name: compared(one, layers[one.name], seen) for one in block.layers if one.name in layers}
         values = block.run(values, functions)
         lines += [line(one, layers[one.name], seen.get(one.name, [])) for one in block.layers if one.name in layers]
+        if progress is not None:
+            progress(number + 1, len(blocks))
     return Report(tuple(lines))
 
 

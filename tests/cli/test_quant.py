@@ -32,6 +32,7 @@ def test_int8_says_more_and_resumes(files: tuple[str, ...], tmp_path: Path) -> N
     options = ("--weights", "int8", "--inputs", "token", "--algorithm", "smoothquant+gptq", "--evaluate", "0")
     shown = called("quant", *files, *options, "--resume", str(tmp_path / "work"))
     assert shown.exit_code == 0
+    assert " MB become " in shown.stdout
     assert "0.up" in shown.stdout and "int8 symmetric, per channel; inputs int8 symmetric, per token" in shown.stdout
     (tmp_path / "work" / "block-001.safetensors").unlink()
     assert called("quant", *files, *options, "--resume", str(tmp_path / "work")).stdout == shown.stdout
@@ -59,6 +60,19 @@ def test_what_is_refused(files: tuple[str, ...], options: tuple[str, ...], code:
     found = called("quant", *files, *options)
     assert found.exit_code == code
     assert text in found.stderr
+
+
+def test_the_speed_before_and_after(files: tuple[str, ...]) -> None:
+    said = answer("quant", *files, "--weights", "int4:32", "--evaluate", "0", "--decode", "4")
+    assert said["tokens_per_second"].keys() == {"float32", "quantised"}
+    assert min(said["tokens_per_second"].values()) > 0
+
+
+def test_a_plot_is_refused_before_the_work(files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pypto.cli.quantising.find_spec", lambda name: None)
+    found = called("quant", *files, "--evaluate", "0", "--plot", "a.svg")
+    assert found.exit_code == 2
+    assert "--plot needs matplotlib" in found.stderr
 
 
 def test_a_plot_of_a_report(files: tuple[str, ...], tmp_path: Path) -> None:
