@@ -57,6 +57,7 @@ ROWS: Final = (
         bytes=lambda n: 28.0 * n.n,
         effects=("w", "m", "v"),
         peer=by_torch,
+        limited="memory: both read and write 28 bytes for each weight, once.",
         items="n",
     ),
 )
