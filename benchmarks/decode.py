@@ -26,6 +26,7 @@ from benchmarks.levels import environment
 from pypto import quant
 from pypto.quant.llama import LINEAR
 
+NAMES: Final = ("float32", "W8A8", "W8A8C8", "W4A16")
 PROMPT: Final = (504, 3575, 282, 4649, 314)  # "The capital of France is" for SmolLM2
 TOKENS: Final = 24  # that are compared
 SEEN: Final = 4096  # characters that are calibrated on
@@ -119,16 +120,17 @@ def int8_cache(file: Any) -> quant.Int8Cache:
     return quant.Int8Cache.of(ranges)
 
 
-def decoders(model: quant.Llama) -> dict[str, tuple[quant.Decoder, Layers | None]]:
-    """All that are timed by name, and the layers that numpy computes the same with."""
-    eight = quantized(model)
-    with_cache = quant.Llama(model.file, int8_cache(model.file))
-    return {
-        "float32": (quant.Decoder(model, floats=True), None),
-        "W8A8": (quant.Decoder(model, quant.deploy(eight)), eight),
-        "W8A8C8": (quant.Decoder(with_cache, quant.deploy(eight)), eight),
-        "W4A16": (quant.Decoder(model), None),
-    }
+def decoders(model: quant.Llama, names: list[str]) -> dict[str, tuple[quant.Decoder, Layers | None]]:
+    """Those that are asked for, and the layers that numpy computes the same with."""
+    found: dict[str, tuple[quant.Decoder, Layers | None]] = {}
+    eight = quantized(model) if any(name.startswith("W8A8") for name in names) else {}
+    for name in names:
+        if name.startswith("W8A8"):
+            used = quant.Llama(model.file, int8_cache(model.file)) if name == "W8A8C8" else model
+            found[name] = quant.Decoder(used, quant.deploy(eight)), eight
+        else:
+            found[name] = quant.Decoder(model, floats=name == "float32"), None
+    return found
 
 
 def seconds(decoder: quant.Decoder, tokens: int) -> float:
@@ -164,12 +166,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=["float32", "W8A8", "W8A8C8", "W4A16"])
+    parser.add_argument("--only", nargs="*", default=list(NAMES), choices=NAMES)
     given = parser.parse_args()
     wanted = environment(given.level) | {"PYPTO_NUM_THREADS": str(given.threads)}
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:]], os.environ | wanted)
-    found = {name: pair for name, pair in decoders(quant.load_llama(given.model)).items() if name in given.only}
+    found = decoders(quant.load_llama(given.model), given.only)
     for decoder, layers in found.values():
         check(decoder, layers)
     times: dict[str, list[float]] = {name: [] for name in found}
