@@ -67,7 +67,7 @@ def test_a_loops_numbers_and_stages_have_names() -> None:
     assert {"acc", "scaled"} <= set(tensors(text))
     inner = text[text.index("for (int32_t k = ") :]
     inner = inner[: inner.index("\n        }\n")]
-    assert "% 2" not in inner.replace(inner[inner.index("const uint32_t turn") :].split("\n", 1)[0], "")
+    assert "% 2" not in inner.replace(inner[inner.index("const uint32_t stage") :].split("\n", 1)[0], "")
     assert "weight_size0 - " not in inner  # what no round changes is computed before
 
 
@@ -126,10 +126,10 @@ def test_a_stage_told_in_two_ways_is_one() -> None:
     body = Instr("WaitFlag", (Word("MTE2_V"), long)), Instr("Adds", (View(A, 0, short), View(A, 0, short), 1.0, 32))
     _, loop = compute_stage_indices(kernel(begin, Loop("i", "begin", 99, 1, body))).body
     assert isinstance(loop, Loop)
-    turn, wait, adds = loop.body
-    assert isinstance(turn, Let)
-    assert turn.value == short
+    stage, wait, adds = loop.body
+    assert isinstance(stage, Let)
+    assert stage.value == short
     assert isinstance(wait, Instr)
-    assert wait.args[1] == "turn"
+    assert wait.args[1] == "stage"
     assert isinstance(adds, Instr)
-    assert adds.args[0] == View(A, 0, "turn")
+    assert adds.args[0] == View(A, 0, "stage")

@@ -5,9 +5,9 @@ Stages are equal if they are equal once all immutable names are replaced by thei
 the begin of the loop's body, so the stage may not depend on numbers that the body defines.
 
     for i in range(block, tiles, blocks):          for i in range(block, tiles, blocks):
-        WaitFlag('V_MTE2', i // blocks % 2)            turn: uint32 = i // blocks % 2
-        DataCopy(a[i // blocks % 2, 0], ...)   ->      WaitFlag('V_MTE2', turn)
-                                                       DataCopy(a[turn, 0], ...)
+        WaitFlag('V_MTE2', i // blocks % 2)            stage: uint32 = i // blocks % 2
+        DataCopy(a[i // blocks % 2, 0], ...)   ->      WaitFlag('V_MTE2', stage)
+                                                       DataCopy(a[stage, 0], ...)
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StageIndices:
         body = loop.body
         lets = []
         for stage in self.shared_stages(loop):
-            candidates = (f"turn{n if n > 1 else ''}" for n in range(1, 99))
+            candidates = (f"stage{n if n > 1 else ''}" for n in range(1, 99))
             name = next(x for x in candidates if x not in self.used_names)
             self.used_names.add(name)
             lets.append(Let(name, uint32, stage))

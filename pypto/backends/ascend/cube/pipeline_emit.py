@@ -150,7 +150,7 @@ class PipelinedLoop:
         self.rematerialize(ops)
         low.env.update(zip(steps.carried_args, map(self.chunk_tile, self.carried_buffers), strict=True))
         if self.live_across:
-            iteration = low.let("turn", int64, Expr("%", (iteration, LIVE_STAGES)))
+            iteration = low.let("stage", int64, Expr("%", (iteration, LIVE_STAGES)))
         live_tiles = dict(
             zip(steps.live_across, (self.chunk_tile(tile, iteration) for tile in self.live_across), strict=True)
         )
