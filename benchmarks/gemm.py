@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.data import bind, random
 from benchmarks.kernels import matmul as kernels
+from benchmarks.kernels.convolution import convolution
 from benchmarks.peers import jax_product, tensor, torch_function, torch_peers
 from benchmarks.runner import Bar, Case, Impl, Row, Suite
 
@@ -124,9 +125,10 @@ def linear_case(m: int, n: int, k: int) -> Case:
 
 
 def convolution_case(n: int, c: int, size: int, filters: int) -> Case:
-    """The peers get the weights in their order, and torch the image in both of its."""
+    """Ours has the channels last; the peers get the weights in their order, and torch the image in both of its."""
     x, weight = random(n, c, size, size), random(3, 3, filters, c, spread=1)
-    out, theirs = np.empty((n, filters, size, size), np.float32), np.ascontiguousarray(weight.transpose(2, 3, 0, 1))
+    out, theirs = np.empty((n, size, size, filters), np.float32), np.ascontiguousarray(weight.transpose(2, 3, 0, 1))
+    image, ours = (np.ascontiguousarray(v) for v in (x.transpose(0, 2, 3, 1), weight.transpose(0, 1, 3, 2)))
 
     def by_torch(torch: Any) -> Mapping[str, Impl]:
         tx, tw, last = torch.from_numpy(x), torch.from_numpy(theirs), torch.channels_last
@@ -145,7 +147,7 @@ def convolution_case(n: int, c: int, size: int, filters: int) -> Case:
         return jax.lax.conv_general_dilated(image, kernel, (1, 1), "SAME")
 
     peers = {**torch_peers(by_torch), **jax_product(by_jax, x, theirs)}
-    return Case(bind(out, kernels.convolution, x, weight, out), peers, reference, [out])
+    return Case(bind(out.transpose(0, 3, 1, 2), convolution, image, ours, out), peers, reference, [out])
 
 
 def row(
