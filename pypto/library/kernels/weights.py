@@ -9,55 +9,54 @@ import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
 from pypto.library.kernels.products import blocks_for, grid
+from pypto.library.kernels.row_sums import int4_sums, piece_of, sums
 from pypto.library.kernels.weight_rows import w4a16_row, w8a16_row
 
 COLUMNS = 128
 TALL = 128  # rows of a block of many on a matrix unit
 FEW = 64  # rows up to which blocks have 16
 BY_ROW = 2  # rows up to which each is a program
+FLOATS_BY_ROW = 4  # the same where weights become floats
 WIDE = 2048  # columns from which programs take more of them
 
 
 @pto.jit
-def int4_row_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BN: pto.constexpr):
-    """One row: products of a group are summed before its scale is applied, so that a code costs one conversion.
+def int4_row_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr):
+    """A row for each program: products of a group are summed before its scale is applied.
 
-    Zero points and minima need the sum of the group's inputs only.
+    A code costs one conversion so; zero points and minima need the sum of the group's inputs only.
     """
-    j = pto.program_id(0) * BN
-    acc = pto.zeros((1, BN), pto.float32)
+    row, j = pto.program_id(0), pto.program_id(1) * BN
+    acc = pto.zeros((BN,), pto.float32)
     for g in range(scale.shape[0]):
         k = 2 * g * HALF
-        codes = packed[g * HALF : (g + 1) * HALF, j : j + BN]
-        first = x[0:1, k : k + HALF].to(pto.float32)
-        second = x[0:1, k + HALF : k + 2 * HALF].to(pto.float32)
-        inputs = pto.sum(first) + pto.sum(second)
-        t = pto.dot(first, (codes & 15).to(pto.float32))
-        t = pto.dot(second, (codes >> 4).to(pto.float32), t)
-        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)[None, :]
-        acc = acc + (t - z * inputs) * scale[g, j : j + BN][None, :]
+        t = int4_sums(x, row, k, packed, g * HALF, j, HALF, PIECE, BN)
+        inputs = pto.sum(x[row, k : k + 2 * HALF].to(pto.float32))
+        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)
+        acc = acc + (t - z * inputs) * scale[g, j : j + BN]
         if low is not None:
-            acc = acc + inputs * low[g, j : j + BN][None, :]
+            acc = acc + inputs * low[g, j : j + BN]
     if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
-    y[0:1, j : j + BN] = acc
+        acc = acc + bias[j : j + BN]
+    y[row, j : j + BN] = acc
 
 
 @pto.jit
-def int8_weights_row_kernel(x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BN: pto.constexpr):
-    """One row: products of a group are summed before its scale is applied."""
-    j = pto.program_id(0) * BN
-    acc = pto.zeros((1, BN), pto.float32)
+def int8_weights_row_kernel(
+    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr
+):
+    """The same of eight bits."""
+    row, j = pto.program_id(0), pto.program_id(1) * BN
+    acc = pto.zeros((BN,), pto.float32)
     for g in range(scale.shape[0]):
         k = g * GROUP
-        inputs = x[0:1, k : k + GROUP].to(pto.float32)
-        t = pto.dot(inputs, codes[k : k + GROUP, j : j + BN].to(pto.float32))
+        t = sums(x, row, k, codes, k, j, GROUP, PIECE, BN)
         if zero is not None:
-            t = t - pto.sum(inputs) * zero[g, j : j + BN].to(pto.float32)[None, :]
-        acc = acc + t * scale[g, j : j + BN][None, :]
+            t = t - pto.sum(x[row, k : k + GROUP].to(pto.float32)) * zero[g, j : j + BN].to(pto.float32)
+        acc = acc + t * scale[g, j : j + BN]
     if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
-    y[0:1, j : j + BN] = acc
+        acc = acc + bias[j : j + BN]
+    y[row, j : j + BN] = acc
 
 
 @pto.jit
@@ -204,8 +203,8 @@ def w8a8_groups_on_cube_kernel(a, b, scales, column_scale, bias, y, BM: pto.cons
 
 
 def rows_for(t):
-    """Rows of a program: a version for one row, one for few, one for many."""
-    return next(rows for rows in (1, 16, 128) if t <= rows or rows == 128)
+    """Rows of a block: a version for few rows, one for many."""
+    return 16 if t <= 16 else 128
 
 
 def columns_for(n):
@@ -213,15 +212,22 @@ def columns_for(n):
     return min(COLUMNS, pto.next_power_of_2(n))
 
 
+def row_columns_for(n):
+    """Columns of a program of one row: six programs share a matrix, and read long pieces of its rows."""
+    columns = next((c for c in (1024, 512, 256) if n >= 6 * c), COLUMNS)
+    return min(columns, pto.next_power_of_2(n))
+
+
 def w4a16_matmul(x, packed, scale, zero, bias, low, y):
     """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
-    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
-    half = packed.shape[0] // scale.shape[0]
-    if bm == 1:
-        where = (pto.cdiv(packed.shape[1], bn),)
-        int4_row_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BN=bn)
+    (t, n), half = y.shape, packed.shape[0] // scale.shape[0]
+    if t <= FLOATS_BY_ROW:
+        bn = row_columns_for(n)
+        sizes = {"HALF": half, "PIECE": piece_of(half), "BN": bn}
+        int4_row_kernel[t, pto.cdiv(n, bn)](x, packed, scale, zero, bias, low, y, **sizes)
         return
-    where = grid(x.shape[0], packed.shape[1], (bm, bn))
+    bm, bn = rows_for(t), columns_for(n)
+    where = grid(t, n, (bm, bn))
     int4_matmul_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BM=bm, BN=bn)
 
 
@@ -230,9 +236,9 @@ def w4a16_pieces(x, packed, scale, zero, bias, low, y):
     if x.shape[0] == 1:
         w4a16_row(x, packed, scale, zero, bias, low, y)
         return
-    bm, bn = max(16, rows_for(x.shape[0])), columns_for(packed.shape[1])
+    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
     half = packed.shape[0] // scale.shape[0]
-    sizes = {"HALF": half, "BM": bm, "BN": bn, "BK": piece_of(half)}
+    sizes = {"HALF": half, "BM": bm, "BN": bn, "BK": piece_of(half, 128)}
     int4_pieces_kernel[grid(x.shape[0], packed.shape[1], (bm, bn))](x, packed, scale, zero, bias, low, y, **sizes)
 
 
@@ -241,26 +247,22 @@ def w8a16_pieces(x, codes, scale, zero, bias, y):
     if x.shape[0] == 1:
         w8a16_row(x, codes, scale, zero, bias, y)
         return
-    bm, bn = max(16, rows_for(x.shape[0])), columns_for(codes.shape[1])
+    bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
     group = codes.shape[0] // scale.shape[0]
-    sizes = {"GROUP": group, "BM": bm, "BN": bn, "BK": piece_of(group)}
+    sizes = {"GROUP": group, "BM": bm, "BN": bn, "BK": piece_of(group, 128)}
     int8_weights_pieces_kernel[grid(x.shape[0], codes.shape[1], (bm, bn))](x, codes, scale, zero, bias, y, **sizes)
-
-
-def piece_of(rows):
-    """Rows of a piece: the most up to 128 that divide a group of so many."""
-    return next(size for size in range(min(rows, 128), 0, -1) if rows % size == 0)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
     """y = x @ ((codes - zero) * scale) + bias."""
-    bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
-    group = codes.shape[0] // scale.shape[0]
-    if bm == 1:
-        where = (pto.cdiv(codes.shape[1], bn),)
-        int8_weights_row_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BN=bn)
+    (t, n), group = y.shape, codes.shape[0] // scale.shape[0]
+    if t <= FLOATS_BY_ROW:
+        bn = row_columns_for(n)
+        sizes = {"GROUP": group, "PIECE": piece_of(group), "BN": bn}
+        int8_weights_row_kernel[t, pto.cdiv(n, bn)](x, codes, scale, zero, bias, y, **sizes)
         return
-    where = grid(x.shape[0], codes.shape[1], (bm, bn))
+    bm, bn = rows_for(t), columns_for(n)
+    where = grid(t, n, (bm, bn))
     int8_weights_matmul_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BM=bm, BN=bn)
 
 

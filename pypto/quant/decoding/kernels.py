@@ -11,6 +11,7 @@ from __future__ import annotations
 import pypto as pto
 from pypto.library.kernels.norms import rms_norm_tile
 from pypto.library.kernels.quant import quantize_row
+from pypto.library.kernels.row_sums import int4_sums, sums
 
 
 @pto.jit
@@ -44,19 +45,13 @@ def inputs_kernel(x, weight, order, factors, y, scale, eps, COUNT: pto.constexpr
 
 @pto.jit
 def int4_row_kernel(x, packed, scale, low, y, HALF: pto.constexpr, PIECE: pto.constexpr, ADD: pto.constexpr):
-    """One row by four bits: a byte is ``first + 16 second``, so that the first code alone is cut out of it."""
-    tile, BN = pto.program_id(0), packed.shape[2]
+    """One row by four bits; the rows of all tiles are those of `packed`."""
+    tile, BN = pto.program_id(0), packed.shape[1]
     j = tile * BN
     acc = pto.zeros((BN,), pto.float32)
     for g in range(scale.shape[1]):
         k = 2 * g * HALF
-        t = pto.zeros((BN,), pto.float32)
-        for p in range(0, HALF, PIECE):
-            for r in pto.static_range(PIECE):
-                both = packed[tile, g * HALF + p + r, :].to(pto.int32)
-                second = x[0, k + HALF + p + r] * 0.0625
-                t = pto.fma(x[0, k + p + r] - second, (both & 15).to(pto.float32), t)
-                t = pto.fma(second, both.to(pto.float32), t)
+        t = int4_sums(x, 0, k, packed, (tile * scale.shape[1] + g) * HALF, 0, HALF, PIECE, BN)
         inputs = pto.sum(x[0, k : k + 2 * HALF])
         acc = acc + t * scale[tile, g, :].to(pto.float32) + inputs * low[tile, g, :].to(pto.float32)
     if ADD:
@@ -65,16 +60,24 @@ def int4_row_kernel(x, packed, scale, low, y, HALF: pto.constexpr, PIECE: pto.co
 
 
 @pto.jit
-def row_kernel(x, codes, scale, low, row_scale, y, GROUP: pto.constexpr, PIECE: pto.constexpr, ADD: pto.constexpr):
-    """One row by eight bits, or by floats where there is no scale."""
-    tile, BN = pto.program_id(0), codes.shape[2]
+def row_kernel(
+    x,
+    codes,
+    scale,
+    low,
+    row_scale,
+    y,
+    ROWS: pto.constexpr,
+    GROUP: pto.constexpr,
+    PIECE: pto.constexpr,
+    ADD: pto.constexpr,
+):
+    """One row by eight bits, or by floats where there is no scale; tiles have ROWS rows each."""
+    tile, BN = pto.program_id(0), codes.shape[1]
     j = tile * BN
     acc = pto.zeros((BN,), pto.float32)
-    for k in range(0, codes.shape[1], GROUP):
-        t = pto.zeros((BN,), pto.float32)
-        for p in range(k, k + GROUP, PIECE):
-            for r in pto.static_range(PIECE):
-                t = pto.fma(x[0, p + r], codes[tile, p + r, :].to(pto.float32), t)
+    for k in range(0, ROWS, GROUP):
+        t = sums(x, 0, k, codes, tile * ROWS + k, 0, GROUP, PIECE, BN)
         if scale is not None:
             t = t * scale[tile, k // GROUP, :].to(pto.float32)
         if low is not None:

@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.quant import WrongScheme
+from pypto.library.kernels.row_sums import piece_of
 from pypto.quant.decoding.kernels import int4_row_kernel, int4_rows_kernel, row_kernel, rows_kernel
 from pypto.quant.deploy import Bytes, DeployedLayer, Floats, Inputs
 from pypto.quant.gguf import MIDDLE
 from pypto.quant.weight import Array, Layer
 
 WIDTHS: Final = (128, 64)  # columns of a tile: the first that divides the outputs, or the last
-UNROLLED: Final = 16  # rows of a tile that are one stretch of code
 FEW: Final = 64  # rows of inputs up to which blocks have 16
 Launch = Callable[[], None]
 
@@ -150,12 +150,12 @@ class Tiles:
 
     def bound(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> Launch:
         """The product of one row, as a launch that is ready to be made."""
-        grid = (len(self.codes),)
-        piece = next(size for size in range(UNROLLED, 0, -1) if self.group % size == 0)
-        weights = self.codes, self.scales, self.low
+        tiles, rows, width = self.codes.shape
+        weights = self.codes.reshape(tiles * rows, width), self.scales, self.low
+        sizes = {"PIECE": piece_of(self.group), "ADD": add}
         if self.is_int4:
-            return int4_row_kernel.bind(x, *weights, y, grid=grid, HALF=self.group, PIECE=piece, ADD=add)
-        return row_kernel.bind(x, *weights, row_scale, y, grid=grid, GROUP=self.group, PIECE=piece, ADD=add)
+            return int4_row_kernel.bind(x, *weights, y, grid=(tiles,), HALF=self.group, **sizes)
+        return row_kernel.bind(x, *weights, row_scale, y, grid=(tiles,), ROWS=rows, GROUP=self.group, **sizes)
 
     def multiply(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> None:
         """The product of many rows."""
