@@ -9,13 +9,14 @@ from pypto import library as lib
 from pypto.library.row import SMALL, f64
 from pypto.library.timing import for_peer
 
+torch = pytest.importorskip("torch")
+
 C, R, PAGE, PAGES = 64, 16, 16, 6
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("length", [1, PAGE, 5 * PAGE + 3, PAGES * PAGE])
 def test_latent_decode_over_all_rows_is_attention_of_torch(length: int) -> None:
-    torch = pytest.importorskip("torch")
     rng = np.random.default_rng(length)
 
     def normal(*shape: int) -> object:
@@ -41,7 +42,6 @@ OFF = {"f32": 1e-4, "bf16": 2e-2, "f16": 2e-3}  # norm of the difference over th
 @pytest.mark.torch
 @pytest.mark.parametrize("name", WITH_PEER)
 def test_row_agrees_with_its_torch_composition(name: str) -> None:
-    torch = pytest.importorskip("torch")
     row = lib.rows[name]
     dtype = str(row.signature.main_dtypes[0])
     arguments = row.sample(np.random.default_rng(0), SMALL, dtype)
