@@ -1,13 +1,12 @@
-"""`pypto quant`: quantise a language model of a GGUF file, and say what it cost."""
+"""`pypto quant`: quantise a language model or a sentence encoder, and say what it cost."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,22 +14,29 @@ from pypto.cli.output import Json, mistakes, say_json
 from pypto.cli.specs import UsageError
 
 if TYPE_CHECKING:
-    from pypto.quant import Config, Llama, Scheme
+    from pypto.cli.workloads import Layers, Measurement, Request, Step, Workload
+    from pypto.quant import Config, Scheme
+    from pypto.quant.blocks import Progress
+    from pypto.quant.report import Report
 
 WEIGHTS: Final = ("int8", "int8:tensor", "int4", "int4:GROUP")
 INPUTS: Final = ("none", "token", "tensor", "group:SIZE")
 
 
 def quantise(  # noqa: PLR0913, PLR0917  # options of a command
-    model: Annotated[Path, typer.Argument(help="A GGUF file of the Llama family.")],
-    text: Annotated[Path, typer.Option(help="A text: its beginning calibrates, the rest is evaluated.")],
+    model: Annotated[Path, typer.Argument(help="A GGUF file of the Llama family, or a folder of a BERT model.")],
+    text: Annotated[Path, typer.Option(help="A text: its beginning calibrates, what follows is evaluated.")],
     weights: Annotated[str, typer.Option(help=", ".join(WEIGHTS))] = "int4:128",
     inputs: Annotated[str, typer.Option(help=", ".join(INPUTS))] = "none",
     algorithm: Annotated[str, typer.Option(help="As in gptq, or smoothquant+gptq.")] = "gptq",
     skip: Annotated[list[str] | None, typer.Option(help="Layers that stay as they are; * stands for any text.")] = None,
-    windows: Annotated[int, typer.Option(min=1, help="Windows of the text to calibrate on.")] = 32,
-    evaluate: Annotated[int, typer.Option(min=0, help="Windows behind them to evaluate; 0 for none.")] = 8,
-    length: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 512,
+    windows: Annotated[
+        int | None, typer.Option(min=1, help="To calibrate on: 32 windows of the text, or 512 sentences.")
+    ] = None,
+    evaluate: Annotated[
+        int | None, typer.Option(min=0, help="Behind them, to evaluate: 8 windows, or 64 sentences; 0 for none.")
+    ] = None,
+    length: Annotated[int, typer.Option(min=2, help="Tokens of a window, and at most of a sentence.")] = 512,
     decode: Annotated[int, typer.Option(min=0, help="Tokens to make, for the speed before and after.")] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A folder for the model, as compressed-tensors.")
@@ -39,53 +45,54 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
     plot: Annotated[Path | None, typer.Option(help="A picture of the report, as in report.svg.")] = None,
     json: Json = False,
 ) -> None:
-    """Quantise a model block by block, and report what each layer lost, bytes, and perplexities.
+    """Quantise a model block by block, and report what each layer lost, bytes, and perplexities or cosines.
+
+    A language model is a GGUF file. A sentence encoder is a folder in the form of transformers, with config.json,
+    model.safetensors and tokenizer.json; each line of the text is a sentence.
 
     Examples:
 
         pypto quant model.gguf --text book.txt --weights int4:128 -o out
 
         pypto quant model.gguf --text book.txt --weights int8 --inputs token --algorithm smoothquant+gptq
+
+        pypto quant all-MiniLM-L6-v2 --text sentences.txt --weights int8 --inputs group:64
     """
     with mistakes():
         from pypto import quant
+        from pypto.cli.workloads import Request
 
         config = quant.Config(scheme_of(weights), inputs=inputs_of(inputs), algorithm=algorithm, skip=skip or [])
-        refuse_factors(config, output)
+        refuse_output(config, model, output)
         refuse_plot(plot)
-        loaded = quant.load_llama(model)
         if not text.is_file():
             raise UsageError(f"there is no file {text}")
-        ids = loaded.windows(text.read_text("utf-8"), length)
-        if len(ids) < windows + evaluate:
-            raise UsageError(
-                f"{text} has {len(ids)} windows of {length} tokens, and {windows} + {evaluate} are asked for: "
-                f"give a longer text, or smaller --windows, --evaluate or --length"
-            )
-        found = measured(loaded, config, ids[:windows], ids[windows : windows + evaluate], resume)
+        request = Request(str(text), text.read_text("utf-8"), windows, evaluate, length, decode)
+        workload = workload_of(model, request)
+        layers, report, worth = quantised(workload, config, resume)
         if output is not None:
-            quant.save(found["layers"], output)
+            quant.save(layers, output)
         if plot is not None:
-            found["report"].plot(plot)
-        speeds = measured_speeds(loaded, found["layers"], ids[0], decode) if decode else {}
-        said = found["report"].json() | {"model": str(model), "perplexity": found["perplexity"]}
-        said |= {"tokens_per_second": speeds} if speeds else {}
+            report.plot(plot)
+        said = [one for one in (worth, workload.speed(layers)) if one is not None]
         if json:
-            say_json(said)
+            say_json(report.json() | {"model": str(model)} | {one.key: one.values for one in said})
             return
-        print(found["report"])
-        for name, value in found["perplexity"].items():
-            print(f"perplexity {name}: {value:.3f}")
-        for name, value in speeds.items():
-            print(f"tokens in a second {name}: {value:.1f}")
+        print(report)
+        for one in said:
+            print(one)
 
 
-def refuse_factors(config: Config, output: Path | None) -> None:
-    """Say before the work, and not after it, that the form of the files has no place for factors."""
+def refuse_output(config: Config, model: Path, output: Path | None) -> None:
+    """Say before the work that the form of the files has no place for factors, or that the model would be lost."""
     from pypto.quant.algorithm import find
 
+    if output is None:
+        return
+    if output.resolve() == model.resolve():
+        raise UsageError(f"--output {output} is the folder of the model: give another one")
     found = find(config.algorithm)
-    if output is not None and any(step.factors for step in found.steps or (found,)):
+    if any(step.factors for step in found.steps or (found,)):
         raise UsageError(
             f"compressed-tensors has no place for the factors of {found.name}: leave out --output, or use gptq"
         )
@@ -125,47 +132,31 @@ def inputs_of(text: str) -> Scheme | None:
     raise UsageError(f"--inputs {text}: schemes are {', '.join(INPUTS)}")
 
 
-def measured(model: Llama, config: Config, data: Any, ids: Any, folder: Path | None) -> dict[str, Any]:
-    """Calibrate, report on the first window, and evaluate."""
+def workload_of(model: Path, request: Request) -> Workload:
+    """A model of the kind that a path says, with its parts of the text."""
+    from pypto.cli.language_models import LanguageModel
+    from pypto.cli.sentence_encoders import SentenceEncoder
+
+    if not model.exists():
+        raise UsageError(f"there is no file and no folder {model}: give a GGUF file, or a folder of a BERT model")
+    return SentenceEncoder.of(model, request) if model.is_dir() else LanguageModel.of(model, request)
+
+
+def quantised(workload: Workload, config: Config, folder: Path | None) -> tuple[Layers, Report, Measurement]:
+    """Calibrate, report on a sample, and evaluate."""
     from pypto import quant
 
-    with quant.calibrate(model, config, folder) as run, progress(2 + 2 * bool(len(ids)), len(model)) as step:
-        for start in range(0, len(data), 8):
-            run(model.embed(data[start : start + 8]))
+    blocks = workload.blocks
+    with quant.calibrate(blocks, config, folder) as run, progress(2 + len(workload.stages), len(blocks)) as step:
+        for batch in workload.batches():
+            run(batch)
         layers = run.convert(step("calibrating"))
-        report = quant.report(model, layers, model.embed(data[:1]), step("comparing layers"))
-        perplexity = {}
-        if len(ids):
-            perplexity["float32"] = model.perplexity(ids, progress=step("evaluating float32"))
-            deployed = quant.deploy(layers) if config.inputs else layers
-            perplexity["quantised"] = model.perplexity(ids, deployed, progress=step("evaluating quantised"))
-    return {"layers": layers, "report": report, "perplexity": perplexity}
-
-
-def measured_speeds(model: Llama, layers: Mapping[str, Any], prompt: Any, tokens: int) -> dict[str, float]:
-    """Tokens in a second, of the model in float32 and of the quantised one."""
-    from pypto import quant
-
-    speeds = {}
-    for name, decoder in (
-        ("float32", quant.Decoder(model, floats=True)),
-        ("quantised", quant.Decoder(model, layers)),
-    ):
-        cache = decoder.cache(len(prompt) + tokens + 1)
-        decoder.prefill(prompt, cache)
-        token = int(decoder.step(prompt[-1], cache).argmax())  # compiled by that
-        start = time.perf_counter()
-        for _ in range(tokens):
-            token = int(decoder.step(token, cache).argmax())
-        speeds[name] = tokens / (time.perf_counter() - start)
-    return speeds
-
-
-Progress = Callable[[int, int], None]
+        report = quant.report(blocks, layers, workload.sample(), step("comparing layers"))
+        return layers, report, workload.evaluate(layers, step)
 
 
 @contextmanager
-def progress(stages: int, blocks: int) -> Iterator[Callable[[str], Progress]]:
+def progress(stages: int, blocks: int) -> Iterator[Step]:
     """A bar on the terminal's error stream; in a pipe there is none."""
     from rich.console import Console
     from rich.progress import Progress as Bar

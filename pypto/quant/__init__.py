@@ -27,6 +27,7 @@ from pypto.quant.layer import quantize_weight as quantize
 from pypto.quant.llama import Llama, load_llama
 from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
 from pypto.quant.observers import Statistics
+from pypto.quant.pretrained import load_bert
 from pypto.quant.report import report
 from pypto.quant.schemes import Scheme, fp8, int4, int8, mxfp4, mxfp8
 from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
@@ -36,9 +37,9 @@ __all__ = [
     "GGUF", "Algorithm", "Bert", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "Encoder",
     "GroupedWeight", "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution",
     "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm", "algorithms", "calibrate",
-    "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load", "load_llama",
-    "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report", "save",
-    "sqnr",
+    "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load", "load_bert",
+    "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report",
+    "save", "sqnr",
 ]  # fmt: skip
 
 WITH_TORCH: Final = ("fake_quantize", "prepare")  # loaded when they are asked for
