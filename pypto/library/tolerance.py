@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from pypto.testing.close import assert_close
+from pypto.testing.close import as_numpy, assert_close
 
 
 class Tolerance(Protocol):
@@ -63,7 +63,7 @@ class MostlyClose:
 
     def problem(self, actual: Any, expected: Any) -> str:
         """The text of the difference; empty where there is none."""
-        found, right = (np.asarray(x).astype(np.float64) for x in (actual, expected))
+        found, right = (as_numpy(x).astype(np.float64) for x in (actual, expected))
         far = np.mean(np.abs(found - right) > self.atol + self.rtol * np.abs(right)) if found.size else 0.0
         times = 4 if far <= self.part else 1
         return Close(times * self.rtol, times * self.atol).problem(actual, expected)

@@ -1,4 +1,4 @@
-"""Operators beside implementations that are not ours: what torch makes of the same."""
+"""Operators on tensors of torch, and beside what torch makes of the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 from pypto import library as lib
 from pypto.library.row import SMALL, f64
-from pypto.library.timing import for_peer
+from pypto.library.timing import for_peer, tensors
+from pypto.runtime.arrays import array_info
 
 torch = pytest.importorskip("torch")
 
@@ -56,3 +57,20 @@ def test_row_agrees_with_its_torch_composition(name: str) -> None:
         before = f64(arguments[key]) if key in row.effects else 0.0
         found, wanted = f64(ours[key]) - before, right.detach().double().numpy() - before
         assert np.linalg.norm(found - wanted) <= OFF.get(dtype, 2e-2) * np.linalg.norm(wanted), key
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", tuple(lib.rows))
+def test_row_on_tensors_gives_tensors(name: str) -> None:
+    row = lib.rows[name]
+    values = row.sample(np.random.default_rng(0))
+    given = vars(tensors(torch, values))
+    found = row(**given)
+    outputs = [spec.name for spec in row.signature.outputs]
+    given_back = (found,) if len(outputs) == 1 else found or ()
+    results = dict(zip(outputs, given_back, strict=True))
+    results |= {name: given[name] for name in row.effects}
+    for key, right in row.expected(values).items():
+        assert isinstance(results[key], torch.Tensor)
+        dtype = array_info(results[key], name, key).dtype  # type: ignore[union-attr]
+        assert row.tolerance_of(key, dtype).problem(results[key], right) == ""

@@ -138,23 +138,3 @@ def test_a_wrong_reference_is_found() -> None:
     with pytest.raises(ReferenceDiffers, match="rms_norm on cpu, case small bf16: y differs") as error:
         row.check()
     assert "worst at" in str(error.value)
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("name", NAMES)
-def test_row_on_tensors_gives_tensors(name: str) -> None:
-    torch = pytest.importorskip("torch")
-    from pypto.library.timing import tensors
-
-    row = lib.rows[name]
-    values = row.sample(np.random.default_rng(0))
-    given = vars(tensors(torch, values))
-    found = row(**given)
-    outputs = [spec.name for spec in row.signature.outputs]
-    given_back = (found,) if len(outputs) == 1 else found or ()
-    results = dict(zip(outputs, given_back, strict=True))
-    results |= {name: given[name] for name in row.effects}
-    for key, right in row.expected(values).items():
-        assert isinstance(results[key], torch.Tensor)
-        dtype = array_info(results[key], name, key).dtype  # type: ignore[union-attr]
-        assert row.tolerance_of(key, dtype).problem(results[key], right) == ""
