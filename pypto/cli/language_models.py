@@ -42,8 +42,8 @@ class LanguageModel:
         return cls(model, ids[:first], ids[first : first + others], request.decode)
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """Names of the stages of `evaluate`."""
+    def phases(self) -> tuple[str, ...]:
+        """Names of the phases of `evaluate`."""
         return ("evaluating float32", "evaluating quantised") if len(self.unseen) else ()
 
     def batches(self) -> Iterator[Values]:
@@ -57,8 +57,8 @@ class LanguageModel:
     def evaluate(self, layers: Layers, step: Step) -> Measurement:
         """Perplexities."""
         found = {}
-        if self.stages:
-            floats, quantised = self.stages
+        if self.phases:
+            floats, quantised = self.phases
             found["float32"] = self.blocks.perplexity(self.unseen, progress=step(floats))
             int8 = any(layer.inputs is not None for layer in layers.values())
             deployed = quant.deploy(layers) if int8 else layers

@@ -147,7 +147,7 @@ def quantised(workload: Workload, config: Config, folder: Path | None) -> tuple[
     from pypto import quant
 
     blocks = workload.blocks
-    with quant.calibrate(blocks, config, folder) as run, progress(2 + len(workload.stages), len(blocks)) as step:
+    with quant.calibrate(blocks, config, folder) as run, progress(2 + len(workload.phases), len(blocks)) as step:
         for batch in workload.batches():
             run(batch)
         layers = run.convert(step("calibrating"))
@@ -156,13 +156,13 @@ def quantised(workload: Workload, config: Config, folder: Path | None) -> tuple[
 
 
 @contextmanager
-def progress(stages: int, blocks: int) -> Iterator[Step]:
+def progress(phases: int, blocks: int) -> Iterator[Step]:
     """A bar on the terminal's error stream; in a pipe there is none."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
     with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=stages * blocks)
+        task = bar.add_task("reading", total=phases * blocks)
         begun: list[str] = []
 
         def step(name: str) -> Progress:

@@ -52,8 +52,8 @@ class SentenceEncoder:
         return cls(model, batches(tokenize, calibrated), batches(tokenize, unseen))
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """Names of the stages of `evaluate`."""
+    def phases(self) -> tuple[str, ...]:
+        """Names of the phases of `evaluate`."""
         return ("evaluating float32", "evaluating quantised") if self.unseen else ()
 
     def batches(self) -> Iterator[Values]:
@@ -67,8 +67,8 @@ class SentenceEncoder:
     def evaluate(self, layers: Layers, step: Step) -> Measurement:
         """Cosines to float32, and how far sentences are in one order of similarity."""
         found = {}
-        if self.stages:
-            floats, quantised = self.stages
+        if self.phases:
+            floats, quantised = self.phases
             exact = embedded(self.blocks.embed, self.unseen, step(floats))
             given = embedded(quant.Encoder.of(self.blocks, layers), self.unseen, step(quantised))
             cosines = quant.cosine(exact, given)

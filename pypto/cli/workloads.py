@@ -9,7 +9,7 @@ from typing import Protocol
 from pypto.quant.blocks import Block, Progress, Values
 from pypto.quant.layer import QuantizedLayer
 
-Step = Callable[[str], Progress]  # begins a stage of the bar
+Step = Callable[[str], Progress]  # begins a phase of the bar
 Layers = Mapping[str, QuantizedLayer]
 
 
@@ -62,8 +62,8 @@ class Workload(Protocol):
         """The model."""
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """Names of the stages of `evaluate`."""
+    def phases(self) -> tuple[str, ...]:
+        """Names of the phases of `evaluate`."""
 
     def batches(self) -> Iterator[Values]:
         """Inputs of the first block to calibrate on."""

@@ -13,7 +13,7 @@ from pypto.backends.registry import HOST, plugin_of
 from pypto.devices import device
 from pypto.errors.library import ReferenceDiffers
 from pypto.ir.types import DType
-from pypto.library.items import drawn
+from pypto.library.items import sample_items
 from pypto.process import interpreter
 from pypto.runtime.arrays import array_info
 
@@ -104,13 +104,13 @@ def check_case(  # what names a case
         return
     rng = np.random.default_rng(seed)
     values = row.sample(rng, case, dtype)
-    chosen = drawn(row, values, items, rng)
-    expected = row.expected(chosen.of(row.signature.inputs, values) if chosen else values)
+    sample = sample_items(row, values, items, rng)
+    expected = row.expected(sample.of(row.signature.inputs, values) if sample else values)
     for one in found:
         with on(platform):
             actual = row.results(values, one)
-        if chosen:
-            actual = chosen.of((*row.signature.outputs, *row.signature.inputs), actual)
+        if sample:
+            actual = sample.of((*row.signature.outputs, *row.signature.inputs), actual)
         yield compared(Checked(row.name, platform, one, case, dtype, {}), row, actual, expected)
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ItemSample:
     """Some items of an operator, by their numbers along a dimension.
 
     Examples
     --------
     >>> from pypto.library import rows
-    >>> chosen = Chosen("t", np.array([0, 3]))
+    >>> sample = ItemSample("t", np.array([0, 3]))
     >>> x = np.arange(10).reshape(5, 2)
-    >>> chosen.of(rows["silu"].signature.inputs, {"x": x})["x"].tolist()
+    >>> sample.of(rows["silu"].signature.inputs, {"x": x})["x"].tolist()
     [[0, 1], [6, 7]]
     """
 
@@ -45,10 +45,10 @@ class Chosen:
         return array
 
 
-def drawn(row: Operator, values: Mapping[str, Any], most: int, rng: np.random.Generator) -> Chosen | None:
+def sample_items(row: Operator, values: Mapping[str, Any], most: int, rng: np.random.Generator) -> ItemSample | None:
     """The first item, the last, and others at random, `most` in all; None where all are to be compared."""
     total = row.bind((), values).dims.get(row.items, 0)
     if not 0 < most < total:
         return None
     between = 1 + rng.permutation(total - 2)[: max(most - 2, 0)]
-    return Chosen(row.items, np.sort(np.concatenate([[0, total - 1][:most], between])))
+    return ItemSample(row.items, np.sort(np.concatenate([[0, total - 1][:most], between])))

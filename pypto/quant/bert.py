@@ -11,6 +11,7 @@ import numpy as np
 from pypto import library
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import Block, Linear, Values
+from pypto.quant.tokens import check_range
 from pypto.quant.weight import Array, Layer
 
 WORDS: Final = "embeddings.word_embeddings.weight"
@@ -52,7 +53,7 @@ class Bert(Sequence[Block]):
     Parameters
     ----------
     words : ndarray of shape (vocabulary, width)
-    places : ndarray of shape (longest, width)
+    positions : ndarray of shape (longest, width)
         Embeddings of positions and of the first segment, added up.
     norm : Norm
         Of the embeddings.
@@ -63,7 +64,7 @@ class Bert(Sequence[Block]):
     """
 
     words: Array
-    places: Array
+    positions: Array
     norm: Norm
     layers: tuple[BertLayer, ...]
     heads: int
@@ -88,10 +89,10 @@ class Bert(Sequence[Block]):
             If a tensor is missing.
         """
         read = Tensors.of(tensors)
-        places = read("embeddings.position_embeddings.weight") + read("embeddings.token_type_embeddings.weight")[0]
+        positions = read("embeddings.position_embeddings.weight") + read("embeddings.token_type_embeddings.weight")[0]
         names = read.layers()
         layers = tuple(read.layer(str(number), name) for number, name in enumerate(names))
-        return cls(read(WORDS), places, read.norm("embeddings.LayerNorm"), layers, heads, eps)
+        return cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps)
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -117,18 +118,21 @@ class Bert(Sequence[Block]):
         dict
             ``x`` of shape (tokens, width), and ``starts`` of shape (batch + 1,).
         """
-        x, places, starts = self.looked_up(ids, mask)
-        y = library.add_layer_norm(x, places, self.norm.weight, self.norm.bias, eps=self.eps)[0]
+        x, positions, starts = self.lookup(ids, mask)
+        y = library.add_layer_norm(x, positions, self.norm.weight, self.norm.bias, eps=self.eps)[0]
         return {"x": y, "starts": starts}
 
-    def looked_up(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
+    def lookup(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
         """Rows of the tables for the tokens that are no padding, and where each sentence begins."""
-        sentences, places = np.nonzero(mask)
+        sentences, positions = np.nonzero(mask)
         counts = np.bincount(sentences, minlength=len(ids))
         if not counts.all():
             raise WrongCalibration(what=f"sentence {counts.argmin()} has no token", way="leave it out")
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return self.words[ids[sentences, places]], self.places[places], starts
+        tokens = ids[sentences, positions]
+        check_range("token", tokens, len(self.words))
+        check_range("position", positions, len(self.positions))
+        return self.words[tokens], self.positions[positions], starts
 
     def block(self, number: int) -> Block:
         """A layer for calibration."""
@@ -136,8 +140,8 @@ class Bert(Sequence[Block]):
 
         def forward(values: Values, linear: Linear) -> Values:
             x, starts = values["x"], values["starts"]
-            parts = linear(layer.qkv.name, x).reshape(len(x), 3, self.heads, -1)
-            longest = int(np.diff(starts).max())
+            parts = linear(layer.qkv.name, x).reshape(len(x), 3, self.heads, x.shape[1] // self.heads)
+            longest = longest_of(starts)
             attended = library.varlen_attention(parts[:, 0], parts[:, 1], parts[:, 2], starts, longest=longest)
             x = self.add_norm(linear(layer.output.name, attended.reshape(x.shape)), x, layer.attention_norm)
             hidden = library.gelu(linear(layer.up.name, x))
@@ -158,6 +162,11 @@ class Bert(Sequence[Block]):
                 values, {one.name: layers[one.name] for one in block.layers if layers and one.name in layers}
             )
         return pooled(values["x"], values["starts"])
+
+
+def longest_of(starts: Array) -> int:
+    """Tokens of the longest sentence; 1 without sentences."""
+    return int(np.diff(starts).max(initial=1))
 
 
 def pooled(x: Array, starts: Array) -> Array:

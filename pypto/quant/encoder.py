@@ -9,15 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from pypto import library
-from pypto.quant.bert import Bert, Norm, pooled
+from pypto.quant.bert import Bert, Norm, longest_of, pooled
 from pypto.quant.blocks import float_layer
 from pypto.quant.deploy import Bytes, DeployedLayer, GroupBytes, deployed
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.weight import Array, Layer
 
 
-class Reader(Protocol):
-    """A linear layer with what makes its inputs."""
+class FusedLinear(Protocol):
+    """A linear layer fused with the op before it, which writes this layer's inputs."""
 
     def of_norm(self, x: Array, residual: Array, norm: Norm, eps: float) -> tuple[Array, Any]:
         """The norm of a sum, and that as this layer's inputs."""
@@ -33,7 +33,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FloatReader:
+class FloatLinear:
     """Any deployed layer: inputs are float32."""
 
     layer: DeployedLayer
@@ -57,7 +57,7 @@ class FloatReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Int8Reader:
+class Int8Linear:
     """A layer whose inputs are int8 with scales for each row, or each group of a row."""
 
     codes: Array
@@ -114,7 +114,7 @@ class Kernels:
     attention: Callable[..., None]
 
     @classmethod
-    def found(cls) -> Kernels:
+    def of_backend(cls) -> Kernels:
         """Those of the backend in force."""
         return cls(
             library.rows["add_layer_norm_quantize"].unchecked(),
@@ -130,11 +130,11 @@ class Kernels:
 class EncoderLayer:
     """A transformer layer on kernels."""
 
-    qkv: Reader
-    output: Reader
+    qkv: FusedLinear
+    output: FusedLinear
     attention_norm: Norm
-    up: Reader
-    down: Reader
+    up: FusedLinear
+    down: FusedLinear
     norm: Norm
 
 
@@ -160,13 +160,13 @@ class Encoder:
     @classmethod
     def of(cls, model: Bert, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Encoder:
         """Layers by name, quantised or deployed; those that were skipped stay float32."""
-        kernels = Kernels.found()
+        kernels = Kernels.of_backend()
 
-        def reader(layer: Any) -> Reader:
-            return reader_of(layers.get(layer.name, layer), kernels)
+        def fused(layer: Any) -> FusedLinear:
+            return fused_linear(layers.get(layer.name, layer), kernels)
 
         found = [
-            EncoderLayer(reader(x.qkv), reader(x.output), x.attention_norm, reader(x.up), reader(x.down), x.norm)
+            EncoderLayer(fused(x.qkv), fused(x.output), x.attention_norm, fused(x.up), fused(x.down), x.norm)
             for x in model.layers
         ]
         return cls(model, tuple(found), kernels)
@@ -174,8 +174,8 @@ class Encoder:
     def __call__(self, ids: Array, mask: Array) -> Array:
         """Embeddings (batch, width), unit vectors in float32, of sentences padded to (batch, length)."""
         model = self.model
-        x, residual, starts = model.looked_up(ids, mask)
-        longest = int(np.diff(starts).max())
+        x, residual, starts = model.lookup(ids, mask)
+        longest = longest_of(starts)
         norm = model.norm
         for layer in self.layers:
             x, given = layer.qkv.of_norm(x, residual, norm, model.eps)
@@ -189,15 +189,15 @@ class Encoder:
     def attention(self, qkv: Array, starts: Array, longest: int) -> Array:
         """Attention within the sentences: (tokens, 3 width) to (tokens, width)."""
         tokens, width = qkv.shape[0], qkv.shape[1] // 3
-        parts = qkv.reshape(tokens, 3, self.model.heads, -1)
+        parts = qkv.reshape(tokens, 3, self.model.heads, width // self.model.heads)
         out = np.empty((tokens, width), np.float32)
         heads = {"q": parts[:, 0], "k": parts[:, 1], "v": parts[:, 2], "out": out.reshape(parts[:, 0].shape)}
         self.kernels.attention(**heads, starts=starts, scale=0.0, causal=0, longest=longest)
         return out
 
 
-def reader_of(layer: Any, kernels: Kernels) -> Reader:
-    """The reader of a layer: of int8, where its inputs are int8 in their own order."""
+def fused_linear(layer: Any, kernels: Kernels) -> FusedLinear:
+    """A layer of the encoder: of int8, where its inputs are int8 in their own order."""
     if isinstance(layer, Layer):
         layer = DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer))
     if not isinstance(layer, DeployedLayer):
@@ -205,5 +205,5 @@ def reader_of(layer: Any, kernels: Kernels) -> Reader:
     run = layer.run
     if isinstance(run, Bytes | GroupBytes) and run.inputs.order is None:
         groups = run.groups if isinstance(run, GroupBytes) else 1
-        return Int8Reader(run.codes, run.scales, run.bias, run.inputs.factors, groups, kernels)
-    return FloatReader(layer)
+        return Int8Linear(run.codes, run.scales, run.bias, run.inputs.factors, groups, kernels)
+    return FloatLinear(layer)

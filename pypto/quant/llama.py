@@ -13,6 +13,7 @@ from pypto import library
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import Block, Linear, Progress, Values
 from pypto.quant.gguf import GGUF, read_gguf
+from pypto.quant.tokens import check_range
 from pypto.quant.weight import Array, Layer
 
 LINEAR: Final = {
@@ -123,8 +124,16 @@ class Llama(Sequence[Block]):
         return np.outer(np.arange(length), base ** (-np.arange(0, depth, 2) / depth))
 
     def rows(self, ids: Any) -> Array:
-        """Embeddings of tokens of any shape."""
-        return self.file.rows(EMBEDDING, np.asarray(ids))
+        """Embeddings of tokens of any shape.
+
+        Raises
+        ------
+        WrongCalibration
+            For a token that the model has not.
+        """
+        numbers = np.asarray(ids)
+        check_range("token", numbers, len(self.file.tensor(EMBEDDING).data))
+        return self.file.rows(EMBEDDING, numbers)
 
     def embed(self, ids: Array) -> Values:
         """Inputs of the first block for tokens (batch, tokens)."""

@@ -19,7 +19,7 @@ CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
 TOKENIZER_FILE: Final = "tokenizer.json"
 OFFERED: Final = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-SAID: Final = ("num_hidden_layers", "num_attention_heads")
+REQUIRED: Final = ("num_hidden_layers", "num_attention_heads")
 
 
 def load_bert(folder: str | os.PathLike[str]) -> Bert:
@@ -72,7 +72,7 @@ def checked(path: Path, config: Any) -> Mapping[str, Any]:
     for key, offered in OFFERED.items():
         if given.get(key) != offered:
             refuse(path, f"its {key} is {given.get(key)}, and {offered} is offered")
-    for key in SAID:
+    for key in REQUIRED:
         if not isinstance(given.get(key), int):
             refuse(path, f"{CONFIG_FILE} does not say {key}")
     return given
@@ -115,7 +115,7 @@ class SentenceTokenizer:
         path = Path(folder)
         tokenizer = read(path, TOKENIZER_FILE, lambda file: Tokenizer.from_file(str(file)))
         tokenizer.enable_padding()
-        tokenizer.enable_truncation(min(longest, len(model.places)))
+        tokenizer.enable_truncation(min(longest, len(model.positions)))
         return cls(path, tokenizer, len(model.words))
 
     def __call__(self, sentences: Sequence[str]) -> tuple[Array, Array]:

@@ -195,7 +195,7 @@ def test_a_model_that_is_nowhere_is_refused(arguments: tuple[str, ...]) -> None:
 def test_long_sentences_are_cut_and_strange_tokens_refused(folder: Path) -> None:
     model = quant.load_bert(folder)
     ids, mask = SentenceTokenizer.of(folder, model, 512)(["w1 " * 100, "w2"])
-    assert ids.shape == mask.shape == (2, len(model.places))
+    assert ids.shape == mask.shape == (2, len(model.positions))
     assert ids[1].tolist()[:4] == [2, 6, 3, 0] and mask[1].sum() == 3
     assert SentenceTokenizer.of(folder, model, 5)(["w1 " * 100])[0].shape == (1, 5)
     few = SentenceTokenizer(folder, SentenceTokenizer.of(folder, model, 5).tokenizer, 6)

@@ -9,7 +9,7 @@ import pytest
 
 from pypto import library as lib
 from pypto.errors.library import ReferenceDiffers
-from pypto.library.items import drawn
+from pypto.library.items import sample_items
 from pypto.library.row import MODEL, SMALL
 from pypto.library.tolerance import MostlyClose
 from pypto.runtime.arrays import array_info
@@ -100,10 +100,10 @@ def test_all_items_of_a_row_agree_at_its_size_in_models(name: str) -> None:
 def test_items_of_a_row_are_independent(name: str) -> None:
     row, rng = lib.rows[name], np.random.default_rng(0)
     values = row.sample(rng)
-    chosen = drawn(row, values, 2, rng)
-    assert chosen is not None and len(chosen.numbers) == 2
-    all_items = chosen.of((*row.signature.outputs, *row.signature.inputs), row.expected(values))
-    for key, right in row.expected(chosen.of(row.signature.inputs, values)).items():
+    sample = sample_items(row, values, 2, rng)
+    assert sample is not None and len(sample.numbers) == 2
+    all_items = sample.of((*row.signature.outputs, *row.signature.inputs), row.expected(values))
+    for key, right in row.expected(sample.of(row.signature.inputs, values)).items():
         np.testing.assert_allclose(all_items[key], right, 1e-12, 1e-12)
 
 

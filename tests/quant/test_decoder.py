@@ -123,6 +123,25 @@ def test_a_cache_that_goes_back(path: Path) -> None:
         decoder.prefill(PROMPT, cache)
 
 
+def test_what_a_decoder_cannot_append_is_refused_and_leaves_the_cache(path: Path) -> None:
+    model = quant.load_llama(path)
+    decoder, other = quant.Decoder(model), quant.Decoder(model)
+    cache = decoder.cache(400)
+    decoder.prefill(PROMPT, cache)
+    expected = decoder.step(7, cache).copy()
+    cache.length = len(PROMPT)
+    count = len(model.file.tensor("token_embd.weight").data)
+    late = [1] * 300 + [count]  # in the second part of a long prompt
+    for wrong, append in ((-1, lambda: decoder.step(-1, cache)), (count, lambda: decoder.prefill(late, cache))):
+        with pytest.raises(WrongCalibration, match=f"there is token {wrong}, and the model has {count}"):
+            append()
+        assert cache.length == len(PROMPT)
+    for append in (lambda: other.step(7, cache), lambda: other.prefill(PROMPT, cache)):
+        with pytest.raises(WrongCalibration, match="the cache is of another decoder"):
+            append()
+    np.testing.assert_array_equal(decoder.step(7, cache), expected)
+
+
 def test_draws_are_seeded(path: Path) -> None:
     decoder = quant.Decoder(quant.load_llama(path))
     drawn = [decoder.generate(PROMPT, 12, temperature=1.0, seed=seed) for seed in (0, 0, 1)]

@@ -86,6 +86,27 @@ def test_what_is_no_encoder_is_refused() -> None:
         quant.Bert.of(tensors(), HEADS).embed(np.zeros((2, 3), np.int32), np.array([[1, 1, 0], [0, 0, 0]]))
 
 
+def test_tokens_and_positions_that_the_model_has_not_are_refused() -> None:
+    model = quant.Bert.of(tensors(), HEADS)
+    deployed = quant.Encoder.of(model, {})
+    ids, mask = sentences(5, 9)
+    for wrong in (-1, len(model.words)):
+        ids[1, 2] = wrong
+        for encode in (model.embed, deployed):
+            with pytest.raises(WrongCalibration, match=f"there is token {wrong}, and the model has {len(model.words)}"):
+                encode(ids, mask)
+    long = np.ones((1, len(model.positions) + 1), np.int32)
+    with pytest.raises(WrongCalibration, match=f"position {len(model.positions)}, and the model has"):
+        deployed(long, long)
+
+
+def test_no_sentence_has_no_embedding() -> None:
+    model = quant.Bert.of(tensors(), HEADS)
+    nothing = np.zeros((0, 5), np.int32)
+    for encode in (model.embed, quant.Encoder.of(model, {})):
+        assert encode(nothing, nothing).shape == (0, WIDTH)
+
+
 @pytest.mark.torch
 def test_tensors_of_a_torch_module() -> None:
     torch = pytest.importorskip("torch")

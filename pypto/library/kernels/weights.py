@@ -8,9 +8,9 @@ from __future__ import annotations
 import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
+from pypto.library.kernels.gemv import int4_sums, piece_of, sums
 from pypto.library.kernels.products import blocks_for, grid
-from pypto.library.kernels.row_sums import int4_sums, piece_of, sums
-from pypto.library.kernels.weight_rows import w4a16_row, w8a16_row
+from pypto.library.kernels.split_k_gemv import w4a16_row, w8a16_row
 
 COLUMNS = 128
 TALL = 128  # rows of a block of many on a matrix unit

@@ -35,6 +35,7 @@ class KeyValueCache:
     length: int = 0
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
     launches: Sequence[Callable[[], None]] = field(default=(), repr=False)  # of a step, bound to this cache
+    owner: object = field(default=None, repr=False)  # the decoder that its launches are of
 
     @classmethod
     def of(cls, shape: tuple[int, int, int, int], key_scales: Array | None = None) -> KeyValueCache:

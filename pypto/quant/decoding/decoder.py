@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +14,9 @@ from pypto.errors.quant import WrongCalibration
 from pypto.quant.cache import MOST, Int8Cache
 from pypto.quant.decoding.attention import attend_kernel
 from pypto.quant.decoding.cache import KeyValueCache
+from pypto.quant.decoding.fused_products import FusedProducts
 from pypto.quant.decoding.sampling import choose
-from pypto.quant.decoding.stage import Stage
-from pypto.quant.decoding.weights import Columns, Launch, side_by_side
+from pypto.quant.decoding.weights import Launch, LayerWeights, fuse
 from pypto.quant.deploy import DeployedLayer, deployed
 from pypto.quant.gguf import READERS, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
@@ -76,16 +77,16 @@ class Decoder:
         self.heads, self.shared = model.heads
         self.width = len(self.norm("output"))
         self.depth = self.width // self.heads
-        self.blocks = [self.stages(number) for number in range(len(model))]
+        self.blocks = [self.products(number) for number in range(len(model))]
         vocabulary = len(model.file.tensor(model.head_name).data)
-        self.last = Stage(
-            side_by_side([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps
+        self.last = FusedProducts(
+            fuse([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps
         )
         self.row = np.zeros((1, self.width), np.float32)
         self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
         self.attended = np.zeros((1, self.width), np.float32)
         self.logits = np.zeros((1, vocabulary), np.float32)
-        self.launches = [self.bound(*stages) for stages in self.blocks]
+        self.launches = [self.bound(*products) for products in self.blocks]
         self.last_launches = self.last.bound(self.row, self.logits)
 
     @property
@@ -96,14 +97,14 @@ class Decoder:
     @property
     def bytes(self) -> int:
         """Of all weights that a step reads."""
-        stages = [stage for block in self.blocks for stage in block]
-        return sum(tiles.bytes for stage in (*stages, self.last) for tiles in stage.products)
+        every = [fused for block in self.blocks for fused in block]
+        return sum(tiles.bytes for fused in (*every, self.last) for tiles in fused.products)
 
     def norm(self, name: str) -> Array:
         """The weight of a norm."""
         return self.model.file.array(f"{name}_norm.weight")
 
-    def columns(self, name: str, tensor: str) -> Columns:
+    def columns(self, name: str, tensor: str) -> LayerWeights:
         """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
         given: Any = self.layers.get(name)
         file = self.model.file
@@ -111,23 +112,25 @@ class Decoder:
             given = file.weight(tensor)
         if given is not None and not isinstance(given, DeployedLayer):
             given = deployed(name, given)
-        found = Columns.of(Layer(name, file.array(tensor)) if given is None else given)
+        found = LayerWeights.of(Layer(name, file.array(tensor)) if given is None else given)
         is_rotated = name.endswith((".q", ".k"))
-        return found.chosen(halves(found.codes.shape[1], self.depth)) if is_rotated else found
+        return found.take(halves(found.codes.shape[1], self.depth)) if is_rotated else found
 
-    def stages(self, number: int) -> tuple[Stage, Stage, Stage, Stage]:
+    def products(self, number: int) -> tuple[FusedProducts, FusedProducts, FusedProducts, FusedProducts]:
         """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
         found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
         before, after = (self.norm(f"blk.{number}.{part}") for part in ("attn", "ffn"))
         hidden = found["gate"].codes.shape[1]
         return (
-            Stage(side_by_side([found[part] for part in "qkv"]), self.width, before, self.eps),
-            Stage(side_by_side([found["output"]]), self.width, add=True),
-            Stage(side_by_side([found["gate"], found["up"]]), self.width, after, self.eps),
-            Stage(side_by_side([found["down"]]), hidden, gated=True, add=True),
+            FusedProducts(fuse([found[part] for part in "qkv"]), self.width, before, self.eps),
+            FusedProducts(fuse([found["output"]]), self.width, add=True),
+            FusedProducts(fuse([found["gate"], found["up"]]), self.width, after, self.eps),
+            FusedProducts(fuse([found["down"]]), hidden, gated=True, add=True),
         )
 
-    def bound(self, qkv: Stage, output: Stage, gate: Stage, down: Stage) -> tuple[list[Launch], list[Launch]]:
+    def bound(
+        self, qkv: FusedProducts, output: FusedProducts, gate: FusedProducts, down: FusedProducts
+    ) -> tuple[list[Launch], list[Launch]]:
         """Launches of a block before its attention and after it."""
         hidden = np.zeros((1, 2 * down.count), np.float32)
         before = qkv.bound(self.row, self.heads_row.reshape(1, -1))
@@ -147,8 +150,13 @@ class Decoder:
         launches: list[Launch] = []
         for number, (before, after) in enumerate(self.launches):
             launches += [*before, self.attention(number, cache, cos, sin), *after]
-        cache.launches = [*launches, *self.last_launches]
-        return cache
+        return replace(cache, launches=[*launches, *self.last_launches], owner=self)
+
+    def reserve(self, cache: KeyValueCache, count: int) -> None:
+        """Check that a cache is of this decoder, and has room for so many tokens more."""
+        if cache.owner is not self:
+            raise WrongCalibration(what="the cache is of another decoder", way="use one that this one's cache() gives")
+        cache.reserve(count)
 
     def attention(self, number: int, cache: KeyValueCache, cos: Array, sin: Array) -> Launch:
         """The launch of one token's attention in a block."""
@@ -177,10 +185,12 @@ class Decoder:
         Raises
         ------
         FullCache
+        WrongCalibration
+            For a cache of another decoder, and a token that the model has not.
         """
-        cache.reserve(1)
-        cache.position[0] = cache.length
+        self.reserve(cache, 1)
         self.row[:] = self.model.rows([token])
+        cache.position[0] = cache.length
         for launch in cache.launches:
             launch()
         cache.length += 1
@@ -193,33 +203,33 @@ class Decoder:
         ------
         FullCache
         WrongCalibration
-            Without tokens.
+            Without tokens, for tokens that the model has not, and a cache of another decoder.
         """
         ids = np.asarray(ids).reshape(-1)
         if not len(ids):
             raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
-        cache.reserve(len(ids))
+        self.reserve(cache, len(ids))
+        rows = self.model.rows(ids)
         for start in range(0, len(ids), CHUNK):
-            self.append(ids[start : start + CHUNK], cache)
+            self.append(rows[start : start + CHUNK].copy(), cache)
         for launch in self.last_launches:
             launch()
         return self.logits[0]
 
-    def append(self, ids: Array, cache: KeyValueCache) -> None:
-        """Append tokens to a cache; the last one's numbers are left for the logits."""
-        x = np.ascontiguousarray(self.model.rows(ids))
-        angles = self.model.angles(cache.length + len(ids), self.depth)[cache.length :, None]
+    def append(self, x: Array, cache: KeyValueCache) -> None:
+        """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
+        angles = self.model.angles(cache.length + len(x), self.depth)[cache.length :, None]
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-        heads = np.zeros((len(ids), *self.heads_row.shape[1:]), np.float32)
+        heads = np.zeros((len(x), *self.heads_row.shape[1:]), np.float32)
         for number, (qkv, output, gate, down) in enumerate(self.blocks):
-            qkv.multiply(x, heads.reshape(len(ids), -1))
+            qkv.multiply(x, heads.reshape(len(x), -1))
             q, k, v = np.split(heads, [self.heads, self.heads + self.shared], axis=1)
             y = self.attend(number, cache, rotated(q, cos, sin), rotated(k, cos, sin), v)
             output.multiply(y, x)
-            hidden = np.zeros((len(ids), 2 * down.count), np.float32)
+            hidden = np.zeros((len(x), 2 * down.count), np.float32)
             gate.multiply(x, hidden)
             down.multiply(hidden, x)
-        cache.length += len(ids)
+        cache.length += len(x)
         self.row[:] = x[-1]
 
     def attend(self, number: int, cache: KeyValueCache, q: Array, k: Array, v: Array) -> Array:

@@ -9,14 +9,14 @@ A tile is read once, row by row. Its sums stay in registers, so that one row of 
 from __future__ import annotations
 
 import pypto as pto
+from pypto.library.kernels.gemv import int4_sums, sums
 from pypto.library.kernels.norms import rms_norm_tile
 from pypto.library.kernels.quant import quantize_row
-from pypto.library.kernels.row_sums import int4_sums, sums
 
 
 @pto.jit
 def columns_of(x, row, order, FIRST: pto.constexpr, COUNT: pto.constexpr):
-    """Columns of a row from FIRST on, in a given order."""
+    """LayerWeights of a row from FIRST on, in a given order."""
     if order is not None:
         return pto.load(x + row * x.strides[0] + (order[:] + FIRST))
     return x[row, FIRST : FIRST + COUNT]
@@ -116,8 +116,8 @@ def rows_kernel(x, codes, scale, low, row_scale, y, GROUP: pto.constexpr, BM: pt
     for k in range(0, codes.shape[1], GROUP):
         t = codes[tile, k : k + GROUP, :]
         if row_scale is not None:
-            sums = pto.dot(x[i : i + BM, k : k + GROUP], t).to(pto.float32)
-            acc = acc + sums * scale[tile, k // GROUP, :].to(pto.float32)[None, :]
+            products = pto.dot(x[i : i + BM, k : k + GROUP], t).to(pto.float32)
+            acc = acc + products * scale[tile, k // GROUP, :].to(pto.float32)[None, :]
         else:
             t = t.to(pto.float32)
             if scale is not None:

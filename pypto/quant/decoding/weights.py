@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.quant import WrongScheme
-from pypto.library.kernels.row_sums import piece_of
+from pypto.library.kernels.gemv import piece_of
 from pypto.quant.decoding.kernels import int4_row_kernel, int4_rows_kernel, row_kernel, rows_kernel
 from pypto.quant.deploy import Bytes, DeployedLayer, Floats, Inputs
 from pypto.quant.gguf import MIDDLE
@@ -21,7 +21,7 @@ Launch = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class LayerWeights:
     """One layer: numbers are ``codes * scales + low``, a column for each output, scales and minima for groups of rows.
 
     Of four bits, a row of `codes` holds those of two inputs, from 0 to 15; see `pypto.quant.deploy.packed`.
@@ -34,7 +34,7 @@ class Columns:
     low: Array | None = None
 
     @classmethod
-    def of(cls, layer: DeployedLayer | Layer) -> Columns:
+    def of(cls, layer: DeployedLayer | Layer) -> LayerWeights:
         """Of a layer on kernels, or of one in float32.
 
         Raises
@@ -53,14 +53,14 @@ class Columns:
             refuse(layer.name, "a bias")
         if isinstance(run, Bytes):
             return cls("W8A8", run.inputs, run.codes, run.scales[None])
-        return cls(layer.kind, run.inputs, run.codes, halved(run.scales), minima(run))
+        return cls(layer.kind, run.inputs, run.codes, as_float16(run.scales), minima(run))
 
-    def chosen(self, order: Array) -> Columns:
+    def take(self, order: Array) -> LayerWeights:
         """Some of the outputs, in a given order."""
         scales, low = (None if t is None else t[:, order] for t in (self.scales, self.low))
-        return Columns(self.kind, self.inputs, self.codes[:, order], scales, low)
+        return LayerWeights(self.kind, self.inputs, self.codes[:, order], scales, low)
 
-    def fits(self, other: Columns) -> bool:
+    def fits(self, other: LayerWeights) -> bool:
         """Whether one launch can compute both."""
         alike = all(same_form(getattr(self, name), getattr(other, name)) for name in ("codes", "scales", "low"))
         same = all(
@@ -81,7 +81,7 @@ def same_numbers(a: Array | None, b: Array | None) -> bool:
     return a is b if a is None or b is None else np.array_equal(a, b)
 
 
-def halved(numbers: Array) -> Array:
+def as_float16(numbers: Array) -> Array:
     """In float16, where that loses nothing."""
     with np.errstate(over="ignore"):
         small = numbers.astype(np.float16)
@@ -92,17 +92,17 @@ def minima(run: Floats) -> Array | None:
     """What is added to the numbers of a group, when its codes begin at 0 (four bits) or are as they are (eight)."""
     first = np.float32(MIDDLE if run.bits == 4 else 0)
     if run.zeros is None and run.low is not None:
-        least = halved((run.low - first * run.scales).astype(np.float16).astype(np.float32))
+        least = as_float16((run.low - first * run.scales).astype(np.float16).astype(np.float32))
         if np.array_equal(first * run.scales + least.astype(np.float32), run.low):
             return least
     zeros = first + (0 if run.zeros is None else run.zeros.astype(np.float64))
     if run.low is None and not np.any(zeros):
         return None
-    return halved(((0 if run.low is None else run.low) - zeros * run.scales).astype(np.float32))
+    return as_float16(((0 if run.low is None else run.low) - zeros * run.scales).astype(np.float32))
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class TiledWeights:
     """Layers side by side: each tile of columns lies in one stretch of memory."""
 
     kind: str
@@ -113,7 +113,7 @@ class Tiles:
     low: Array | None
 
     @classmethod
-    def of(cls, layers: Sequence[Columns]) -> Tiles:
+    def of(cls, layers: Sequence[LayerWeights]) -> TiledWeights:
         """Of layers that fit each other."""
         first = layers[0]
         outputs = sum(layer.codes.shape[1] for layer in layers)
@@ -169,7 +169,7 @@ class Tiles:
 
 
 def tiled(parts: Sequence[Array], width: int) -> Array:
-    """Columns side by side as (tiles, rows, columns of a tile); those that do not exist are 0."""
+    """LayerWeights side by side as (tiles, rows, columns of a tile); those that do not exist are 0."""
     rows = len(parts[0])
     outputs = sum(part.shape[1] for part in parts)
     found = np.zeros((rows, -(-outputs // width) * width), parts[0].dtype)
@@ -177,15 +177,15 @@ def tiled(parts: Sequence[Array], width: int) -> Array:
     return np.ascontiguousarray(found.reshape(rows, -1, width).transpose(1, 0, 2))
 
 
-def side_by_side(layers: Sequence[Columns]) -> list[Tiles]:
+def fuse(layers: Sequence[LayerWeights]) -> list[TiledWeights]:
     """Neighbours that fit each other become one product."""
-    groups: list[list[Columns]] = []
+    groups: list[list[LayerWeights]] = []
     for layer in layers:
         if groups and groups[-1][0].fits(layer):
             groups[-1].append(layer)
         else:
             groups.append([layer])
-    return [Tiles.of(group) for group in groups]
+    return [TiledWeights.of(group) for group in groups]
 
 
 def refuse(layer: str, what: str) -> Any:

@@ -1,10 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""One row times weights of four and eight bits on vector units: codes are read once, in long rows, by all cores.
+"""Split-K GEMV: one row times weights of four and eight bits on vector units, with the rows of codes split over cores.
 
-A matrix unit would multiply sixteen rows, and wait for codes from the vector units. Here each program sums some rows of
-codes, times the inputs, and the sums of all programs become one in a second launch.
+Codes are read once, in long rows. A matrix unit would multiply sixteen rows, and wait for codes from the vector units.
+Here each program sums some rows of codes, times the inputs; the sums of all programs become one in a second launch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
+from pypto.library.kernels.gemv import piece_of
 
 COLUMNS = 1024  # of a program
-ROWS = 8  # of a step
+ROWS = 8  # of a step, at most
+SPAN = 128  # rows of a program, at most
 SUMMED = 128  # columns of a program that adds up
 
 
@@ -25,7 +27,7 @@ def weighted(x, k, codes, ROWS: pto.constexpr):
 
 
 @pto.jit
-def int8_rows_kernel(
+def int8_split_k_kernel(
     x, codes, scale, zero, part, GROUP: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
 ):
     """SPAN rows, which lie in one group."""
@@ -40,7 +42,7 @@ def int8_rows_kernel(
 
 
 @pto.jit
-def int4_rows_kernel(
+def int4_split_k_kernel(
     x, packed, scale, zero, low, part, HALF: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
 ):
     """SPAN rows of bytes, which lie in one group: inputs of low nibbles come HALF before those of high ones."""
@@ -69,10 +71,10 @@ def sum_kernel(part, bias, y, BN: pto.constexpr):
     y[0, j : j + BN] = total
 
 
-def spans_of(rows, most=128):
+def spans_of(rows):
     """Rows of a program and of a step: the most that divide a group of so many."""
-    span = next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
-    return {"SPAN": span, "ROWS": next(size for size in range(ROWS, 0, -1) if span % size == 0)}
+    span = piece_of(rows, SPAN)
+    return {"SPAN": span, "ROWS": piece_of(span, ROWS)}
 
 
 def launched(kernel, x, codes, scale, others, bias, y, group, sizes):
@@ -87,10 +89,10 @@ def launched(kernel, x, codes, scale, others, bias, y, group, sizes):
 def w4a16_row(x, packed, scale, zero, bias, low, y):
     """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
     half = packed.shape[0] // scale.shape[0]
-    launched(int4_rows_kernel, x, packed, scale, (zero, low), bias, y, {"HALF": half}, spans_of(half))
+    launched(int4_split_k_kernel, x, packed, scale, (zero, low), bias, y, {"HALF": half}, spans_of(half))
 
 
 def w8a16_row(x, codes, scale, zero, bias, y):
     """y = x @ ((codes - zero) * scale) + bias."""
     group = codes.shape[0] // scale.shape[0]
-    launched(int8_rows_kernel, x, codes, scale, (zero,), bias, y, {"GROUP": group}, spans_of(group))
+    launched(int8_split_k_kernel, x, codes, scale, (zero,), bias, y, {"GROUP": group}, spans_of(group))

@@ -1,4 +1,4 @@
-"""A stage of a block: what its inputs become, and the products that read them."""
+"""Products of one input, fused with a prologue (norm, SwiGLU, rounding) and an epilogue (the residual)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pypto.quant.decoding.kernels import inputs_kernel
-from pypto.quant.decoding.weights import Launch, Tiles
+from pypto.quant.decoding.weights import Launch, TiledWeights
 from pypto.quant.weight import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Products with the same inputs, whose results lie side by side.
+class FusedProducts:
+    """Products with the same inputs, whose results lie side by side, with their prologue and epilogue.
 
     Parameters
     ----------
-    products : sequence of Tiles
+    products : sequence of TiledWeights
     count : int
         Inputs.
     norm : ndarray of shape (count,), optional
@@ -31,7 +31,7 @@ class Stage:
         Whether results are added to what is there: the residual.
     """
 
-    products: Sequence[Tiles]
+    products: Sequence[TiledWeights]
     count: int
     norm: Array | None = field(default=None, repr=False)
     eps: float = 0.0
@@ -68,12 +68,12 @@ class Stage:
             tiles.multiply(rows, row_scale, y[:, first:last], self.add)
             first = last
 
-    def has_inputs(self, tiles: Tiles) -> bool:
+    def has_inputs(self, tiles: TiledWeights) -> bool:
         """Whether a launch makes the inputs of a product, which does not take them as they are."""
         is_plain = tiles.inputs.order is None and tiles.inputs.factors is None and tiles.rows == self.count
         return self.gated or self.norm is not None or tiles.has_scale or not is_plain
 
-    def arguments(self, tiles: Tiles, x: Array, rows: Array, row_scale: Array | None) -> tuple[object, ...]:
+    def arguments(self, tiles: TiledWeights, x: Array, rows: Array, row_scale: Array | None) -> tuple[object, ...]:
         """Of `inputs_kernel`."""
         order, factors = tiles.inputs.order, tiles.inputs.factors
         norm = self.norm

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""One row of inputs times a group of codes: what rows of the library and a decoder's products share.
+"""GEMV: one row of inputs times a group of codes; what rows of the library and a decoder's products share.
 
 Codes are read once, some rows at a time, and sums of their columns stay in registers. Inputs beyond the end of a row
 count as 0.
