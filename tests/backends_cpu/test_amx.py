@@ -15,10 +15,10 @@ import pypto as pto
 from pypto.backends.base import Locality
 from pypto.backends.cpu import target as targets
 from pypto.backends.cpu.gemm.amx import configure, tile_heights
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.pipeline import coarsen
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import host_target
+from pypto.backends.llvm.writer import Writer
 from pypto.compile import session
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify

@@ -11,9 +11,9 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.micro_kernel import MicroTile
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.cost import negligible_nests
 from pypto.backends.cpu.loopir.ir import Control, Nest
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import float32, int64
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch

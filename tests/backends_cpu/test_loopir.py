@@ -11,9 +11,9 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.printer import print_schedule
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Writer
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import pypto as pto
 from pypto.backends.cpu.codegen.function import FunctionEmitter
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.pipeline import lower_to_loops
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.pool import KERNEL
 from pypto.backends.cpu.target import host_target
+from pypto.backends.llvm.writer import Writer
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.pages import Pages
 from tests.conformance.cases import Launch

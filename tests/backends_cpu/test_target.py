@@ -45,7 +45,7 @@ def test_the_host_describes_itself() -> None:
 def test_levels(level: str, vector_bytes: int, fma: bool) -> None:
     target = host_target(level)
     assert (target.cpu, target.level, target.features) == (level, level, "")
-    assert (target.vector_bytes, target.has_fma, target.has_f16c, target.has_round) == (vector_bytes, fma, fma, True)
+    assert (target.vector_bytes, target.has_fma, target.has_half, target.has_round) == (vector_bytes, fma, fma, True)
 
 
 def test_levels_of_wide_machines() -> None:

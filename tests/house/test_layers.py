@@ -54,7 +54,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends.base": (*TABLES, "passes", "backends.findings", "backends.sites"),
     "backends.plugin": (*BASE, "passes"),
     "backends.registry": (*BASE, "backends.plugin"),
-    "backends.cpu": (*TABLES, "passes", "backends.base", "backends.findings", "backends.sites"),
+    "backends.llvm": TABLES,
+    "backends.cpu": (*TABLES, "passes", "backends.base", "backends.findings", "backends.llvm", "backends.sites"),
     "backends.cpu.plugin": (*BASE, "passes", "backends.cpu", "backends.plugin", "runtime"),
     "backends.ascend": BELOW_ASCEND,
     **{

@@ -33,9 +33,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("cpu/codegen/function.py", "array_ptr"): "a table from ops to slots of the ABI",
     ("cpu/codegen/function.py", "if"): _HANDLERS,
     ("cpu/instrument/bounds.py", "tile_load"): "the ops that the pass has a case for",
-    ("cpu/llvm/lane_emitter.py", "eq"): _INSTRUCTIONS,
-    ("cpu/llvm/lane_emitter.py", "floor"): _INSTRUCTIONS,
-    ("cpu/llvm/lane_emitter.py", "add"): _INSTRUCTIONS,
+    ("llvm/lane_emitter.py", "eq"): _INSTRUCTIONS,
+    ("llvm/lane_emitter.py", "floor"): _INSTRUCTIONS,
+    ("llvm/lane_emitter.py", "add"): _INSTRUCTIONS,
 }
 
 

@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_320  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_360  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
-TECHNIQUES_TOKEN_LINES = 3280
+TECHNIQUES_TOKEN_LINES = 3285
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -56,9 +56,9 @@ NAMES = (
     "gemm/epilogue",
     "gemm/panel_reuse",
     "gemm/skinny",
-    "llvm/bf16_rounding",
-    "llvm/division",
-    "llvm/exponent",
+    "peepholes/bf16_rounding",
+    "peepholes/division",
+    "peepholes/exponent",
     "loopir/array_contraction",
     "loopir/interchange",
 )

@@ -32,9 +32,10 @@ TYPES = MappingProxyType(
         "pypto.backends.cpu.codegen.nest": "techniques emit into the nest that uses them",
         "pypto.backends.cpu.codegen.values": "the tiling of transposes asks how elements are computed",
         "pypto.backends.cpu.gemm.emitted_operands": "an epilogue stores what a product emitted",
+        "pypto.backends.cpu.peepholes.lane_emitter": "peepholes emit through the emitter that calls them",
         "pypto.backends.cpu.gemm.ir": "an epilogue is part of a product, and emits one",
         "pypto.backends.cpu.gemm.macro_kernel": "variants of a product emit into its macro-kernel",
-        "pypto.backends.cpu.llvm.lane_emitter": "peepholes emit through the emitter that calls them",
+        "pypto.backends.llvm.lane_emitter": "conversions emit through the emitter that calls them",
         "pypto.backends.cpu.loopir.allocate": "Loop IR names the buffers that it was built with",
         "pypto.backends.cpu.loopir.use_sets": "Loop IR keeps the use sets that passes have asked for",
         "pypto.backends.cpu.loopir.build": "library ops are built into the schedule that loads them",
@@ -87,7 +88,7 @@ LARGE = MappingProxyType(
         "pypto/backends/cpu/gemm/micro_kernel.py:MicroTile": "one field for each fact about a register tile",
         "pypto/backends/cpu/gemm/packing.py:PackEmitter": "all forms of packing",
         "pypto/backends/cpu/instrument/bounds.py:Checks": "one method for each kind of check",
-        "pypto/backends/cpu/llvm/lane_emitter.py:LaneEmitter": "one method for each operation that rules may use",
+        "pypto/backends/llvm/lane_emitter.py:LaneEmitter": "one method for each operation that rules may use",
     }
 )
 OUTSIDE = 130  # attributes of the backends that a file sets which does not declare them: this may only fall

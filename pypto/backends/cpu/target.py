@@ -37,7 +37,7 @@ class CpuTarget(TargetFacts):
     # processors every masked store is slow.
     has_fast_masks: bool
     has_fma: bool
-    has_f16c: bool
+    has_half: bool
     has_round: bool
     has_scalef: bool
     attributes: str
@@ -101,7 +101,7 @@ def describe(cpu: str, features: str, level: str, triple: str, present: frozense
         has_fast_masks=has_avx512,
         registers=32 if has_avx512 or arm else 16,
         has_fma=arm or "fma" in present,
-        has_f16c=arm or "f16c" in present,
+        has_half=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
         has_scalef=has_avx512 and "avx512vl" in present and "avx512dq" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pypto.backends.base import Locality
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Carried
 from pypto.backends.cpu.loopir.ir import LibraryOp, walk
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Carried
 from pypto.ir.core import ProgramMap
 from pypto.ir.types import int32, int64
 
@@ -43,7 +43,7 @@ def dispatch_coarsened(versions: Sequence[FunctionEmitter], name: str) -> Locali
     kernel = e.w.raw(f"select i1 {runs_fastest.text}, {', '.join(f'ptr @{x.function.name}' for x in versions)}")
     e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
     e.w.line("ret void")
-    e.w.end_kernel(name)
+    e.end_kernel(name)
     return Locality("row" if shares_row else "programs", programs.factor, axis)
 
 
@@ -66,12 +66,16 @@ def dispatch_strips(versions: Sequence[FunctionEmitter], name: str) -> Locality:
     for version, (start, stop) in zip(versions, ((first, split), (split, end)), strict=True):
         e.w.line(f"call void @{version.function.name}(i64 {start.text}, i64 {stop.text}, i64 %thread, ptr %args)")
     e.w.line("ret void")
-    e.w.end_kernel(name)
+    e.end_kernel(name)
     return Locality("rows", count, versions[0].function.programs.order[0])
 
 
 def covered_programs(
-    e: LaneEmitter, programs: ProgramMap, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]
+    e: CpuLaneEmitter,
+    programs: ProgramMap,
+    program: VectorValue,
+    ids: Sequence[VectorValue],
+    grid: Sequence[VectorValue],
 ) -> tuple[VectorValue, dict[int, VectorValue]]:
     """The number of programs that a coarsened program covers along its axis, and the end of these by axis."""
     if programs.factor == 1:
@@ -83,7 +87,7 @@ def covered_programs(
 
 
 def next_program(
-    e: LaneEmitter, programs: ProgramMap, rows: Carried, program: VectorValue, ids: GridIndex, grid: GridIndex
+    e: CpuLaneEmitter, programs: ProgramMap, rows: Carried, program: VectorValue, ids: GridIndex, grid: GridIndex
 ) -> tuple[VectorValue, dict[int, VectorValue]]:
     """The distance to the next program, and the ends of what a coarsened program covers, by axis.
 

@@ -31,17 +31,17 @@ from pypto.backends.cpu.instrument.hooks import checks_of
 from pypto.backends.cpu.instrument.printing import BUFFER, lower_prints
 from pypto.backends.cpu.instrument.timing import Timer
 from pypto.backends.cpu.library.registry import atomics, used_library_ops
-from pypto.backends.cpu.llvm.conversions import from_memory
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, memory_type
-from pypto.backends.cpu.llvm.writer import Carried, Writer
 from pypto.backends.cpu.loopir.cost import negligible_nests
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule
 from pypto.backends.cpu.loopir.verify import verify
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.pipeline import before_coarsening, coarsen, enabled_target, legalize, lower_to_loops
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.conversions import from_memory
+from pypto.backends.llvm.value import VectorValue, memory_type
+from pypto.backends.llvm.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
@@ -123,7 +123,7 @@ class FunctionEmitter:
     epilogue_done: dict[LibraryOp, VectorValue] = field(default_factory=dict)  # whether the fused epilogue has run
 
     def __post_init__(self) -> None:
-        self.e = LaneEmitter(self.writer, self.target, disabled(self.function.attrs))
+        self.e = CpuLaneEmitter(self.writer, self.target, disabled(self.function.attrs))
         self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.buffer_of, self.buffer_base)
         self.nests.negligible = negligible_nests(self.schedule.items, self.target.vector_bytes // 4)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
@@ -173,7 +173,7 @@ class FunctionEmitter:
             w.line("fence seq_cst")
         w.line("ret void")
         self.checks.finish()
-        w.end_kernel(self.function.name)
+        self.e.end_kernel(self.function.name)
 
     def bind_scratch(self) -> None:
         """Compute the addresses of all buffers in the scratch memory of this thread."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.cpu.codegen.memory import MemoryEmitter
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import DType, int64
 
 INTERLEAVE_STRIDES: Final = ("-1", "2", "4")  # strides that are worth more than a gather
@@ -95,7 +95,7 @@ def interleaved_spans(
     return [InterleavedSpan(f, n * lanes, lanes, step) for n, f in enumerate(firsts)]
 
 
-def expand_mask(e: LaneEmitter, mask: VectorValue | None, span: InterleavedSpan) -> VectorValue | None:
+def expand_mask(e: CpuLaneEmitter, mask: VectorValue | None, span: InterleavedSpan) -> VectorValue | None:
     """The mask of a span's elements, from a mask of its lanes; None where all elements are accessed."""
     if mask is None:
         return e.mask([lane >= 0 for lane in span.lane_of_element]) if span.size > span.lanes else None

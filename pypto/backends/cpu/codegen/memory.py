@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pypto.backends.cpu.codegen.split_stores import split_store
-from pypto.backends.cpu.llvm.conversions import from_memory, to_memory
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, memory_type, vector
 from pypto.backends.cpu.loopir.index_maps import IndexMap
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt, item_bytes
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.conversions import from_memory, to_memory
+from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, memory_type, vector
 from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
 
@@ -54,9 +54,9 @@ def memory_dtype(elem: DType | PtrType) -> DType:
 
 
 class MemoryEmitter:
-    """Emits accesses through a `LaneEmitter`."""
+    """Emits accesses through a `CpuLaneEmitter`."""
 
-    def __init__(self, e: LaneEmitter, scalar: Callable[[Value], VectorValue]) -> None:
+    def __init__(self, e: CpuLaneEmitter, scalar: Callable[[Value], VectorValue]) -> None:
         self.e = e
         self.w = e.w
         self.scalar = scalar  # the value of a scalar of Tile IR
@@ -374,14 +374,14 @@ class MemoryEmitter:
         return self.e.first(at.tail, at.width) if at.tail else None
 
 
-def and_optional(e: LaneEmitter, a: VectorValue | None, b: VectorValue | None) -> VectorValue | None:
+def and_optional(e: CpuLaneEmitter, a: VectorValue | None, b: VectorValue | None) -> VectorValue | None:
     """The conjunction of two conditions, of which None is true."""
     if a is None or b is None:
         return a if b is None else b
     return e.and_(a, b)
 
 
-def and_all(e: LaneEmitter, conditions: Iterable[VectorValue | None]) -> VectorValue | None:
+def and_all(e: CpuLaneEmitter, conditions: Iterable[VectorValue | None]) -> VectorValue | None:
     """The conjunction of conditions, of which None is true."""
     result: VectorValue | None = functools.reduce(functools.partial(and_optional, e), conditions, None)
     return result

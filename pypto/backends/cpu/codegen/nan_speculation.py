@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.reductions import Combiner, combiner_of
 from pypto.backends.cpu.codegen.strip_mining import strip_mine_lanes
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Op
 
 if TYPE_CHECKING:

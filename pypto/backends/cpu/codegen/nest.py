@@ -31,11 +31,11 @@ from pypto.backends.cpu.codegen.values import ValueEmitter
 from pypto.backends.cpu.gemm.epilogue import EpilogueRegion
 from pypto.backends.cpu.instrument.timing import Timer, Untimed
 from pypto.backends.cpu.library.registry import atomics, histograms
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Item, Nest, Stmt
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import float32, int32, int64
 from pypto.ops.memory import Access
@@ -49,7 +49,7 @@ class NestEmitter(ValueEmitter):
 
     def __init__(
         self,
-        e: LaneEmitter,
+        e: CpuLaneEmitter,
         function: Function,
         env: dict[Value, VectorValue],
         buffers: dict[Value, Buffer],

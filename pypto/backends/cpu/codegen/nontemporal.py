@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.memory import NONTEMPORAL_ALIGN, and_all, memory_dtype
 from pypto.backends.cpu.codegen.prefetch import evolution_over
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import is_tile
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.ir import Control, Item, Nest
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Writer
 from pypto.ir.core import Value
 
 OUTLINE_ABOVE: Final = 256  # statements from which a kernel is outlined

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.register_transpose import values_written
 from pypto.backends.cpu.codegen.strip_mining import Strip, strip_mine_lanes, vector_width_of
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Carried
 from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION, IndexMap, inlined_operands
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Carried
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 

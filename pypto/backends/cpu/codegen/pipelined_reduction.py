@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final
 from pypto.backends.cpu.codegen.nan_speculation import is_float_extreme, nan_free_combiner
 from pypto.backends.cpu.codegen.reductions import combiner_of
 from pypto.backends.cpu.codegen.strip_mining import vector_width_of
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Carried
 from pypto.backends.cpu.loopir.index_maps import is_inlinable, is_tile
 from pypto.backends.cpu.loopir.ir import Nest, Scalar, Schedule, Stmt
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Carried
 from pypto.ir.core import Function, Op, Value, make_op
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.memory import Chunk, memory_dtype
-from pypto.backends.cpu.llvm.value import VectorValue, memory_type
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.index_maps import IndexMap
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue, memory_type
+from pypto.backends.llvm.writer import Writer
 from pypto.ir.core import Function, Op
 from pypto.ir.types import int64
 from pypto.ops.memory import Access

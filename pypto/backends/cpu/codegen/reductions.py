@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.row import Reduction, Search
@@ -29,7 +29,7 @@ class Combiner:
 
     dtypes: tuple[DType, ...]
     identity: tuple[float | int, ...]
-    combine: Callable[[LaneEmitter, Partial, Partial], Partial]
+    combine: Callable[[CpuLaneEmitter, Partial, Partial], Partial]
 
 
 def combiner_of(op: Op) -> Combiner:
@@ -46,7 +46,7 @@ def combiner_of(op: Op) -> Combiner:
     return Combiner((dtype,), (reduction.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))
 
 
-def better_argument(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> Partial:
+def better_argument(e: CpuLaneEmitter, predicate: str, a: Partial, b: Partial) -> Partial:
     """The better of two pairs of number and index: numbers before NaN, then the lower index."""
     (old, i), (new, j) = a, b
     is_better = e.or_(e.cmp(predicate, new, old), e.and_(e.cmp("eq", old, new), e.cmp("lt", j, i)))
@@ -60,13 +60,13 @@ def better_argument(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> P
 class Accumulator:
     """Partial results of `width` lanes in stack slots, which LLVM promotes to registers."""
 
-    e: LaneEmitter
+    e: CpuLaneEmitter
     combiner: Combiner
     width: int
     slots: tuple[str, ...]
 
     @staticmethod
-    def create(e: LaneEmitter, combiner: Combiner, width: int) -> Accumulator:
+    def create(e: CpuLaneEmitter, combiner: Combiner, width: int) -> Accumulator:
         """An accumulator that holds the identity."""
         slots = tuple(e.w.slot(llvm_type(d, width)) for d in combiner.dtypes)
         accumulator = Accumulator(e, combiner, width, slots)
@@ -139,7 +139,7 @@ class Accumulator:
         return VectorValue(self.e.w.raw(f"extractelement {v.typed}, i32 {start}"), v.dtype, 1, self.e.w.depth)
 
 
-def finalize(e: LaneEmitter, op: Op, total: Partial) -> VectorValue:
+def finalize(e: CpuLaneEmitter, op: Op, total: Partial) -> VectorValue:
     """The result of the op, from the total of a reduction."""
     elem = op.results[0].dtype
     if op.name in ARG_REDUCTIONS:

@@ -16,8 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.memory import Chunk, register_dtype
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import (
     IndexedValue,
     IndexMap,
@@ -27,6 +25,8 @@ from pypto.backends.cpu.loopir.index_maps import (
     tile_operands,
 )
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int64
 from pypto.ops.memory import Access
@@ -110,7 +110,7 @@ def values_written(stmt: Stmt) -> list[IndexedValue]:
     return [(v, operand_map(stmt.the_op, v, stmt.index)) for v in tile_operands(stmt.the_op)]
 
 
-def row_chunks(e: LaneEmitter, at: Chunk) -> list[Chunk]:
+def row_chunks(e: CpuLaneEmitter, at: Chunk) -> list[Chunk]:
     """The chunks of one row each that a chunk of several rows is made of."""
     if not at.transpose_rows:
         return [at]
@@ -150,7 +150,7 @@ def tile_columns(nest: ValueEmitter, v: Value, index: IndexMap, at: Chunk, start
     return columns
 
 
-def transpose_registers(e: LaneEmitter, rows: list[VectorValue]) -> list[VectorValue]:
+def transpose_registers(e: CpuLaneEmitter, rows: list[VectorValue]) -> list[VectorValue]:
     """Transpose square tiles side by side in registers: a butterfly of log2(rows) steps.
 
     At each step, rows that lie `step` apart exchange their blocks of `step` lanes.

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, memory_type
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue, memory_type
 
 
-def split_store(e: LaneEmitter, value: VectorValue, pointer: str, align: int) -> Iterator[tuple[VectorValue, str]]:
+def split_store(e: CpuLaneEmitter, value: VectorValue, pointer: str, align: int) -> Iterator[tuple[VectorValue, str]]:
     """The pieces of a stored value, with their addresses."""
     piece = e.target.store_bytes
     size = value.width * value.dtype.itemsize

@@ -14,9 +14,9 @@ from typing import cast
 
 from pypto.backends.cpu.codegen.interleaved import INTERLEAVE_STRIDES, load_interleaved, store_interleaved
 from pypto.backends.cpu.codegen.memory import Chunk, MemoryEmitter, and_all, and_optional, memory_dtype
-from pypto.backends.cpu.llvm.conversions import from_memory, to_memory
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap
+from pypto.backends.llvm.conversions import from_memory, to_memory
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import DType, int1, int8, int64
 from pypto.ops.memory import Access
 

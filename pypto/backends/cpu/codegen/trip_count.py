@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.reductions import Partial
 from pypto.backends.cpu.codegen.register_transpose import values_written
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, signed
 from pypto.backends.cpu.loopir.index_maps import (
     GATHERING,
     IndexedValue,
@@ -28,7 +26,9 @@ from pypto.backends.cpu.loopir.index_maps import (
     tile_operands,
 )
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue, signed
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
@@ -196,7 +196,7 @@ def covers_loop(bound: AccessBound, size: int) -> bool:
     return "%" not in offset + extent and int(extent) - int(offset) >= size
 
 
-def is_bitwise_equal(e: LaneEmitter, a: Partial, b: Partial) -> VectorValue:
+def is_bitwise_equal(e: CpuLaneEmitter, a: Partial, b: Partial) -> VectorValue:
     """Whether two partial results are equal bit for bit: NaN equals NaN, and -0 differs from 0."""
     bits = [[e.bitcast(v, signed(v.dtype)) for v in values] for values in (a, b)]
     changed = [e.any(e.cmp("ne", x, y)) for x, y in zip(*bits, strict=True)]

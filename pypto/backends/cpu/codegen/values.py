@@ -14,11 +14,11 @@ from pypto.backends.cpu.codegen.prefetch import L2, prefetch_next
 from pypto.backends.cpu.codegen.register_transpose import TransposeTiling, transposed_tile, with_index
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
 from pypto.backends.cpu.instrument.hooks import Unchecked
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
@@ -32,7 +32,7 @@ class ValueEmitter:
 
     def __init__(
         self,
-        e: LaneEmitter,
+        e: CpuLaneEmitter,
         function: Function,
         env: dict[Value, VectorValue],
         buffers: dict[Value, Buffer],
@@ -166,7 +166,7 @@ class ValueEmitter:
         return self.e.add(first, self.e.iota(at.width, dtype))
 
 
-def pointer_plus(e: LaneEmitter, op: Op, base: VectorValue, offset: VectorValue) -> VectorValue:
+def pointer_plus(e: CpuLaneEmitter, op: Op, base: VectorValue, offset: VectorValue) -> VectorValue:
     """A pointer, advanced by a number of elements."""
     elem = op.results[0].tile.elem
     assert isinstance(elem, PtrType)

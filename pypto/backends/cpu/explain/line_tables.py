@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Final
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.nest import NestEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.index_maps import IndexMap
 from pypto.backends.cpu.loopir.ir import Control, Item, LibraryOp, Nest, Scalar, Stmt
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Writer
 from pypto.ir.core import Op
 from pypto.loc import Loc
 

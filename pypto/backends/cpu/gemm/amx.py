@@ -18,10 +18,10 @@ from pypto.backends.cpu.gemm.bf16_split import term_products
 from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, claim_name, side_function
-from pypto.backends.cpu.llvm.dot_products import TILE_INTRINSICS
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.peepholes.dot_products import TILE_INTRINSICS
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
+from pypto.backends.llvm.writer import Writer
 from pypto.ir.types import int1, int64
 from pypto.passes.target_facts import AMX_TILE, CACHE
 
@@ -34,7 +34,7 @@ def tile_heights(rows: int) -> list[int]:
     return [rows] if rows <= AMX_TILE.rows else [-(-rows // 2), rows // 2]
 
 
-def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row_bytes: int, columns: int) -> VectorValue:
+def can_read_left_in_place(e: CpuLaneEmitter, pitch: VectorValue, row_bytes: int, columns: int) -> VectorValue:
     """Whether rows of A are read where they lie, `pitch` bytes apart, in place of a packed copy.
 
     Long rows that share few sets of the first-level cache evict each other: they are copied.

@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.llvm.bf16_rounding import bits
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.peepholes.bf16_rounding import bits
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import float32, uint32
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 
 
-def split_bf16(e: LaneEmitter, a: VectorValue, count: int) -> list[VectorValue]:
+def split_bf16(e: CpuLaneEmitter, a: VectorValue, count: int) -> list[VectorValue]:
     """Two registers of float32 as one register of bfloat16 for each term."""
     lanes = a.width // 2
     terms: list[VectorValue] = []
@@ -30,7 +30,7 @@ def split_bf16(e: LaneEmitter, a: VectorValue, count: int) -> list[VectorValue]:
     return terms
 
 
-def rounding_residual(e: LaneEmitter, a: VectorValue, rounded: VectorValue) -> VectorValue:
+def rounding_residual(e: CpuLaneEmitter, a: VectorValue, rounded: VectorValue) -> VectorValue:
     """What rounding to bfloat16 leaves of numbers; 0 of infinities."""
     term = e.change("bitcast", e.shl(e.change("zext", rounded, uint32), e.const(16, uint32)), float32)
     is_finite = e.cmp("lt", e.abs(term), e.const(math.inf, float32))

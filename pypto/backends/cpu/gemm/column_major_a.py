@@ -31,7 +31,7 @@ from pypto.backends.cpu.gemm.micro_kernel import (
     constant_or_zero,
 )
 from pypto.backends.cpu.gemm.operands import Destination
-from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
+from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access

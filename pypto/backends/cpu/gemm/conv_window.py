@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
 from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand

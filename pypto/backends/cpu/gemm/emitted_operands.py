@@ -12,10 +12,10 @@ from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.operands import Destination, Matrix, ValidRange
 from pypto.backends.cpu.gemm.packing import PackEmitter, matrix_of
 from pypto.backends.cpu.gemm.skinny import skinny_blocking
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
@@ -52,7 +52,7 @@ class OperandEmitter:
     `epilogue_done` says of products whether what follows them, the store or the epilogue, has run with them.
     """
 
-    def __init__(self, e: LaneEmitter, target: CpuTarget, nests: NestEmitter, packing: PackEmitter) -> None:
+    def __init__(self, e: CpuLaneEmitter, target: CpuTarget, nests: NestEmitter, packing: PackEmitter) -> None:
         self.e = e
         self.target = target
         self.packing = packing

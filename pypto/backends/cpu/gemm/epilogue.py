@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Nest
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand

@@ -27,10 +27,10 @@ from pypto.backends.cpu.gemm.operands import Matrix
 from pypto.backends.cpu.gemm.packing import PackEmitter
 from pypto.backends.cpu.gemm.panel_packing import PanelPacker, packed_format
 from pypto.backends.cpu.gemm.skinny import SkinnyGemm, SkinnyGemmEmitter, skinny_blocking
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int1, int64
 from pypto.passes.dot_facts import InPlaceOperand
 
@@ -47,7 +47,7 @@ class TileRows:
 class MacroKernel:
     """Emits products: the packing that they need, the loops, and micro-kernels as functions, one for each shape."""
 
-    def __init__(self, e: LaneEmitter, target: CpuTarget, nests: NestEmitter) -> None:
+    def __init__(self, e: CpuLaneEmitter, target: CpuTarget, nests: NestEmitter) -> None:
         self.e = e
         self.w = e.w
         self.target = target

@@ -20,10 +20,10 @@ from typing import ClassVar
 from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
 from pypto.backends.cpu.codegen.split_stores import split_store
 from pypto.backends.cpu.gemm.blocking import FACTS
-from pypto.backends.cpu.llvm.dot_products import word_dot_product
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
-from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.peepholes.dot_products import word_dot_product
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue, llvm_type
+from pypto.backends.llvm.writer import Writer
 from pypto.ir.types import DType, int1, int32
 from pypto.passes.target_facts import CACHE
 
@@ -130,7 +130,7 @@ class MicroKernelEmitter:
 
     arguments: ClassVar = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %depth"
 
-    def __init__(self, e: LaneEmitter) -> None:
+    def __init__(self, e: CpuLaneEmitter) -> None:
         self.e = e
         self.w = e.w
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import DType
 
 

@@ -26,10 +26,10 @@ from pypto.backends.cpu.codegen.tile_access import AccessEmitter
 from pypto.backends.cpu.gemm.bf16_split import split_bf16
 from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.llvm.value import VectorValue, intrinsic_suffix
 from pypto.ir.types import int8, int16, int32, int64, uint8
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
@@ -95,7 +95,7 @@ def load_each(load: Load, m: Matrix, places: list[Place], width: int) -> list[Ve
 class PackEmitter:
     """Emits the packing of A and B."""
 
-    def __init__(self, e: LaneEmitter, target: CpuTarget) -> None:
+    def __init__(self, e: CpuLaneEmitter, target: CpuTarget) -> None:
         self.e = e
         self.w = e.w
         self.bytes = target.vector_bytes

@@ -13,9 +13,9 @@ from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
 from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
 from pypto.backends.cpu.gemm.packing import PackedFormat, PackEmitter
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int1, int64
 
@@ -29,7 +29,7 @@ def packed_format(gemm: Gemm) -> PackedFormat:
 class PanelPacker:
     """Emits the packing of panels, and keeps account in stack slots of those that later programs find in scratch."""
 
-    def __init__(self, e: LaneEmitter, packing: PackEmitter, scalar: Callable[[Value], VectorValue]) -> None:
+    def __init__(self, e: CpuLaneEmitter, packing: PackEmitter, scalar: Callable[[Value], VectorValue]) -> None:
         self.e = e
         self.w = e.w
         self.packing = packing

@@ -21,8 +21,8 @@ from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
 from pypto.backends.cpu.gemm.blocking import SkinnyBlocking
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, row_tiles, side_function
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import DType, int64
 from pypto.passes.dot_facts import InPlaceOperand
 
@@ -60,7 +60,7 @@ def skinny_blocking(gemm: Gemm) -> SkinnyBlocking | None:
 class SkinnyGemmEmitter:
     """Emits skinny kernels as functions, one for each shape."""
 
-    def __init__(self, e: LaneEmitter) -> None:
+    def __init__(self, e: CpuLaneEmitter) -> None:
         self.e = e
         self.w = e.w
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pypto.backends.cpu.codegen.memory import and_all
 from pypto.backends.cpu.codegen.values import ValueEmitter, pointer_plus
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType, int64, uint64
 from pypto.ops.memory import Access

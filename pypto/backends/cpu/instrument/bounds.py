@@ -22,9 +22,9 @@ from pypto.backends.base import Slot
 from pypto.backends.cpu.codegen.memory import Chunk, and_all
 from pypto.backends.cpu.instrument.access_ranges import Ranges, Watched, item_of, pointee_of
 from pypto.backends.cpu.instrument.hooks import Unchecked
-from pypto.backends.cpu.llvm.value import VectorValue, vector
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Control, Item
+from pypto.backends.llvm.value import VectorValue, vector
 from pypto.backends.sites import Check
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, int1, int64, uint64

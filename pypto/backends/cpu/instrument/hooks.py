@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Control
+from pypto.backends.llvm.value import VectorValue
 from pypto.backends.sites import Check
 from pypto.ir.core import Function, Op
 

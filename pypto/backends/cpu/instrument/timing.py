@@ -36,8 +36,8 @@ from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.memory_effects import accesses_memory, is_atomic
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-    from pypto.backends.cpu.llvm.value import VectorValue
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+    from pypto.backends.llvm.value import VectorValue
 
 CLOCK: Final = "profile_clock"
 
@@ -91,7 +91,7 @@ class Untimed:
 class Timer:
     """The timer of a profiled kernel."""
 
-    def __init__(self, e: LaneEmitter, schedule: Schedule, ops: Callable[[Stmt], list[Op]]) -> None:
+    def __init__(self, e: CpuLaneEmitter, schedule: Schedule, ops: Callable[[Stmt], list[Op]]) -> None:
         self.op_of_buffer = ops_by_buffer(schedule)
         self.w = e.w
         self.read, self.declared = counter(e.target.triple)

@@ -5,15 +5,15 @@ The mask is a branch, since a masked-off element must not be touched.
 
 from __future__ import annotations
 
-from pypto.backends.cpu.llvm.conversions import from_memory, to_memory
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue, signed
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.conversions import from_memory, to_memory
+from pypto.backends.llvm.value import VectorValue, signed
 from pypto.ir.core import Op
 from pypto.ir.types import float32
 from pypto.ops.atomic import ORDERS
 
 
-def atomic(e: LaneEmitter, op: Op, operands: list[VectorValue]) -> VectorValue:
+def atomic(e: CpuLaneEmitter, op: Op, operands: list[VectorValue]) -> VectorValue:
     """The atomic op on one element. Gives what was in memory, or 0 where the mask is false."""
     pointer, value, *optional = operands
     mask = None if op.attrs["kind"] == "cas" or not optional else optional[-1]
@@ -24,7 +24,7 @@ def atomic(e: LaneEmitter, op: Op, operands: list[VectorValue]) -> VectorValue:
     return e.w.branch(mask.text, sides)[0]
 
 
-def exchange(e: LaneEmitter, op: Op, address: VectorValue, values: list[VectorValue]) -> VectorValue:
+def exchange(e: CpuLaneEmitter, op: Op, address: VectorValue, values: list[VectorValue]) -> VectorValue:
     """The atomic op without a mask. Floats are exchanged by their bits."""
     kind = op.attrs["kind"]
     order = ORDERS[op.attrs["sem"]]
@@ -46,7 +46,7 @@ def exchange(e: LaneEmitter, op: Op, address: VectorValue, values: list[VectorVa
     return from_memory(e, old, dtype)
 
 
-def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: VectorValue) -> VectorValue:
+def float_exchange(e: CpuLaneEmitter, kind: str, pointer: str, order: str, value: VectorValue) -> VectorValue:
     """A compare-and-swap loop, for operations that LLVM has no instruction for; gives the old bits."""
     w = e.w
     memory = to_memory(e, value).dtype
@@ -71,7 +71,7 @@ def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: V
     return old
 
 
-def combined(e: LaneEmitter, kind: str, old: VectorValue, value: VectorValue) -> VectorValue:
+def combined(e: CpuLaneEmitter, kind: str, old: VectorValue, value: VectorValue) -> VectorValue:
     """The new value in memory."""
     value = value.as_dtype(old.dtype)
     if kind == "add":

@@ -6,8 +6,8 @@ for each lane: bin = value; count[bin] += 1
 from __future__ import annotations
 
 from pypto.backends.cpu.codegen.memory import Chunk, MemoryEmitter, and_optional
-from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.llvm.value import VectorValue, llvm_type
 from pypto.ir.types import int32, int64
 
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import LibraryOp
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Function, Op
 from pypto.ops.row import Effect
 from pypto.ops.table import ROWS
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.function import FunctionEmitter
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
     from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 
 
 class LibraryEmitter(Protocol):
@@ -57,7 +57,7 @@ def sorting() -> LibraryLowering:
     return sort
 
 
-def atomics() -> Callable[[LaneEmitter, Op, list[VectorValue]], VectorValue]:
+def atomics() -> Callable[[CpuLaneEmitter, Op, list[VectorValue]], VectorValue]:
     """The emitter of one atomic."""
     from pypto.backends.cpu.library.atomics import atomic
 

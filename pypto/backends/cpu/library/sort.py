@@ -23,9 +23,9 @@ from functools import partial
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.codegen.prefetch import claim, next_program_address, prefetch_line, tile_bytes
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
-from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Use
+from pypto.backends.llvm.value import VectorValue, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int64
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.llvm.bf16_rounding import can_round_registers, round_registers
-from pypto.backends.cpu.llvm.division import fits_float64, float64_quotient
-from pypto.backends.cpu.llvm.value import HALF, VectorValue, intrinsic_suffix, llvm_type
+from pypto.backends.llvm.value import HALF, VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32, uint8, uint16, uint32
 from pypto.ops import math_formats as formats
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+    from pypto.backends.llvm.lane_emitter import LaneEmitter
 
 
 def convert(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
@@ -79,13 +77,16 @@ def round_to(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
     plain = a.as_dtype(float32)
     if dtype.bits == 8:
         return float8_from_bits(e, e.formula(formats.float8_bits, plain, dtype=dtype), dtype)
-    if dtype == float16 and e.target.has_f16c:
+    if dtype == float16 and e.target.has_half:
         return e.change("fpext", e.change("fptrunc", plain, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
-    if can_round_registers(e, plain) and "bf16_rounding" not in e.disabled:
-        return from_memory(e, round_registers(e, plain, formats.bfloat_bits), bfloat16)
-    bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
+    return e.round_to_bfloat(plain)
+
+
+def round_to_bfloat(e: LaneEmitter, a: VectorValue) -> VectorValue:
+    """A float32 rounded to bfloat16 by integer arithmetic, ties to even."""
+    bits = e.add(e.formula(formats.bfloat_bits, a), e.const(0, uint32))
     return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
 
 
@@ -105,7 +106,7 @@ def to_memory(e: LaneEmitter, a: VectorValue) -> VectorValue:
         return e.change("zext", a, int8)
     if a.dtype == bfloat16:
         return int_to_int(e, e.shr(e.change("bitcast", a, uint32), e.const(16, uint32)), uint16)
-    if a.dtype == float16 and e.target.has_f16c:
+    if a.dtype == float16 and e.target.has_half:
         return e.change("bitcast", e.change("fptrunc", a, HALF), uint16)
     if a.dtype == float16:
         return int_to_int(e, e.formula(formats.half_bits, a.as_dtype(float32)), uint16)
@@ -120,7 +121,7 @@ def from_memory(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
         return float8_from_bits(e, e.change("zext", a, int32), dtype)
     if dtype == bfloat16:
         return e.change("bitcast", e.shl(e.change("zext", a, uint32), e.const(16, uint32)), float32).as_dtype(bfloat16)
-    if dtype == float16 and e.target.has_f16c:
+    if dtype == float16 and e.target.has_half:
         return e.change("fpext", e.change("bitcast", a, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.change("zext", a, uint32)).as_dtype(float16)
@@ -133,15 +134,10 @@ def int_div(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
     zero = e.const(0, a.dtype)
     one = e.const(1, a.dtype)
-    is_float64 = fits_float64(a, b) and "reciprocal_division" not in e.disabled
     is_zero = e.cmp("eq", b, zero)
     divisor = e.select(is_zero, one, b)
     if a.dtype.kind != "int":
-        quotient = float64_quotient(e, a, divisor) if is_float64 else e.binary("udiv", a, divisor)
-        return e.select(is_zero, zero, quotient)
+        return e.select(is_zero, zero, e.integer_quotient(a, divisor))
     is_minus_one = e.cmp("eq", b, e.const(-1, a.dtype))
-    if is_float64:
-        quotient = float64_quotient(e, a, divisor)
-    else:
-        quotient = e.binary("sdiv", a, e.select(is_minus_one, one, divisor))
+    quotient = e.integer_quotient(a, divisor, is_minus_one)
     return e.select(is_zero, zero, e.select(is_minus_one, e.neg(a), quotient))

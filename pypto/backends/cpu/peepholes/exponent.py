@@ -11,28 +11,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import float64
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 
 _NEAREST: Final = "8"  # rounding control: to nearest even, without an inexact exception
 Operand = tuple[str, str]  # type and text
 
 
-def lanes(e: LaneEmitter, a: VectorValue) -> int:
+def lanes(e: CpuLaneEmitter, a: VectorValue) -> int:
     """Lanes of one register, or all lanes where these are fewer."""
     return min(a.width, e.target.vector_bytes // a.dtype.itemsize)
 
 
-def has_scalef_form(e: LaneEmitter, a: VectorValue) -> bool:
+def has_scalef_form(e: CpuLaneEmitter, a: VectorValue) -> bool:
     """Whether the target has the instructions, and the value is whole registers."""
     width = lanes(e, a)
     return e.target.has_scalef and width * a.dtype.bits in (128, 256, 512) and a.width % width == 0
 
 
-def scalef(e: LaneEmitter, a: VectorValue, n: VectorValue) -> VectorValue:
+def scalef(e: CpuLaneEmitter, a: VectorValue, n: VectorValue) -> VectorValue:
     """a * 2**n, rounded once."""
     width = lanes(e, a)
     level = max(a.hoist_depth, n.hoist_depth)
@@ -40,7 +40,7 @@ def scalef(e: LaneEmitter, a: VectorValue, n: VectorValue) -> VectorValue:
     return e.joined([register(e, "scalef", level, x, (k.type, k.text)) for x, k in pairs])
 
 
-def split_integer(e: LaneEmitter, a: VectorValue) -> tuple[VectorValue, VectorValue]:
+def split_integer(e: CpuLaneEmitter, a: VectorValue) -> tuple[VectorValue, VectorValue]:
     """The nearest integers, and the fractions; infinities have the fraction 0.
 
     `vreduce` gives the fraction at once, where it is fast; rounding takes two instructions.
@@ -53,7 +53,7 @@ def split_integer(e: LaneEmitter, a: VectorValue) -> tuple[VectorValue, VectorVa
     return e.sub(a, fraction), fraction
 
 
-def register(e: LaneEmitter, name: str, level: int, a: VectorValue, other: Operand) -> VectorValue:
+def register(e: CpuLaneEmitter, name: str, level: int, a: VectorValue, other: Operand) -> VectorValue:
     """One instruction of AVX-512 on one register, in all lanes."""
     bits = a.width * a.dtype.bits
     mask = f"i{max(8, a.width)}"

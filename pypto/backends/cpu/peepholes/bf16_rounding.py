@@ -12,11 +12,11 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int1, uint16
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 
 _LANES: Final = 16  # of a register
 _SUBNORMAL: Final = "32"  # bit of the class in `vfpclass`
@@ -24,12 +24,12 @@ _CLASS, _ROUND = "llvm.x86.avx512.fpclass.ps.512", "llvm.x86.avx512bf16.cvtneps2
 _PAIR: Final = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 
 
-def can_round_registers(e: LaneEmitter, a: VectorValue) -> bool:
+def can_round_registers(e: CpuLaneEmitter, a: VectorValue) -> bool:
     """Whether the target has the instruction, and the value is whole registers."""
     return e.target.has_bf16_round and a.width % _LANES == 0
 
 
-def round_registers(e: LaneEmitter, a: VectorValue, formula: Callable[[Any], Any]) -> VectorValue:
+def round_registers(e: CpuLaneEmitter, a: VectorValue, formula: Callable[[Any], Any]) -> VectorValue:
     """The bits of float32 values, rounded to bfloat16; `formula` gives them by integer arithmetic."""
     parts = [e.part(a, i, _LANES) for i in range(0, a.width, _LANES)]
     classes = [e.call(_CLASS, int1, _LANES, x.hoist_depth, (x.type, x.text), ("i32", _SUBNORMAL)) for x in parts]
@@ -45,7 +45,7 @@ def round_registers(e: LaneEmitter, a: VectorValue, formula: Callable[[Any], Any
     return e.w.branch(has_subnormal.text, [by_formula, by_instruction])[0]
 
 
-def bits(e: LaneEmitter, a: VectorValue, *second: VectorValue) -> VectorValue:
+def bits(e: CpuLaneEmitter, a: VectorValue, *second: VectorValue) -> VectorValue:
     """The bits of one register, or two, without subnormal numbers."""
     count = _LANES * (1 + len(second))
     kind = f"<{count} x bfloat>"

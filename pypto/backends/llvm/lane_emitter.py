@@ -1,4 +1,4 @@
-"""The emitter that lane rules are written against, for the CPU: lane-wise instructions as LLVM IR text.
+"""The emitter that lane rules are written against: lane-wise instructions as LLVM IR text, for any target of LLVM.
 
 An instruction on scalar operands stays scalar, and is hoisted to the frame where its operands are known; it becomes a
 vector where it meets one.
@@ -7,20 +7,30 @@ vector where it meets one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast, overload
+from typing import Any, Protocol, cast, overload
 
-from pypto.backends.cpu.llvm import conversions
-from pypto.backends.cpu.llvm.division import can_use_reciprocal, divide_by_reciprocal
-from pypto.backends.cpu.llvm.exponent import has_scalef_form, scalef, split_integer
-from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type, number, vector
-from pypto.backends.cpu.llvm.writer import Writer
-from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.types import DType, float64, int1, int64
+from pypto.backends.llvm import conversions
+from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type, number, vector
+from pypto.backends.llvm.writer import Writer
+from pypto.ir.types import DType, float64, int1
 from pypto.ops import math_soft as soft
 from pypto.ops.math_term import Term
 
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "even": "roundeven"}
+
+
+class LaneTarget(Protocol):
+    """The facts about a target that choose between an instruction and a formula."""
+
+    @property
+    def contract(self) -> str: ...  # fast-math flags of sums and products; empty where they round twice
+    @property
+    def has_fma(self) -> bool: ...
+    @property
+    def has_round(self) -> bool: ...  # to an integral value
+    @property
+    def has_half(self) -> bool: ...  # conversions between float16 and float32
 
 
 def lanewise(opcode: str) -> Callable[[LaneEmitter, VectorValue, VectorValue], VectorValue]:
@@ -33,11 +43,14 @@ def lanewise(opcode: str) -> Callable[[LaneEmitter, VectorValue, VectorValue], V
 
 
 class LaneEmitter:
-    """Implements `pypto.ops.emitter.Emitter` over a `Writer`."""
+    """Implements `pypto.ops.emitter.Emitter` over a `Writer`, with instructions that every target of LLVM has.
+
+    A backend overrides the methods for which its targets have better instructions.
+    """
 
     paired = False
 
-    def __init__(self, writer: Writer, target: CpuTarget, disabled: tuple[str, ...] = ()) -> None:
+    def __init__(self, writer: Writer, target: LaneTarget, disabled: tuple[str, ...] = ()) -> None:
         self.w = writer
         self.target = target
         self.disabled = disabled  # techniques that the kernel switches off
@@ -58,12 +71,6 @@ class LaneEmitter:
         first = self.w.raw(f"insertelement {kind} poison, {a.typed}, i32 0", a.hoist_depth)
         text = f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer"
         return self.w.instr(text, a.dtype, width, a.hoist_depth)
-
-    def hidden(self, a: VectorValue) -> VectorValue:
-        """A constant that LLVM cannot fold: the end of a range of programs is never 0, which LLVM does not know."""
-        is_true = self.cmp("ne", VectorValue("%last", int64, 1, 0), self.const(0, int64))
-        other = 1 if a.text in ("0", number(0.0, a.dtype)) else 0
-        return self.select(is_true, a, self.const(other, a.dtype))
 
     def unify(self, *values: VectorValue) -> tuple[VectorValue, ...]:
         """Values of one width: scalars become splats."""
@@ -105,10 +112,14 @@ class LaneEmitter:
     add, sub, mul, and_, or_, xor, shl = map(lanewise, ("add", "sub", "mul", "and", "or", "xor", "shl"))
 
     def div(self, a: VectorValue, b: VectorValue) -> VectorValue:
-        """The quotient; by reciprocal where that pays."""
-        if can_use_reciprocal(self, a, b) and "reciprocal_division" not in self.disabled:
-            return divide_by_reciprocal(self, a, b)
+        """The quotient."""
         return self.binary("fdiv", a, b) if a.dtype.is_float else conversions.int_div(self, a, b)
+
+    def integer_quotient(self, a: VectorValue, b: VectorValue, overflows: VectorValue | None = None) -> VectorValue:
+        """The quotient by what is not 0; where it `overflows` (by -1), it is undefined and does not trap."""
+        if overflows is None:
+            return self.binary("udiv", a, b)
+        return self.binary("sdiv", a, self.select(overflows, self.const(1, a.dtype), b))
 
     def neg(self, a: VectorValue) -> VectorValue:
         return self.instr(f"fneg {a.typed}", a.dtype, a) if a.dtype.is_float else self.sub(self.const(0, a.dtype), a)
@@ -225,19 +236,26 @@ class LaneEmitter:
         """A float32 rounded to a narrow float."""
         return conversions.round_to(self, a, dtype)
 
+    def round_to_bfloat(self, a: VectorValue) -> VectorValue:
+        """A float32 rounded to bfloat16, ties to even."""
+        return conversions.round_to_bfloat(self, a)
+
     def bitcast(self, a: VectorValue, dtype: DType) -> VectorValue:
         bits = conversions.to_memory(self, a)
         return conversions.from_memory(self, bits, dtype)
 
     def saturates(self, a: VectorValue) -> bool:
-        return has_scalef_form(self, a) and "scaling_instructions" not in self.disabled
+        """Whether `ldexp` is one instruction, which rounds once and saturates."""
+        return False
 
     def ldexp(self, a: VectorValue, n: VectorValue) -> VectorValue:
         a, n = self.unify(a, n)
-        return scalef(self, a, n) if self.saturates(a) else self.formula(soft.scaled_twice, a, n)
+        return self.formula(soft.scaled_twice, a, n)
 
     def split_integer(self, a: VectorValue) -> tuple[VectorValue, VectorValue]:
-        return split_integer(self, a)
+        """The nearest integers, and the fractions."""
+        integer = self.round(a, "even")
+        return integer, self.sub(a, integer)
 
     def shuffle(self, a: VectorValue, b: VectorValue, picks: list[int]) -> VectorValue:
         """Lanes of `a`, then of `b`, by number."""

@@ -7,15 +7,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int16, int32
 
 # AMX's intrinsics, by the numbers in a word.
 TILE_INTRINSICS: Final[Mapping[int, str]] = MappingProxyType({2: "llvm.x86.tdpbf16ps", 4: "llvm.x86.tdpbssd"})
 
 
-def word_dot_product(e: LaneEmitter, factor: int, a: VectorValue, b: VectorValue, c: VectorValue) -> VectorValue:
+def word_dot_product(e: CpuLaneEmitter, factor: int, a: VectorValue, b: VectorValue, c: VectorValue) -> VectorValue:
     """c plus the dot product of each word of `a` and `b`, in which `factor` numbers lie: bfloat16, int16 or int8.
 
     Of bytes, the instruction takes those of `b` as unsigned: their signs are flipped, see `packing.bias_signs`.
@@ -31,7 +31,7 @@ def word_dot_product(e: LaneEmitter, factor: int, a: VectorValue, b: VectorValue
     return VectorValue(e.w.call(c.type, name, ((c.type, c.text), *factors)), c.dtype, c.width, c.hoist_depth)
 
 
-def add_pairs(e: LaneEmitter, c: VectorValue, factors: list[VectorValue]) -> VectorValue:
+def add_pairs(e: CpuLaneEmitter, c: VectorValue, factors: list[VectorValue]) -> VectorValue:
     """c plus products of numbers of 16 bits, each added to its neighbour, for which LLVM finds an instruction.
 
     The empty assembly keeps sums in order. Added up in another, those of an unrolled loop need more registers than

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import float32, float64, int32, uint32
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+    from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 
 _LANES: Final = 16  # of a register; in registers of 8 lanes, the divide instruction is as fast
 _DIVIDENDS: Final = 2.0**-100, 2.0**100  # dividends whose remainders and quotients are normal numbers
 _DIVISORS: Final = 2.0**-25, 2.0**25
 
 
-def can_use_reciprocal(e: LaneEmitter, a: VectorValue, b: VectorValue) -> bool:
+def can_use_reciprocal(e: CpuLaneEmitter, a: VectorValue, b: VectorValue) -> bool:
     """Whether whole registers of float32 are divided by one number, on a target with FMA and AVX-512."""
     has_registers = e.target.has_fma and e.target.vector_bytes == 4 * _LANES
     return has_registers and a.dtype == b.dtype == float32 and b.width == 1 and a.width % _LANES == 0
 
 
-def divide_by_reciprocal(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
+def divide_by_reciprocal(e: CpuLaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
     """The correctly rounded quotient.
 
     With y the correctly rounded reciprocal of b, q = a y is within 1.5 units in the last place of a / b, and q + (a - b
@@ -58,7 +58,7 @@ def divide_by_reciprocal(e: LaneEmitter, a: VectorValue, b: VectorValue) -> Vect
     return e.w.branch(is_legal.text, [refined, lambda: [e.binary("fdiv", a, b)]])[0]
 
 
-def within(e: LaneEmitter, bits: VectorValue, least: float, most: float, shift: int) -> VectorValue:
+def within(e: CpuLaneEmitter, bits: VectorValue, least: float, most: float, shift: int) -> VectorValue:
     """Whether positive floats lie between two limits, compared by their bits."""
     low, high = (int(np.float32(x).view(np.uint32)) << shift for x in (least, most))
     return e.cmp("le", e.sub(bits, e.const(low, uint32)), e.const(high - low, uint32))
@@ -69,7 +69,7 @@ def fits_float64(a: VectorValue, b: VectorValue) -> bool:
     return max(a.width, b.width) > 1 and a.dtype.bits <= 32
 
 
-def float64_quotient(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
+def float64_quotient(e: CpuLaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
     """The quotient of integers of at most 32 bits by nonzero ones; undefined where it is out of range.
 
     The 53 bits of float64 are enough for truncation to be exact. A divisor that all lanes share becomes a factor: (|a|

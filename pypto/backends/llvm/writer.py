@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.llvm.value import VectorValue
 from pypto.ir.builder import temporarily
 from pypto.ir.types import DType, int64
 
@@ -216,9 +216,8 @@ class Writer:
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
         self.slots = []
 
-    def end_kernel(self, name: str) -> None:
-        """End a function with the signature of a kernel, and begin with an empty one."""
-        header = f"void @{name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
+    def end_function(self, header: str) -> None:
+        """End the function that is being written, and begin with an empty one."""
         self.finish_function(header, self.frames[0].lines)
         self.frames = [Frame([])]
         self.blocks = ""
