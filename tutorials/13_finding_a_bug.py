@@ -156,7 +156,7 @@ def third_try(x, y, n, BLOCK: pto.constexpr):
 
 if __name__ == "__main__":
     third_try[(m,)](x, y, n, BLOCK=128)
-    text = shown(AssertionError, lambda: assert_close(y, expected(), atol=1e-5))
+    text = shown(AssertionError, lambda: assert_close(y, expected()))
     assert "of 400 elements differ" in text
 
 # %% [markdown]
@@ -203,7 +203,7 @@ def standardise(x, y, n, BLOCK: pto.constexpr):
 
 if __name__ == "__main__":
     standardise[(m,)](x, y, n, BLOCK=128)
-    assert_close(y, expected(), atol=1e-5)
+    assert_close(y, expected())
     print(pto.verify(standardise)[(m,)](x, y, n, BLOCK=128))
 
 # %% [markdown]

@@ -1,8 +1,14 @@
-"""Comparing results, with a message that says where they differ, how far, and in how many units of the last place."""
+"""Comparing results, with a message that says where they differ, how far, and in how many units of the last place.
+
+Without tolerances, those of the element types hold: a few units of the last place for float32 and float64, one or two
+for shorter floats, and none for integers. They are the defaults of `torch.testing.assert_close`, so that a test says
+the same on arrays and on tensors.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -11,17 +17,26 @@ from pypto.ir.types import DType, from_numpy
 
 Array = np.ndarray[Any, Any]
 _SHOWN: Final = 4  # of the elements that differ
+# atol and rtol by element type, as torch.testing has them. It leaves out floats of 8 bits: they may differ by one unit
+# of the last place.
+_USUAL: Final = MappingProxyType({
+    "float16": (1e-5, 1e-3), "bfloat16": (1e-5, 1.6e-2), "float32": (1e-5, 1.3e-6), "float64": (1e-7, 1e-7),
+    "complex64": (1e-5, 1.3e-6), "complex128": (1e-7, 1e-7),
+})  # fmt: skip
 
 
 def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
     """Raise unless two numbers, arrays or tensors are close; NaN is close to NaN, an infinity to itself alone.
+
+    Without tolerances, those of the element types hold, as in `torch.testing`: 1e-5 and 1.3e-6 for float32, 1e-7 for
+    float64, 1e-5 and 1e-3 for float16, 1e-5 and 0.016 for bfloat16, none for integers. Of two types, the wider holds.
 
     Parameters
     ----------
     x, y : array, tensor or number
         What was computed, and what is right.
     atol, rtol : float or function of a dtype, optional
-        Largest ``|x - y|`` is ``atol + rtol * |y|``; 0.01 and 0 without.
+        Largest ``|x - y|`` is ``atol + rtol * |y|``. Give both, or neither.
     err_msg : str
         What the error begins with.
 
@@ -30,22 +45,38 @@ def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: st
     AssertionError
         With how many elements differ, the worst of them, by how much, and the difference in ulp: in units of the last
         place of the narrower of both dtypes.
+    ValueError
+        When one tolerance is given without the other.
 
     Examples
     --------
-    >>> assert_close([1.0, 2.0], [1.0, 2.001])
+    >>> assert_close([1.0, 2.0], [1.0, 2.001], atol=0, rtol=1e-3)
     >>> assert_close(np.float32([1, 2]), np.float32([1, 3]))
     Traceback (most recent call last):
-    AssertionError: 1 of 2 elements differ (50%); |x - y| <= 0.01 is asked for
+    AssertionError: 1 of 2 elements differ (50%); |x - y| <= 1e-05 + 1.3e-06 |y| is asked for
       worst at [1]: 2 is not 3, by 1 (4.19e+06 ulp of float32)
     """
+    if (atol is None) != (rtol is None):
+        raise ValueError("assert_close takes both `atol` and `rtol`, or neither: then they follow from the dtypes")
     atol, rtol = (t(getattr(x, "dtype", None)) if callable(t) else t for t in (atol, rtol))
-    atol, rtol = 1e-2 if atol is None else atol, 0.0 if rtol is None else rtol
+    if atol is None:
+        atol, rtol = (max(pair) for pair in zip(usual(x), usual(y), strict=True))
     dtype = narrower(x, y)
     got, expected = as_numpy(x), as_numpy(y)
     problem = shapes(got, expected) or Difference.of(got, expected, atol, rtol).report(dtype)
     if problem:
         raise AssertionError(f"{err_msg}\n{problem}" if err_msg else problem)
+
+
+def usual(x: Any) -> tuple[float, float]:
+    """atol and rtol of what has this element type."""
+    name = str(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype).removeprefix("torch.")
+    if name in _USUAL or not name.startswith("float8"):
+        return _USUAL.get(name, (0.0, 0.0))
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(name)
+    return float(info.smallest_subnormal), float(info.eps)
 
 
 def shapes(got: Array, expected: Array) -> str:
@@ -92,7 +123,7 @@ class Difference:
     def of(x: Array, y: Array, atol: float, rtol: float) -> Difference:
         got, expected = np.broadcast_arrays(x, y)
         with np.errstate(all="ignore"):
-            distance = np.abs(as_wide(got) - as_wide(expected))
+            distance = distances(got, expected)
             near = distance <= atol + rtol * np.abs(as_wide(expected))
         same = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124  # NaN alone is not itself
         finite = np.isfinite(as_wide(got)) & np.isfinite(as_wide(expected))
@@ -113,7 +144,8 @@ class Difference:
     def told(self, place: tuple[int, ...], word: str, dtype: DType | None) -> str:
         x, y = self.got[place], self.expected[place]
         at = f" at [{', '.join(map(str, place))}]" if place else ""
-        units = ulps(float(x), float(y), dtype) if dtype else None
+        real = "c" not in (x.dtype.kind, y.dtype.kind)
+        units = ulps(float(x), float(y), dtype) if dtype and real else None
         apart = "" if not np.isfinite(self.distance[place]) else f", by {self.distance[place]:.6g}"
         counted = f" ({units:.3g} ulp of {dtype.public})" if units and dtype else ""
         return f"  {word}{at}: {x:.9g} is not {y:.9g}{apart}{counted}"
@@ -122,6 +154,14 @@ class Difference:
 def rank(distance: float) -> float:
     """NaN before infinity, before all numbers."""
     return float("inf") if np.isnan(distance) else distance
+
+
+def distances(x: Array, y: Array) -> Array:
+    """``|x - y|``, for integers without rounding: those beyond 2**53 are no numbers of float64."""
+    if x.dtype.kind in "iu" and y.dtype.kind in "iu":
+        apart = x.astype(np.uint64) - y.astype(np.uint64)  # modulo 2**64, where every difference has a place
+        return np.where(x > y, apart, -apart)
+    return np.abs(as_wide(x) - as_wide(y))
 
 
 def as_wide(x: Array) -> Array:

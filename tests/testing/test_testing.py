@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from pypto.compat.triton.tree import contents
 from pypto.testing import Benchmark, assert_close, compare, do_bench, do_bench_cudagraph, perf_report, quantile
 
 
@@ -28,11 +30,57 @@ def test_quantile_is_linear_between_values() -> None:
 
 
 def test_assert_close() -> None:
-    assert_close(np.array([1, np.nan], np.float16), [1.005, np.nan])
+    assert_close(np.array([1, np.nan], np.float16), [1.0005, np.nan])
     assert_close(3, 3.0)
     with pytest.raises(AssertionError):
         assert_close([1.0], [1.1])
-    assert_close([100.0], [101.0], rtol=lambda dtype: 0.02)
+    assert_close([100.0], [101.0], atol=0, rtol=lambda dtype: 0.02)
+
+
+NARROW = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.complex64, *NARROW])
+def test_tolerances_follow_the_dtype(dtype: Any) -> None:
+    one, eps = np.ones(3, dtype), float(ml_dtypes.finfo(np.float32 if dtype is np.complex64 else dtype).eps)
+    assert_close((one + np.array(eps, dtype)).astype(dtype), one)
+    with pytest.raises(AssertionError, match="3 of 3 elements differ"):
+        assert_close((1.3 if eps > 0.1 else 1.02) * one.astype(np.complex128), one)
+    if eps < 1e-6:
+        with pytest.raises(AssertionError, match="3 of 3 elements differ"):
+            assert_close(one + 1e-4, one.astype(dtype))
+
+
+def test_the_wider_tolerance_of_two_dtypes_holds() -> None:
+    assert_close(np.float16([1.0]), np.array([1.0005]))
+    assert_close([1.0], np.array([1.0005], np.float16))
+    assert_close(np.float32([0.0]), [9e-6])
+    with pytest.raises(AssertionError):
+        assert_close([0.0], [9e-6])
+
+
+def test_integers_are_equal_or_not() -> None:
+    assert_close(np.uint8([255]), [255])
+    for x, y in ([7], [8]), ([2**62 + 1], [2**62]), (np.uint64([2**64 - 1]), np.uint64([2**64 - 2])), ([True], [False]):
+        with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+            assert_close(x, y)
+    assert_close(np.uint64([2**64 - 1]), np.uint64([2**64 - 2]), atol=1, rtol=0)
+    assert_close(np.int64([-(2**63)]), np.int64([-(2**63) + 1]), atol=1, rtol=0)
+
+
+@pytest.mark.parametrize("given", [{"atol": 1e-5}, {"rtol": lambda dtype: 0.1}])
+def test_one_tolerance_alone_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="both `atol` and `rtol`, or neither"):
+        assert_close([1.0], [1.0], **given)
+
+
+def test_triton_keeps_its_own_tolerances() -> None:
+    triton = contents()["triton.testing"]["assert_close"]
+    triton(np.array([1, np.nan], np.float16), [1.005, np.nan])
+    triton([100.0], [101.0], rtol=lambda dtype: 0.02)
+    triton([100.0], [101.0], atol=1.5)
+    with pytest.raises(AssertionError, match=r"\|x - y\| <= 0.01 is asked for"):
+        triton([1.0], [1.1])
 
 
 @pytest.mark.parametrize(
@@ -45,6 +93,7 @@ def test_assert_close() -> None:
         (np.array([np.inf]), np.array([-np.inf]), r"inf is not -inf$"),
         (np.zeros((2, 3)), np.zeros((3, 2)), r"shapes differ: \(2, 3\) is not \(3, 2\)"),
         (2.0, 3.0, r"worst: 2 is not 3"),
+        (np.array([1 + 2j]), np.array([1.0]), r"1\+2j is not 1, by 2$"),
     ],
 )
 def test_assert_close_says_where_and_how_far(x: Any, y: Any, words: str) -> None:
@@ -94,3 +143,25 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench.plot_name = ""
     times.run(save_path=str(tmp_path))
     assert (tmp_path / ".csv").read_text(encoding="utf-8").splitlines()[1] == "1,10.0,11.0"
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int32"])
+def test_tensors_are_close_where_torch_says_so(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    for distance in 2.5 * 10.0 ** np.arange(-9, 1):  # none is where the rounding of a tolerance decides
+        for right in (0.0, 1.0, 300.0):
+            pair = (
+                torch.tensor([right + distance * max(right, 1.0)], dtype=wide).to(dtype),
+                torch.tensor([right]).to(dtype),
+            )
+            assert accepts(assert_close, *pair) == accepts(torch.testing.assert_close, *pair), (distance, right)
+
+
+def accepts(check: Any, *pair: Any) -> bool:
+    try:
+        check(*pair)
+    except AssertionError:
+        return False
+    return True

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from pypto import testing
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
 from pypto.compat.triton.driver import BACKEND
 from pypto.errors import PyptoError
@@ -188,7 +189,13 @@ def cuda_memcheck(**_: Any) -> Callable[[Any], Any]:
     return lambda fn: fn
 
 
+def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    """`pypto.testing.assert_close` with the tolerances that Triton's has when none is given: 0.01 and 0."""
+    testing.assert_close(x, y, 1e-2 if atol is None else atol, 0.0 if rtol is None else rtol, err_msg)
+
+
 TESTING: Final[dict[str, Any]] = {
+    "assert_close": assert_close,
     "get_dram_gbps": get_dram_gbps, "get_max_tensorcore_tflops": get_max_tensorcore_tflops,
     "get_max_simd_tflops": get_max_tensorcore_tflops, "cuda_memcheck": cuda_memcheck, "ctypes": ctypes,
     "_summarize_statistics": summary,
