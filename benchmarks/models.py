@@ -22,6 +22,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
 
+from benchmarks.levels import caches
 from benchmarks.peers import quiet
 
 _CALLS: Final = 2000  # of an implementation, at most
@@ -152,6 +153,7 @@ def main() -> None:
     if given.first_call:
         print(first_call(given.names[0], given.first_call))
         return
+    os.environ.update(caches(""))  # before torch is loaded
     print(HEAD)
     ratios = []
     for name in given.names or models():

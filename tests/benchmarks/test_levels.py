@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
 from benchmarks import steady
-from benchmarks.levels import OURS, PEERS, UNFORCED, environment, note
+from benchmarks.levels import OURS, PEERS, TORCH, TORCH_CACHE, UNFORCED, environment, note
 from benchmarks.limits import compile_loops
 from pypto.backends.cpu.target import level_target
+from tests.conformance.processes import python
 
 
 @pytest.mark.parametrize("level", PEERS)
@@ -43,6 +47,29 @@ def test_a_process_starts_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", started[0])
     steady.become_steady(environment("x86-64-v2"))
     assert len(started) == 1
+
+
+def test_each_level_has_a_compile_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TORCH_CACHE, "/home/of/the/user")
+    for name in (OURS, TORCH):
+        monkeypatch.delenv(name, raising=False)
+    folders = [environment(level)[TORCH_CACHE] for level in ("", *PEERS)]
+    monkeypatch.setenv(TORCH, "avx2")
+    folders.append(environment("")[TORCH_CACHE])
+    assert len(set(folders)) == len(PEERS) + 2
+    assert all("pypto-benchmarks" in Path(folder).parts for folder in folders)
+
+
+@pytest.mark.slow
+def test_a_level_leaves_the_compile_cache_of_others_alone(tmp_path: Path) -> None:
+    if importlib.util.find_spec("torch") is None or not (shutil.which("c++") or shutil.which("g++")):
+        pytest.skip("inductor finds no compiler here")
+    theirs, ours = tmp_path / "theirs", tmp_path / "cache"
+    given = {"XDG_CACHE_HOME": str(ours), "LOCALAPPDATA": str(ours), "HOME": str(ours), TORCH_CACHE: str(theirs)}
+    held = ("--level", "x86-64-v3", "--threads", "1", "--rounds", "2", "--peers", "torch,torch.compile")
+    python("-W", "ignore", "-m", "benchmarks", "inductor", "--only", "gelu", *held, **given)
+    assert not theirs.exists()
+    assert any("x86-64-v3" in path.parts for path in ours.rglob("*.so"))
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])

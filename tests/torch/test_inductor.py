@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -89,6 +89,17 @@ def test_settings_are_as_before():
     assert (config.cpu_backend, config.compile_threads, common.device_codegens["cpu"]) == before
     assert torch.compiler.config.cache_key_tag == tag
     assert "triton" not in sys.modules or "pypto" not in str(sys.modules["triton"].__doc__)
+
+
+def test_graphs_for_another_target_are_not_taken_from_the_cache(monkeypatch):
+    from pypto.torch.inductor import backend as module
+
+    def version(target):
+        session = SimpleNamespace(backend=lambda _: SimpleNamespace(key_parts=lambda: (("target", target),)))
+        monkeypatch.setattr(module, "session", lambda: session)
+        return module.version.__wrapped__()
+
+    assert version("x86-64-v3") == version("x86-64-v3") != version("x86-64-v4")
 
 
 @pytest.mark.slow

@@ -13,7 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.compile import session
 from pypto.errors.inductor import WrongSetting
+from pypto.options import KernelOptions
 from pypto.torch.inductor import contract
 from pypto.torch.inductor.collected import COLLECTED, Kernels
 
@@ -180,9 +182,13 @@ def templates(chosen: Mapping[str, Any]) -> AbstractContextManager[None]:
 
 @functools.cache
 def version() -> str:
-    """Names what writes the code that torch caches: graphs of another version are compiled anew."""
+    """Names what writes the code that torch caches, and what it is for: graphs of another version are compiled anew.
+
+    Graphs in C++ have machine code inside, so the CPU and the level that is set are part of the name.
+    """
     import hashlib
     from pathlib import Path
 
     texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    return f" pypto-inductor-{hashlib.sha256(texts).hexdigest()[:16]}"
+    target = repr(session().backend(KernelOptions()).key_parts()).encode()
+    return f" pypto-inductor-{hashlib.sha256(texts + target).hexdigest()[:16]}"
