@@ -21,7 +21,7 @@ from pypto.cli.notebooks import notebook
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "tutorials"
-_SECONDS: Final = 300  # that a cell may take
+_START: Final = 600  # seconds that the process of a notebook may take to start; a cell may take as long as it likes
 # What a tutorial needs beside the package: the name of a module.
 _NEEDS: Final = {"06_sentence_encoder": "safetensors", "14_a_compiled_transformer": "torch"}
 
@@ -54,7 +54,7 @@ def executed(path: Path) -> Any:
 
     made = nbformat.reads(notebook(path.read_text(encoding="utf-8")), as_version=4)
     at = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(made, timeout=_SECONDS, kernel_name="python3", resources=at).execute()
+    NotebookClient(made, timeout=None, startup_timeout=_START, kernel_name="python3", resources=at).execute()
     made.metadata["pypto"] = {"key": key_of(path)}
     return made
 

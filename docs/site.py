@@ -1,9 +1,9 @@
 """Builds the site: the pages as they stand here, with the tutorials, the architecture and the changelog beside them.
 
-``python -m docs.site`` executes the tutorials, puts all pages into ``docs/_build/source``, with links as they are
-there, and lets Sphinx make ``docs/_build/html`` of them. The pages are plain Markdown, and read as well where the
-repository is browsed. A tutorial that fails is shown without outputs; the site is built all the same, and the exit
-code is 1.
+``python -m docs.site`` puts all pages into ``docs/_build/source``, with links as they are there, and lets Sphinx make
+``docs/_build/html`` of them. Then it executes the tutorials, which takes many minutes, and makes their pages again with
+what they print. The pages are plain Markdown, and read as well where the repository is browsed. A tutorial that fails
+is shown without outputs; the site is built all the same, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -144,15 +144,24 @@ def write(folder: Path, texts: dict[str, str]) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def build(run: Callable[..., int]) -> int:
+    """Make the site of the sources and of the outputs that there are; a second time, of what has changed alone."""
+    assemble(BUILD / "source")
+    command = [sys.executable, "-m", "sphinx", "-c", str(ROOT / "docs"), "-W", "--keep-going", "-n", "-q", "-j", "auto"]
+    return run([*command, str(BUILD / "source"), str(BUILD / "html")])
+
+
 def main(arguments: Sequence[str] | None = None, run: Callable[..., int] = subprocess.call,
          execute: Callable[..., list[str]] = convert_all) -> int:  # fmt: skip
     parser = argparse.ArgumentParser(prog="python -m docs.site", description=__doc__)
     parser.add_argument("--no-execute", action="store_true", help="take tutorials as they were executed before")
     given = parser.parse_args(arguments)
-    failed = [] if given.no_execute else execute(tutorials(), BUILD / "tutorials")
-    assemble(BUILD / "source")
-    command = [sys.executable, "-m", "sphinx", "-c", str(ROOT / "docs"), "-W", "--keep-going", "-n", "-q", "-j", "auto"]
-    status = run([*command, str(BUILD / "source"), str(BUILD / "html")])
+    status = build(run)
+    if given.no_execute:
+        return status
+    print(f"the pages are there: {BUILD / 'html' / 'index.html'}; the tutorials are executed now", flush=True)
+    failed = execute(tutorials(), BUILD / "tutorials")
+    status = build(run) or status  # Sphinx warns of a page once, when it reads it
     if failed:
         print(f"the site is there, without the outputs of tutorials that failed: {', '.join(failed)}", file=sys.stderr)
     return status or int(bool(failed))

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.patience import limit
+
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 BROWSER: Final = next((path for name in NAMES if (path := shutil.which(name))), "")
 FLAGS: Final = (
@@ -61,5 +63,5 @@ def dumped(page: Path) -> str:
 
     with tempfile.TemporaryDirectory() as profile:
         command = [BROWSER, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
-        done = subprocess.run(command, check=True, text=True, encoding="utf-8", capture_output=True, timeout=120)
+        done = subprocess.run(command, check=True, text=True, encoding="utf-8", capture_output=True, timeout=limit(120))
     return done.stdout

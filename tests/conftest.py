@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pypto import checked
 from pypto.errors import Diagnostic, OptionError
@@ -46,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of the user must not change what is tested. Workers and subprocesses inherit this environment."""
+    without_deadlines()
     if hasattr(config, "workerinput"):
         return
     for name in [name for name in os.environ if name.startswith("PYPTO_")]:
@@ -53,6 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_CACHE] = tempfile.TemporaryDirectory(prefix="pypto-tests-")
     os.environ["PYPTO_CACHE_DIR"] = os.path.join(config.stash[_CACHE].name, "cache")
     os.environ["ASCSIM_WARNINGS"] = "error"  # of a kernel's C++; the headers are the system's
+
+
+def without_deadlines() -> None:
+    """Let Hypothesis take the time that it needs: on a busy machine, a limit for each try fails what is right."""
+    slow = (*settings.default.suppress_health_check, HealthCheck.too_slow)
+    settings.register_profile("pypto", settings.default, deadline=None, suppress_health_check=slow)
+    settings.load_profile("pypto")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

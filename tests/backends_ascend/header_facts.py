@@ -11,6 +11,7 @@ from typing import Final
 from pypto.backends.ascend.blockir.instructions import EVENTS, PIPES, RECORDS, Field, RecordType
 from pypto.backends.ascend.emit.ascendc import POSITIONS
 from tests.backends_ascend.public_headers import Headers
+from tests.patience import limit
 
 INCLUDE: Final = Path(__file__).parents[2] / "runtime" / "sim" / "include"
 ENUMERATIONS: Final = MappingProxyType({
@@ -53,8 +54,8 @@ def printed(flags: Sequence[str], folder: Path) -> list[str]:
     """What the program says that is compiled with these flags."""
     source, out = folder / "facts.cpp", folder / "facts"
     source.write_text(program(), encoding="utf-8")
-    subprocess.run(["g++", "-w", "-O1", *flags, str(source), "-o", str(out)], check=True, timeout=120)
-    return subprocess.run([str(out)], check=True, capture_output=True, text=True, timeout=10).stdout.splitlines()
+    subprocess.run(["g++", "-w", "-O1", *flags, str(source), "-o", str(out)], check=True, timeout=limit(120))
+    return subprocess.run([str(out)], check=True, capture_output=True, text=True, timeout=limit(10)).stdout.splitlines()
 
 
 def ours(arch: int, folder: Path) -> list[str]:

@@ -29,6 +29,7 @@ from ml_dtypes import bfloat16
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.debug.simulate import function_of
+from tests.patience import limit
 
 PRELUDE: Final = Path(__file__).with_name("public_prelude.h")
 CHIPS: Final = ("ascend910b2", "ascend950")
@@ -92,7 +93,7 @@ class Headers:
         source.write_text(text, encoding="utf-8")
         command = ["g++", "-fsyntax-only", "-fmax-errors=0", *WARNINGS, *self.flags, "-include", str(file), str(source)]
         run = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "LC_ALL": "C"}
+            command, check=False, capture_output=True, text=True, timeout=limit(600), env={**os.environ, "LC_ALL": "C"}
         )
         return run.stderr.splitlines()
 

@@ -32,6 +32,7 @@ from pypto.backends.ascend.target import ascend_target
 from pypto.errors import CompilerBug
 from pypto.ir.types import DType, bfloat16, float16, float32, int1, int8, int32, int64, uint8, uint16, uint32
 from tests.backends_ascend.kernels import X, Y, scaled, summed, ub, with_addresses
+from tests.patience import limit
 from tests.sim.device import needs_compiler
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -45,7 +46,7 @@ def complaints(text: str, folder: Path, arch: int = 2201) -> str:
     file.write_text(text, encoding="utf-8")
     flags = ["-Wall", "-Wextra", "-Woverflow", "-Wconversion", "-fsyntax-only", f"-D__NPU_ARCH__={arch}"]
     command = ["g++", "-std=c++17", "-isystem", str(INCLUDE), *flags, str(file)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60).stderr
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=limit(60)).stderr
 
 
 def every_scalar() -> BlockKernel:

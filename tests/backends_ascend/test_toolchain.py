@@ -16,6 +16,7 @@ from pypto.backends.ascend.toolchain.toolchain import Toolchain, find_toolkit, f
 from pypto.compile import session
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
 from pypto.runtime.cache import Cache
+from tests.patience import limit
 from tests.runtime.simulated import SCALE, folder, new_device, new_scale, written_by_hand
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -184,7 +185,7 @@ def test_runtime_compilation(tmp_path: Path) -> None:
     made = fake(tmp_path, "bin/bisheng", "lib64/rtc.cpp")
     library, source = made / "lib64" / "libacl_rtc.so", made / "lib64" / "rtc.cpp"
     source.write_text(RTC, encoding="utf-8")
-    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(library)], check=True, timeout=120)
+    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(library)], check=True, timeout=limit(120))
     chain = Toolchain(made)
     assert chain.form == "rtc"
     assert chain.compile("some text", "scale", "vector", "dav-2201") == b"some text"
@@ -219,6 +220,6 @@ def test_a_second_process_calls_no_compiler(tmp_path: Path) -> None:
     environment = {**os.environ, "PYPTO_CACHE_DIR": str(cache)}
     for expected in (["bisheng", "ld.lld"], ["bisheng", "ld.lld"]):
         done = subprocess.run([sys.executable, "-c", SECOND], env=environment, capture_output=True, text=True,
-            timeout=120, check=True)  # fmt: skip
+            timeout=limit(120), check=True)  # fmt: skip
         assert done.stdout == "[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]\n"
         assert calls.read_text(encoding="utf-8").split() == expected

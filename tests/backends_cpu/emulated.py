@@ -21,6 +21,7 @@ from pypto.backends.base import FIXED_SLOTS, PAGE, Artifact
 from pypto.backends.cpu.backend import CpuBackend
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import CpuTarget, describe
+from tests.patience import limit
 
 Array = np.ndarray[Any, Any]
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -167,4 +168,4 @@ class EmulatedBackend(CpuBackend):
         scratch = self.arena.take(executable.scratch_bytes + PAGE)
         ctypes.c_int64.from_address(block + 8 * SCRATCH_SLOT).value = scratch + -scratch % PAGE
         command = [EMULATOR, executable.path, self.arena.file.name, str(programs), str(block)]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=limit(120))

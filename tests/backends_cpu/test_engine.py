@@ -20,6 +20,7 @@ from pypto.errors import CompilerBug
 from tests.backends_cpu.elf import undefined_symbols
 from tests.conformance.processes import ROOT
 from tests.conformance.running import at_level, make_launch, quick_part
+from tests.patience import limit
 
 ALLOWED = {"memcpy", "memset", "memmove"}
 PYTHON = {"PyErr_CheckSignals", "PyEval_RestoreThread", "PyEval_SaveThread", "PyGILState_Ensure", "PyGILState_Release"}
@@ -152,7 +153,7 @@ def test_threads_compile_at_once(engine: Engine) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(limit(60))
     assert results == {n: 100 + n for n in range(12)}
 
 
@@ -160,7 +161,7 @@ def test_threads_compile_at_once(engine: Engine) -> None:
 def test_code_lies_near_its_constants_in_a_crowded_process() -> None:
     """One page is free, and the next ones lie 8 GB away: a process that could not bear it would end."""
     command = [sys.executable, "-m", "tests.backends_cpu.crowded"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit(120), check=False)
     assert (found.returncode, found.stdout) == (0, "5 loaded\n"), found.stderr
 
 

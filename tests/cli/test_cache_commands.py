@@ -16,6 +16,7 @@ import pytest
 from pypto.runtime.cache import Cache, CacheKey
 from pypto.runtime.cache_tools import CacheToolError, entries, nearest, parts_of
 from tests.cli.commands import ADD, kernels
+from tests.patience import limit
 from tests.runtime.caching import KEY, OTHER, PAYLOAD, ROOT, database
 
 
@@ -23,7 +24,7 @@ def pypto(folder: Path, *arguments: object, code: int = 0) -> str:
     """What a command in a process of its own says, with a cache in `folder`."""
     env = {**os.environ, "PYPTO_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pypto", *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=limit(120))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

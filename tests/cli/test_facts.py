@@ -19,6 +19,7 @@ from pypto._platform import install_command
 from pypto.ops.table import ROWS
 from tests.cli.commands import answer, called
 from tests.house.measure import ROOT
+from tests.patience import limit
 
 
 def test_ops_lists_the_table() -> None:
@@ -59,7 +60,7 @@ def doctor_with(cache: str) -> dict[str, str]:
     """What doctor says of a cache in a folder."""
     env = {**os.environ, "PYPTO_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "ignore", "-m", "pypto", "doctor", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=limit(60))
     return next(f for f in json.loads(done.stdout)["findings"] if f["what"] == "disk cache")
 
 
@@ -89,7 +90,7 @@ def test_a_new_project_passes_its_own_tests(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     for command in (["-m", "pytest", "-q", "-p", "no:cacheprovider"], ["tune.py"]):
         done = subprocess.run([sys.executable, *command], cwd=tmp_path / "scaled_add", env=env, capture_output=True,
-                              text=True, check=False, timeout=120)  # fmt: skip
+                              text=True, check=False, timeout=limit(120))  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -17,6 +17,7 @@ from pypto.cli.inspecting import completed_level
 from pypto.cli.specs import UsageError, completed_kernel
 from tests.cli.commands import ADD, LEVELS, answer, called, kernels
 from tests.house.measure import ROOT
+from tests.patience import limit
 
 SHORT = dict(zip(("tile", "optimized", "loop", "llvm", "asm"), LEVELS, strict=True))
 
@@ -32,7 +33,7 @@ def on_a_terminal(*arguments: object) -> str:
         text = b""
         while block := read(ours):
             text += block
-        assert running.wait(60) == 0, text
+        assert running.wait(limit(60)) == 0, text
     return text.decode()
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.compat.sources import Repository, Unavailable, folder, online
+from tests.patience import limit
 
 ROOT = Path(__file__).parents[2]
 CORE = Repository(
@@ -75,7 +76,11 @@ def run(file: Path, variables: dict[str, str], work: str) -> str:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     plain = ("-q", "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore", f"--rootdir={work}")
     command = [sys.executable, "-m", "pytest", "-p", "tests.compat.core_plugin", *plain, str(file)]
-    told: dict[str, Any] = {"env": {**os.environ, **variables, "PYTHONPATH": path}, "cwd": work, "timeout": LIMIT}
+    told: dict[str, Any] = {
+        "env": {**os.environ, **variables, "PYTHONPATH": path},
+        "cwd": work,
+        "timeout": limit(LIMIT),
+    }
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, **told)
     except subprocess.TimeoutExpired:

@@ -16,6 +16,7 @@ from pypto.options import Settings
 from pypto.runtime.owners import MOST_NUMBERS, Owners, OwnerStore
 from tests.conformance.sources import define
 from tests.debug.test_checked import line
+from tests.patience import limit
 
 BIG = 10**9
 
@@ -194,7 +195,7 @@ def test_launches_side_by_side_have_owners_of_their_own() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(limit(60))
     assert not errors
     for n, a in enumerate(arrays):
         assert (a == n).all()

@@ -12,6 +12,7 @@ import pytest
 
 import pypto as pto
 from pypto.debug.inspection import Inspection
+from tests.patience import limit
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 
@@ -107,7 +108,7 @@ def test_a_browser_shows_the_page_and_its_script_runs(found: Inspection, tmp_pat
 def browsed(what: str, path: Path) -> str:
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,600")
     command = [BROWSER, *flags, f"--user-data-dir={path.parent}/profile", what, path.as_uri()]
-    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=120).stdout
+    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=limit(120)).stdout
 
 
 def test_copies_that_no_line_asked_for_have_no_line() -> None:

@@ -137,8 +137,27 @@ def test_the_site_is_built_and_the_exit_code_tells_of_what_failed(
     monkeypatch.setattr(site, "assemble", built.append)
     assert site.main([], lambda command: 0, lambda paths, folder: ["03_matrix_multiplication"]) == 1
     assert site.main([], lambda command: 0, lambda paths, folder: []) == 0
-    assert len(built) == 2
+    assert len(built) == 4
     assert "tutorials that failed: 03_matrix_multiplication" in capsys.readouterr().err
+
+
+def test_the_pages_are_built_before_the_tutorials_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    codes = iter((1, 0))
+    monkeypatch.setattr(site, "assemble", lambda folder: done.append("assembled"))
+
+    def run(command: list[str]) -> int:
+        done.append("built")
+        return next(codes)
+
+    def execute(paths: list[Path], folder: Path) -> list[str]:
+        done.append("executed")
+        return []
+
+    assert site.main([], run, execute) == 1, "what the first build warned of"
+    assert done == ["assembled", "built", "executed", "assembled", "built"]
+    assert site.main(["--no-execute"], lambda command: 0, execute) == 0
+    assert done[5:] == ["assembled"]
 
 
 def test_a_tutorial_is_shown_with_its_outputs_as_long_as_it_is_the_same(tmp_path: Path) -> None:

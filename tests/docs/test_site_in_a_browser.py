@@ -13,6 +13,7 @@ import pytest
 
 from docs import site
 from tests.browser import asked, needs_browser
+from tests.patience import limit
 
 HAS_SPHINX = all(importlib.util.find_spec(name) for name in ("sphinx", "myst_nb", "furo"))
 pytestmark = [pytest.mark.slow, needs_browser, pytest.mark.skipif(not HAS_SPHINX, reason="needs the extra `docs`")]
@@ -48,7 +49,7 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if path not in kept:
             path.unlink()
     command = [sys.executable, "-m", "sphinx", "-c", str(site.ROOT / "docs"), "-q", str(source), str(folder / "html")]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, check=True, capture_output=True, timeout=limit(300))
     return folder / "html"
 
 

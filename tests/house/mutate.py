@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.house.measure import python_files, relative
+from tests.patience import limit
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("pypto/passes", "pypto/backends/cpu", "pypto/frontend", "pypto/ops")
@@ -164,7 +165,7 @@ def found_by(fault: Fault, arguments: Sequence[str]) -> str:
         environment = {**os.environ, "PYTHONPATH": name}
         try:
             done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit(LIMIT), check=False
             )
         except subprocess.TimeoutExpired:
             return "the limit of time"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import limit
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.parametrize("path", ["native"], indirect=True)  # of this process, which launches nothing
 
@@ -116,7 +118,7 @@ def run(
     }  # fmt: skip
     command = [sys.executable, "-W", "error", "-c", code]
     environ = {**os.environ, **settings, **environment}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=limit(120), check=False)
     assert done.returncode == 0, done.stderr
     number, was_read, _ = done.stdout.splitlines()[-1].split()
     return float(number), was_read == "True"

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import limit
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.parametrize("path", ["native"], indirect=True)  # of this process, which launches nothing
 
@@ -59,7 +61,7 @@ def run(folder: Path, code: str = COUNTING, **environment: str) -> list[Any]:
         env={**os.environ, **settings, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr

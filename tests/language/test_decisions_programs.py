@@ -11,6 +11,7 @@ import pytest
 
 import pypto as pto
 from tests.language.engines import F32, I32, Engine, run
+from tests.patience import limit
 
 
 @pto.jit
@@ -102,7 +103,7 @@ def test_the_holder_of_a_lock_makes_progress() -> None:
     lock, count = np.zeros(1, I32), np.zeros(1, I32)
     thread = threading.Thread(target=lambda: counted[500](lock, count), daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(limit(60))
     assert not thread.is_alive() and count[0] == 500
 
 

@@ -13,6 +13,7 @@ import jupytext
 import pytest
 
 from tests.house.measure import ROOT
+from tests.patience import limit
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 HAS_JUPYTER = all(importlib.util.find_spec(name) for name in ("ipykernel", "nbclient", "nbconvert"))
@@ -29,7 +30,9 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Any:
         patch.setenv("PYPTO_CACHE_DIR", str(folder / "cache"))
         patch.setenv("PYTHONPATH", str(ROOT))
         at = {"metadata": {"path": str(folder)}}
-        NotebookClient(made, timeout=120, kernel_name="python3", resources=at).execute()
+        NotebookClient(
+            made, timeout=limit(120), startup_timeout=limit(60), kernel_name="python3", resources=at
+        ).execute()
     return made
 
 
@@ -91,5 +94,5 @@ def test_the_page_of_the_notebook_shows_both_inspections(notebook: Any, tmp_path
     path.write_text(page.replace("</body>", press + "</body>"), encoding="utf-8")
     flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom")
     command = [BROWSER, *flags, path.as_uri()]
-    shown = subprocess.run(command, check=True, text=True, capture_output=True, timeout=120).stdout
+    shown = subprocess.run(command, check=True, text=True, capture_output=True, timeout=limit(120)).stdout
     assert "<title>lit true true</title>" in shown

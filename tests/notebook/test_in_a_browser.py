@@ -10,6 +10,7 @@ import pytest
 from tests.browser import asked, needs_browser
 from tests.house.measure import ROOT
 from tests.notebook.objects import HEAD, OBJECTS
+from tests.patience import limit
 
 HAS_JUPYTER = all(importlib.util.find_spec(name) for name in ("ipykernel", "nbclient", "nbconvert"))
 pytestmark = [
@@ -51,7 +52,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         patch.setenv("PYPTO_CACHE_DIR", str(folder / "cache"))
         patch.setenv("PYTHONPATH", str(ROOT))
         at = {"metadata": {"path": str(folder)}}
-        NotebookClient(notebook, timeout=120, kernel_name="python3", resources=at).execute()
+        NotebookClient(
+            notebook, timeout=limit(120), startup_timeout=limit(60), kernel_name="python3", resources=at
+        ).execute()
     page = folder / "page.html"
     page.write_text(HTMLExporter().from_notebook_node(notebook)[0], encoding="utf-8")
     return asked(page, QUESTIONS)

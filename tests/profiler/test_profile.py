@@ -252,7 +252,7 @@ print(status, len(prof.launches))
 
 def test_a_forked_child_goes_on(tmp_path: Any) -> None:
     (tmp_path / "fork.py").write_text(FORK, encoding="utf-8")
-    assert python(tmp_path / "fork.py", timeout=60).split() == ["0", "1"]
+    assert python(tmp_path / "fork.py", seconds=60).split() == ["0", "1"]
 
 
 def test_only_a_profile_compiles_for_it(arrays: list[Any]) -> None:

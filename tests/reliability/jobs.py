@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.patience import limit
+
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """
 import pypto as pto
@@ -84,8 +86,8 @@ def start(folder: Path, count: int = 1, cache: Path | None = None, *, before: Ca
                             preexec_fn=before)  # fmt: skip  # noqa: PLW1509
 
 
-def finish(job: subprocess.Popen[str], timeout: float = 120) -> Said:
-    out, err = job.communicate(timeout=timeout)
+def finish(job: subprocess.Popen[str], seconds: float = 120) -> Said:
+    out, err = job.communicate(timeout=limit(seconds))
     assert job.returncode == 0, err
     said: dict[str, Any] = json.loads(out)
     return Said(**said)

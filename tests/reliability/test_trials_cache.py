@@ -371,7 +371,7 @@ def test_trial_15_eviction_under_readers(tmp_path: Path) -> None:
     for n in range(200):
         cache.put(CacheKey((("n", str(n)),)), bytes([n]) * 10_000)
     for reader in readers:
-        _, err = reader.communicate(timeout=60)
+        _, err = reader.communicate(timeout=limit(60))
         assert reader.returncode == 0, err
     assert (folder / FORMAT / DATABASE).stat().st_size <= 1.1 * limit + 2**16
     assert cache.get(CacheKey((("n", "199"),))) is not None

@@ -27,6 +27,7 @@ from pypto.errors.ir import InvalidIR
 from pypto.ir.parser import parse_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from tests.patience import limit
 from tests.reliability import jobs
 from tests.reliability.jobs import write_kernels
 
@@ -51,7 +52,7 @@ def python(code: str, *arguments: object, folder: Path | None = None, **environm
     path = os.pathsep.join(map(str, (jobs.ROOT, *([folder] if folder else []))))
     env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **environment}
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit(120), check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -269,7 +270,7 @@ def test_trial_37_a_terminated_process_leaves_no_lock(tmp_path: Path, wait: floa
     assert job.stdout.readline() == "ready\n"
     time.sleep(wait)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=60)
+    job.communicate(timeout=limit(60))
     said = jobs.run(folder, 3)
     assert said.right
     assert said.warnings == []
@@ -297,7 +298,7 @@ def test_trial_38_thirty_two_threads_and_a_fork() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=limit(60))
     assert not failures
     assert not any(thread.is_alive() for thread in threads)
 

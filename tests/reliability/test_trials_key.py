@@ -16,6 +16,7 @@ import pytest
 import pypto as pto
 from pypto.debug.levels import cache_key
 from pypto.options import KernelOptions, Settings
+from tests.patience import limit
 from tests.reliability import jobs
 from tests.reliability.jobs import run, write_kernels
 
@@ -97,7 +98,7 @@ def digest(folder: Path, *flags: str, root: Path = jobs.ROOT, cwd: Path | None =
     """The key of a kernel in a process of its own."""
     env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{folder}", "PYTHONDONTWRITEBYTECODE": "1", **environment}
     done = subprocess.run([sys.executable, *flags, "-c", KEY], env=env, capture_output=True, text=True, check=False,
-                          cwd=cwd or folder, timeout=120)  # fmt: skip
+                          cwd=cwd or folder, timeout=limit(120))  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -16,6 +16,7 @@ from pypto.errors import CacheWarning
 from pypto.runtime import cache as cache_module
 from pypto.runtime.cache import Cache, CacheKey
 from pypto.runtime.cache_store import DATABASE, FORMAT
+from tests.patience import limit
 
 ROOT = Path(cache_module.__file__).parents[2]
 KEY = CacheKey((("ir", "func @k()"), ("target", b"x86-64-v3")))
@@ -42,17 +43,16 @@ def start(code: str, *args: object) -> subprocess.Popen[str]:
 
 
 def finish(child: subprocess.Popen[str]) -> tuple[str, str]:
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=limit(60))
     assert child.returncode == 0, err
     return out.strip(), err
 
 
 def wait_for(path: Path) -> None:
-    for _ in range(3000):
-        if path.exists():
-            return
+    until = time.monotonic() + limit(30)
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} did not appear"
         time.sleep(0.01)
-    raise AssertionError(f"{path} did not appear")
 
 
 def overwrite(folder: Path, blob: bytes) -> None:

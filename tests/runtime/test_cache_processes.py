@@ -12,6 +12,7 @@ import pytest
 from pypto.errors import CacheWarning
 from pypto.runtime.cache import Cache, CacheKey
 from pypto.runtime.cache_store import DATABASE, FORMAT
+from tests.patience import limit
 from tests.runtime.caching import KEY, PAYLOAD, finish, needs_posix, start, wait_for
 
 # Several processes
@@ -24,14 +25,14 @@ def make():
         log.write("made\\n")
     time.sleep(0.5)
     return b"payload"
-cache = Cache(Path(sys.argv[1]), lock_timeout=50)
+cache = Cache(Path(sys.argv[1]), lock_timeout=float(sys.argv[4]))
 Path(sys.argv[3]).touch()
 while not all(Path(sys.argv[2] + str(i)).exists() for i in range(2)):
     time.sleep(0.001)
 print(cache.get_or_make(CacheKey(()), make), cache.counters.made)
 """
     log = tmp_path / "log"
-    children = [start(code, folder, log, f"{log}{i}") for i in range(2)]
+    children = [start(code, folder, log, f"{log}{i}", limit(50)) for i in range(2)]
     outputs = sorted(finish(child) for child in children)
     assert outputs == [("b'payload' 0", ""), ("b'payload' 1", "")]
     assert log.read_text() == "made\n"
@@ -40,12 +41,12 @@ print(cache.get_or_make(CacheKey(()), make), cache.counters.made)
 
 def test_many_writers_and_readers_do_not_disturb_each_other(folder: Path) -> None:
     code = """
-cache = Cache(Path(sys.argv[1]), lock_timeout=50)
+cache = Cache(Path(sys.argv[1]), lock_timeout=float(sys.argv[2]))
 for i in range(10):
     assert cache.get_or_make(CacheKey((("i", str(i)),)), lambda: bytes([i]) * 10**4) == bytes([i]) * 10**4
 print(cache.counters.made)
 """
-    outputs = [finish(child) for child in [start(code, folder) for _ in range(4)]]
+    outputs = [finish(child) for child in [start(code, folder, limit(50)) for _ in range(4)]]
     assert sum(int(out) for out, _ in outputs) == 10
     assert {err for _, err in outputs} == {""}
 
@@ -76,7 +77,7 @@ def test_the_lock_of_a_killed_process_is_free(folder: Path, tmp_path: Path) -> N
     wait_for(tmp_path / "holds")
     child.kill()
     child.communicate()
-    cache = Cache(folder, lock_timeout=5.0)
+    cache = Cache(folder, lock_timeout=limit(5))
     assert cache.get_or_make(CacheKey(()), lambda: PAYLOAD) == PAYLOAD  # a warning here would fail the test
     assert Cache(folder).get(CacheKey(())) == PAYLOAD
 

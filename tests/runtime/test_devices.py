@@ -26,6 +26,7 @@ from pypto.runtime.devices import Device
 from pypto.runtime.dlpack import capsule
 from pypto.runtime.mode import MODE, PLAIN
 from pypto.runtime.simulator import NoSimulator, toolkit
+from tests.patience import limit
 from tests.runtime.simulated import live, new_device, new_scale, written_by_hand
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -316,7 +317,7 @@ def test_a_binary_for_other_cores_is_not_loaded(device: Device) -> None:
 def test_a_library_that_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "old.c").write_text('extern "C" int aclInit(const char*) { return 0; }\n', encoding="utf-8")
     library = tmp_path / "libascendcl.so"
-    subprocess.run(["g++", "-shared", "-fPIC", tmp_path / "old.c", "-o", library], check=True, timeout=60)
+    subprocess.run(["g++", "-shared", "-fPIC", tmp_path / "old.c", "-o", library], check=True, timeout=limit(60))
     with pytest.raises(NoToolkit, match="lacks aclFinalize, aclrtSetDevice"):
         opened(library)
 

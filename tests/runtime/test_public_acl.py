@@ -21,6 +21,7 @@ from pypto.backends.ascend.toolchain.rtc import _FUNCTIONS as COMPILING
 from pypto.runtime.acl import _FUNCTIONS as CALLED
 from pypto.runtime.acl import LoadOption, LoadOptions
 from pypto.tools.project import write_project
+from tests.patience import limit
 
 OURS: Final = Path(__file__).parents[2] / "runtime" / "sim" / "include"
 TEXT: Final = (OURS / "acl" / "acl.h").read_text(encoding="utf-8")
@@ -73,7 +74,9 @@ def declared_again(change: tuple[str, str] = ("", "")) -> str:
 def errors(folder: Path, *sources: Path) -> str:
     beside = [f"-I{source.parents[up] / place}" for source in sources for up, place in ((0, "host"), (1, "test"))]
     command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-fsyntax-only", *beside, "-isystem", folder, *sources]
-    return subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True, timeout=120).stderr
+    return subprocess.run(
+        list(map(str, command)), check=False, capture_output=True, text=True, timeout=limit(120)
+    ).stderr
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

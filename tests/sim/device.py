@@ -17,6 +17,7 @@ import pytest
 
 from pypto.runtime.acl import opened
 from pypto.runtime.simulator import toolkit
+from tests.patience import limit
 
 Array = np.ndarray[Any, Any]
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -48,7 +49,7 @@ def compiled(source: str, *flags: str, driver: str = "bisheng", arch: str = "dav
         file.write_text(HEAD + source, encoding="utf-8")
         flags = flags or ("-x", "asc", f"--npu-arch={arch}", "-O1", "-std=c++17", "-fwrapv", "-shared", "-fPIC")
         command = [str(built() / "bin" / driver), *flags, str(file), "-o", str(out)]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=limit(120))
         return out.read_bytes()
 
 

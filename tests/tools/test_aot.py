@@ -22,6 +22,7 @@ from pypto.backends.cpu.runtime import aot
 from pypto.errors.aot import MissingFeatures, NoLinker, NotAhead, NotALibrary, NoVersion
 from pypto.errors.launch import ReadOnlyArgument, WrongGrid
 from pypto.tools.aot import build
+from tests.patience import limit
 
 CC = shutil.which("cc")
 linked = pytest.mark.skipif(CC is None or sys.platform != "linux", reason="needs a C compiler for ELF")
@@ -58,7 +59,7 @@ def inputs(n: int, kind: Any = np.float32) -> list[Any]:
 
 
 def run(command: Sequence[Any]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=limit(60))
 
 
 def made(folder: Path, kernel: Any, versions: Sequence[Any], **options: Any) -> Any:
@@ -289,7 +290,7 @@ def test_another_interface(tmp_path: Path) -> None:
         source, path = tmp_path / f"{name}.c", tmp_path / f"{name}.so"
         quoted = json.dumps(content) if content is not None else ""
         source.write_text(f"const char pypto_manifest[] = {quoted};" if quoted else "int other;", encoding="utf-8")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True, timeout=60)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True, timeout=limit(60))
         with pytest.raises(NotALibrary, match=words):
             pypto.aot.load(path)
 

@@ -19,6 +19,7 @@ from pypto.errors.project import NoOperator
 from pypto.tools.project import Interface, write_project
 from pypto.tools.project_formula import Names, NoFormula, translated
 from pypto.tools.project_operator import snake, type_of
+from tests.patience import limit
 from tests.runtime.simulated import folder as toolkit
 
 needs_cmake = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("g++")), reason="needs cmake and g++")
@@ -61,8 +62,8 @@ FORMULAS = Interface("cdiv(x.shape[0], BLOCK)", {"out": "x.shape[0]"})
 def run(*command: str | Path, **environment: str | Path) -> subprocess.CompletedProcess[str]:
     added = {name: str(x) for name, x in environment.items()}
     values = {**os.environ, "ASCEND_HOME_PATH": str(toolkit()), "ASCSIM_SOC": "Ascend910B2", **added}
-    return subprocess.run([str(part) for part in command], env=values, capture_output=True, text=True, timeout=300,
-        check=False)  # fmt: skip
+    words = [str(part) for part in command]
+    return subprocess.run(words, env=values, capture_output=True, text=True, timeout=limit(300), check=False)
 
 
 def installed(project: Path) -> Path:
@@ -186,7 +187,7 @@ def test_the_walk_through_of_the_guide(tmp_path: Path) -> None:
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "HOME": str(tmp_path), "PATH": programs}
     done = subprocess.run(["sh", "-e", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True,
-                          env=environment, timeout=300, check=False)  # fmt: skip
+                          env=environment, timeout=limit(300), check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "100% tests passed, 0 tests failed out of 2" in done.stdout
 

@@ -21,6 +21,7 @@ from pypto.errors import OptionError
 from pypto.tools.project import write_project
 from pypto.tools.project_fields import free_names, template_words
 from tests.cli.commands import called, kernels
+from tests.patience import limit
 from tests.runtime.simulated import folder as toolkit
 from tests.tools.torch_extension import built
 
@@ -39,7 +40,7 @@ def blend(a, x, y, out, flag, n, BLOCK: pto.constexpr):
 def run(*command: str | Path, soc: str = "Ascend910B2") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ASCEND_HOME_PATH": str(toolkit()), "ASCSIM_SOC": soc}
     return subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True,
-        timeout=300, check=False)  # fmt: skip
+        timeout=limit(300), check=False)  # fmt: skip
 
 
 @needs_cmake

@@ -17,6 +17,7 @@ from pypto.errors.gradients import WrongGradient
 from pypto.errors.project import NoOperator
 from pypto.tools.project import Interface, write_project
 from tests.cli.commands import called
+from tests.patience import limit
 from tests.runtime.simulated import folder as toolkit
 from tests.tools.torch_extension import DEVICE, built
 
@@ -47,7 +48,7 @@ def project(folder: Path, *dtypes: Any, adjoint: tuple[str, ...] = ("x", "weight
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ASCEND_HOME_PATH": str(toolkit()), "ASCSIM_SOC": "Ascend910B2"}
     return subprocess.run(
-        [str(x) for x in command], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [str(x) for x in command], env=environment, capture_output=True, text=True, timeout=limit(300), check=False
     )
 
 

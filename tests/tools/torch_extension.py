@@ -12,6 +12,7 @@ import sysconfig
 from pathlib import Path
 from typing import Final
 
+from tests.patience import limit
 from tests.runtime.simulated import folder as toolkit
 
 STREAM: Final = """
@@ -44,7 +45,7 @@ def built(folder: Path, project: Path, *further: Path) -> Path:
                "-o", folder / "made.so"]  # fmt: skip
     environment = {**os.environ, "LC_ALL": "C"}
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False, env=environment
+        list(map(str, command)), capture_output=True, text=True, timeout=limit(300), check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
     return folder / "made.so"

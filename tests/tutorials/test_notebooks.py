@@ -22,6 +22,7 @@ from pypto.cli.notebooks import notebook, plain
 from tests.cli.commands import answer, called
 from tests.house.measure import ROOT
 from tests.house.test_wheel import CLEAN, python_of
+from tests.patience import limit
 
 PATHS = sorted(FOLDER.glob("[01]*.py"))
 HAS_JUPYTER = all(importlib.util.find_spec(name) for name in ("ipykernel", "nbclient", "nbconvert"))
@@ -93,14 +94,16 @@ def test_notebooks_in_an_environment_of_their_own(tmp_path: Path) -> None:
     """As a user does it: install with the extra, copy the tutorials, execute some and make pages of them."""
     python = python_of(tmp_path / "env", with_pip=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[notebook]"]
-    done = subprocess.run(install, env=CLEAN, capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run(install, env=CLEAN, capture_output=True, text=True, check=False, timeout=limit(900))
     if done.returncode:
         pytest.skip(f"nothing can be installed here: {done.stderr.strip().splitlines()[-1]}")
     env = CLEAN | {"PYPTO_CACHE_DIR": str(tmp_path / "cache")}
 
     def run(*command: str | Path) -> str:
         words = [str(word) for word in command]
-        said = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+        said = subprocess.run(
+            words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=limit(600)
+        )
         assert said.returncode == 0, said.stdout + said.stderr
         return said.stdout + said.stderr
 
