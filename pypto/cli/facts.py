@@ -57,8 +57,16 @@ def ops(name: Annotated[str, typer.Argument(help="One op; all of them without.")
 
 def facts_of(row: OpRow) -> dict[str, object]:
     takes = ", ".join(p.name for p in row.params)
-    return {"name": row.name, "signature": f"{row.name}({takes})", "doc": row.doc, "example": row.example,
-            "cpu": cell(row.lane_rule), "ascend": cell(row.rule_for("ascend")), "ulp": dict(row.ulp)}  # fmt: skip
+    return {
+        "name": row.name,
+        "signature": f"{row.name}({takes})",
+        "doc": row.doc,
+        "example": row.example,
+        "gradient": row.kink,
+        "cpu": cell(row.lane_rule),
+        "ascend": cell(row.rule_for("ascend")),
+        "ulp": dict(row.ulp),
+    }
 
 
 def doctor(json: Json = False) -> None:

@@ -17,6 +17,7 @@ from pypto.language import (
     reducing,
     shaping,
     standard,
+    statistics,
     types,
 )
 from pypto.language.activations import *  # noqa: F403
@@ -32,11 +33,12 @@ from pypto.language.random import *  # noqa: F403
 from pypto.language.reducing import *  # noqa: F403
 from pypto.language.shaping import *  # noqa: F403
 from pypto.language.standard import *  # noqa: F403
+from pypto.language.statistics import *  # noqa: F403
 from pypto.language.types import *  # noqa: F403
 from pypto.ops.public import const, constexpr, dynamic, static, tensor
 
 _MATH = ("copysign", "div_rn", "fdiv", "isfinite", "isinf", "isnan", "signbit", "sqrt_rn")
-_WRITTEN = (activations, creation, ordering, random, reducing, shaping, standard)
+_WRITTEN = (activations, creation, ordering, random, reducing, shaping, standard, statistics)
 METHODS: Final = MappingProxyType(
     {
         name: getattr(module, name)
@@ -45,8 +47,10 @@ METHODS: Final = MappingProxyType(
     }
     | {"item": shaping.item}  # as Triton has it: no name of the language
 )
-WITH_GRADIENTS: Final = MappingProxyType(dict(ordering.WITH_GRADIENTS))
-"""What an adjoint is derived from, by the function of the language that works on the bits of numbers."""
+WITH_GRADIENTS: Final = MappingProxyType(
+    dict(pair for module in (activations, ordering, standard, statistics) for pair in module.WITH_GRADIENTS)
+)
+"""What an adjoint is derived from, by the function of the language: one that works on bits, or has kinks of its own."""
 
 __all__ = [  # noqa: PLE0604
     "const",

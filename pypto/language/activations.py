@@ -1,4 +1,7 @@
-"""Functions between the layers of neural networks, written in the language itself."""
+"""Functions between the layers of neural networks, written in the language itself.
+
+At 0, where `relu` has no derivative, its gradient is 0, as torch's is.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ _TWICE_SQRT_2_BY_PI = 1.5957691216057308
 def relu(x: Tile) -> Tile:
     """Rectified linear unit: x where it is greater than 0, else 0. NaN stays NaN.
 
+    Gradient: 0 at 0.
+
     Parameters
     ----------
     x : tile or number
@@ -32,6 +37,14 @@ def relu(x: Tile) -> Tile:
         pto.relu(x)
     """
     return ops.maximum(x, 0, True)
+
+
+def _relu_of_positive(x: Tile) -> Tile:
+    """`relu`, as a choice: at 0 the constant is chosen."""
+    return ops.where(x <= 0, 0, x)
+
+
+WITH_GRADIENTS = ((relu, _relu_of_positive),)
 
 
 def silu(x: Tile) -> Tile:

@@ -31,7 +31,7 @@ from pypto.language.directed import (
     two_sum,
     viewed,
 )
-from pypto.language.standard import static_assert
+from pypto.language.standard import clamp, static_assert
 from pypto.ops.public import constexpr
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
@@ -110,7 +110,7 @@ def copysign(x: Tile, y: Tile) -> Tile:
 
 def saturatef(x: Tile) -> Tile:
     """x limited to the range from 0 to 1; NaN gives 0."""
-    return ops.minimum(ops.maximum(x, 0.0), 1.0)
+    return clamp(x, 0.0, 1.0)
 
 
 def fdim(x: Tile, y: Tile) -> Tile:
@@ -200,11 +200,11 @@ def fmod(x: Tile, y: Tile) -> Tile:
 
 def remainder(x: Tile, y: Tile) -> Tile:
     """x less the nearest multiple of y, exact; ties go to the even multiple."""
-    size = ops.abs(as_float(y))
-    rest = ops.abs(as_float(x)) % (size + size)
+    size, is_negative = ops.abs(as_float(y)), signbit(as_float(x))
+    rest = ops.where(is_negative, -as_float(x), as_float(x)) % (size + size)  # `abs` has no gradient at 0
     once = rest - size
     rest = ops.where(rest > size - rest, ops.where(once >= size - once, once - size, once), rest)
-    return ops.where(signbit(as_float(x)), -rest, rest)
+    return ops.where(is_negative, -rest, rest)
 
 
 def sincos(x: Tile) -> tuple[Tile, Tile]:

@@ -15,15 +15,11 @@ __all__ = [
     "all",
     "any",
     "associative_scan",
-    "logsumexp",
     "map_elementwise",
     "max",
-    "mean",
     "min",
     "reduce",
     "softmax",
-    "std",
-    "var",
 ]
 
 _combination = Intrinsic("combination", "combination(fn, x): the row that a function of two elements is, or None.")
@@ -136,119 +132,6 @@ def as_float(x: Tile) -> Tile:
 def in_type_of(y: Tile, x: Tile) -> Tile:
     """A result in the type of the operand that it was computed from, if that one is a float; else in float32."""
     return ops.cast(y, x.dtype if x.dtype.is_float else float32)
-
-
-def mean(input: Tile, axis: Any = None, keep_dims: bool = False) -> Tile:
-    """Arithmetic mean of the elements along an axis.
-
-    Parameters
-    ----------
-    input : tile
-        Floats narrower than 32 bits and integers are added up in float32, integers of 64 bits in float64.
-    axis : int, tuple of int, or None for all elements
-    keep_dims : bool
-        Leave the reduced dimensions in place with size 1.
-
-    Returns
-    -------
-    tile
-        Of the dtype of a float input; float32 for integers.
-
-    Examples
-    --------
-        pto.mean(x, axis=0)
-    """
-    return in_type_of(_mean(as_float(input), axis, keep_dims), input)
-
-
-def var(input: Tile, axis: Any = None, keep_dims: bool = False, correction: int = 0) -> Tile:
-    """Variance of the elements along an axis: the mean of the squares of their distances from their mean.
-
-    The mean is computed first, and the distances from it then, so that large means cost no accuracy.
-
-    Parameters
-    ----------
-    input : tile
-        Floats narrower than 32 bits and integers are computed in float32.
-    axis : int, tuple of int, or None for all elements
-    keep_dims : bool
-        Leave the reduced dimensions in place with size 1.
-    correction : int
-        What is taken from the number of elements before the division: 0 as in `numpy.var`, 1 as in `torch.var`.
-
-    Returns
-    -------
-    tile
-        Of the dtype of a float input; float32 for integers. NaN where nothing is left to divide by.
-
-    Examples
-    --------
-        pto.var(x, axis=0, correction=1)
-    """
-    return in_type_of(_var(as_float(input), axis, keep_dims, correction), input)
-
-
-def std(input: Tile, axis: Any = None, keep_dims: bool = False, correction: int = 0) -> Tile:
-    """Standard deviation of the elements along an axis: the square root of `var`.
-
-    Parameters
-    ----------
-    input : tile
-        Floats narrower than 32 bits and integers are computed in float32.
-    axis : int, tuple of int, or None for all elements
-    keep_dims : bool
-        Leave the reduced dimensions in place with size 1.
-    correction : int
-        What is taken from the number of elements before the division: 0 as in `numpy.std`, 1 as in `torch.std`.
-
-    Returns
-    -------
-    tile
-        Of the dtype of a float input; float32 for integers.
-
-    Examples
-    --------
-        pto.std(x, axis=0)
-    """
-    return in_type_of(ops.sqrt(_var(as_float(input), axis, keep_dims, correction)), input)
-
-
-def _mean(x: Tile, axis: Any, keep_dims: bool) -> Tile:
-    total = ops.sum(x, axis, keep_dims)
-    return total / (x.size // total.size)
-
-
-def _var(x: Tile, axis: Any, keep_dims: bool, correction: int) -> Tile:
-    distance = x - _mean(x, axis, True)
-    total = ops.sum(distance * distance, axis, keep_dims)
-    return total / (x.size // total.size - correction)
-
-
-def logsumexp(input: Tile, axis: Any = None, keep_dims: bool = False) -> Tile:
-    """Logarithm of the sum of the exponentials along an axis, without overflow.
-
-    Parameters
-    ----------
-    input : tile
-        Floats narrower than 32 bits and integers are computed in float32.
-    axis : int, tuple of int, or None for all elements
-    keep_dims : bool
-        Leave the reduced dimensions in place with size 1.
-
-    Returns
-    -------
-    tile
-        Of the dtype of a float input; float32 for integers.
-
-    Examples
-    --------
-        pto.logsumexp(x, axis=0)
-    """
-    x = as_float(input)
-    most = max(x, axis, keep_dims=True)
-    finite = ops.where(ops.abs(most) < float("inf"), most, 0.0)
-    total = ops.log(ops.sum(ops.exp(x - finite), axis, keep_dims))
-    return in_type_of(total + ops.reshape(finite, total.shape), input)
 
 
 def map_elementwise(scalar_fn: Any, *args: Any, pack: int = 1) -> Any:

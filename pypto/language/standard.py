@@ -64,8 +64,20 @@ def logical_or(input: Tile, other: Tile) -> Tile:
 
 
 def clamp(x: Tile, min: Any, max: Any, propagate_nan: Any = False) -> Tile:
-    """x limited to the range from min to max; NaN becomes min unless it is to be propagated."""
+    """x limited to the range from min to max; NaN becomes min unless it is to be propagated.
+
+    Gradient: all of it for x at min and at max.
+    """
     return ops.minimum(ops.maximum(x, min, propagate_nan), max, propagate_nan)
+
+
+def _clamp_by_choice(x: Tile, min: Any, max: Any, propagate_nan: Any = False) -> Tile:
+    """`clamp`, as choices: at min and at max x is chosen."""
+    above = ops.where((x >= min) | (x != x), x, min) if propagate_nan else ops.where(x >= min, x, min)  # noqa: PLR0124
+    return ops.where(above > max, max, above)
+
+
+WITH_GRADIENTS = ((clamp, _clamp_by_choice),)
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Adjoint rules of elementwise ops. At a tie the first operand gets the gradient, as the first index does in numpy.
+"""Adjoint rules of elementwise ops. What they give at a kink stands in the rows of the ops, as `kink`.
 
 Every rule takes the op, its operands, its result and the gradient of the result: see `pypto.ops.adjoint`.
 """
@@ -69,14 +69,26 @@ def absolute(op: Op, x: E, result: E, g: E) -> Gradients:
     return ((-g).where(x < 0, g.where(x > 0)),)
 
 
-def maximum(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
-    first = x >= y
-    return g.where(first), g.zero().where(first, g)
+def extremum(is_better: str) -> AdjointRule:
+    """The rule of `maximum` ("ge") or `minimum` ("le"): half each at a tie. The gradient goes where the result is from.
+
+    Where both operands give way to a NaN, each of them gets it; where a NaN gives way, the number does.
+    """
+
+    def rule(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
+        shared = (0.5 * g).where(x.equals(y), g)
+        nan = [v.op("ne", v) for v in (x, y)]
+        if op.attrs["propagate_nan"]:
+            either = nan[0].op("or_", nan[1])
+            chosen = [x.op(is_better, y).op("or_", either), y.op(is_better, x).op("or_", either)]
+        else:
+            chosen = [x.op(is_better, y).op("or_", nan[1]), y.op(is_better, x).op("or_", nan[0])]
+        return shared.where(chosen[0]), shared.where(chosen[1])
+
+    return rule
 
 
-def minimum(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
-    first = x <= y
-    return g.where(first), g.zero().where(first, g)
+maximum, minimum = extremum("ge"), extremum("le")
 
 
 def where(op: Op, condition: E, x: E, y: E, result: E, g: E) -> Gradients:
@@ -122,7 +134,7 @@ def power(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
 
 def hypot(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
     """0 at the origin."""
-    scale = (g / result).where(result > 0)
+    scale = (g / result).where(result.op("ne", 0))
     return scale * x, scale * y
 
 
@@ -145,7 +157,9 @@ atanh = times(lambda x, y: 1 / ((1 - x) * (1 + x)))
 
 
 def atan2(op: Op, y: E, x: E, result: E, g: E) -> Gradients:
-    scale = g / (x * x + y * y)
+    """0 at the origin."""
+    square = x * x + y * y
+    scale = (g / square).where(square.op("ne", 0))
     return scale * x, -scale * y
 
 

@@ -117,7 +117,10 @@ def shifted(x: E, place: E, axis: int, by: int, n: int, end: float = 1.0) -> E:
 
 
 def extremum(name: str) -> Any:
-    """The rule of `max` or `min`: the first index that has the result gets the gradient. `name` finds that index."""
+    """The rule of `max` or `min`: the first index that has the result gets the gradient. `name` finds that index.
+
+    An index, and no comparison with the result: what a loop computes again may be rounded in another way.
+    """
 
     def rule(op: Op, x: E, result: E, g: E) -> Gradients:
         axes: Any = op.attrs["axes"]
@@ -149,15 +152,24 @@ def cumsum(op: Op, x: E, result: E, g: E) -> Gradients:
 def cumprod(op: Op, x: E, result: E, g: E) -> Gradients:
     """The sum, over what an element is a factor of, of gradient times result over the element.
 
-    An element of 0 has no quotient: its gradient is not a number there.
+    The first element of 0 has no quotient: there the products are made again with 1 in its place. Behind it all products
+    are 0, whatever an element is.
     """
-    return (((g * result).op("cumsum", axis=op.attrs["axis"], reverse=not op.attrs["reverse"])) / x,)
+    axis, reverse = op.attrs["axis"], op.attrs["reverse"]
+    is_zero = x.equals(0)
+    zeros = is_zero.cast(int32).op("cumsum", axis=axis, reverse=reverse)
+    is_first = is_zero.op("and_", zeros.equals(1))
+    one = x.number(1)
+    patched = one.where(is_first, x).op("cumprod", axis=axis, reverse=reverse)
+    at_first = (g * patched).op("cumsum", axis=axis, reverse=not reverse)
+    before = (g * result).op("cumsum", axis=axis, reverse=not reverse) / one.where(is_zero, x)
+    return (at_first.where(is_first, before.where(zeros.equals(0))),)
 
 
 def running_extremum(is_better: str) -> Any:
     """The rule of `cummax` or `cummin`: an element gets the gradients from itself on to where a better one follows.
 
-    `is_better` compares an element with the result before it. Of equals the first one counts.
+    `is_better` compares an element with the result before it: "ge" or "le", so that of equals the last one counts.
     """
 
     def rule(op: Op, x: E, result: E, g: E) -> Gradients:

@@ -142,6 +142,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str, 
         dtypes="number",
         doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
         adjoint=adjoint,
+        kink="half for each operand where they are equal.",
         example=f"{name}(x, 0.0)",
     )
 
@@ -282,6 +283,7 @@ ROWS = (
         bind_arguments=bind_floor("%"),
         public=False,
         adjoint=adjoint_math.rem,
+        kink="that of x less a constant multiple of y, also where it jumps.",
     ),
     logic("and_", np.bitwise_and, "and_", ViaInstruction("And", "i16 u16"), "x & y, elementwise"),
     logic("or_", np.bitwise_or, "or_", ViaInstruction("Or", "i16 u16"), "x | y, elementwise"),
@@ -362,5 +364,6 @@ ROWS = (
         doc="x where the condition holds, else y. Both are computed.",
         example="where(x > 0, x, 0.0)",
         adjoint=adjoint_math.where,
+        kink="all of it for the operand that is chosen, also where the other one is equal; none for the condition.",
     ),
 )

@@ -127,6 +127,7 @@ ROWS = (
         (0.6, 1.0),
         (-1.0, 1.0),
         adjoint=adjoint_math.asin,
+        kink="infinite at 1 and at -1.",
     ),
     function(
         "acos",
@@ -136,6 +137,7 @@ ROWS = (
         (0.6, 1.0),
         (-1.0, 1.0),
         adjoint=adjoint_math.acos,
+        kink="infinite at 1 and at -1.",
     ),
     function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0), adjoint=adjoint_math.atan),
     function(
@@ -146,5 +148,6 @@ ROWS = (
         (0.6, 1.0),
         names="y x",
         adjoint=adjoint_math.atan2,
+        kink="0 at the origin.",
     ),
 )

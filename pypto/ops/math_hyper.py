@@ -141,6 +141,7 @@ ROWS = (
         (0.6, 1.0),
         (1.0, 100.0),
         adjoint=adjoint_math.acosh,
+        kink="infinite at 1.",
     ),
     function(
         "atanh",

@@ -130,6 +130,7 @@ ROWS = (
         reference=in_float64(np.sqrt),
         rules={"ascend": ViaInstruction("Sqrt", "f32", ulp=1.0)},
         adjoint=adjoint_math.sqrt,
+        kink="infinite at 0.",
     ),
     function(
         "rsqrt",
@@ -140,7 +141,16 @@ ROWS = (
         (0.0, 1e4),
         adjoint=adjoint_math.rsqrt,
     ),
-    function("cbrt", np.cbrt, widened(cbrt), "Cube root.", (0.6, 1.0), public=False, adjoint=adjoint_math.cbrt),
+    function(
+        "cbrt",
+        np.cbrt,
+        widened(cbrt),
+        "Cube root.",
+        (0.6, 1.0),
+        public=False,
+        adjoint=adjoint_math.cbrt,
+        kink="infinite at 0.",
+    ),
     function(
         "pow",
         None,
@@ -155,6 +165,7 @@ ROWS = (
         reference=power_reference,
         dtypes="number",
         adjoint=adjoint_math.power,
+        kink="for x, 0 where y is 0; for y, 0 where x is 0 and y is not negative.",
     ),
     function(
         "hypot",
@@ -165,5 +176,6 @@ ROWS = (
         names="x y",
         public=False,
         adjoint=adjoint_math.hypot,
+        kink="0 at the origin.",
     ),
 )

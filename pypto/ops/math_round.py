@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -126,24 +127,22 @@ def bind_abs(b: OpBuilder, x: Any) -> BoundArguments | Value:
     return b.emit("bitcast", b.emit("and_", code, b.constant(0x7F, uint8, x.shape)), dtype=x.dtype)
 
 
+_CONSTANT: Final[Mapping[str, Any]] = MappingProxyType(
+    {"adjoint": adjoint_math.constant_pieces, "kink": "0 everywhere, also where it jumps."}
+)
+
 ROWS = (
-    rounding("floor", np.floor, "floor", "Greatest integral value not above x.", adjoint=adjoint_math.constant_pieces),
-    rounding("ceil", np.ceil, "ceil", "Least integral value not below x.", adjoint=adjoint_math.constant_pieces),
-    rounding("trunc", np.trunc, "trunc", "x without its fraction.", adjoint=adjoint_math.constant_pieces),
-    rounding(
-        "rint",
-        np.rint,
-        "even",
-        "Nearest integral value, ties to even.",
-        adjoint=adjoint_math.constant_pieces,
-    ),
+    rounding("floor", np.floor, "floor", "Greatest integral value not above x.", **_CONSTANT),
+    rounding("ceil", np.ceil, "ceil", "Least integral value not below x.", **_CONSTANT),
+    rounding("trunc", np.trunc, "trunc", "x without its fraction.", **_CONSTANT),
+    rounding("rint", np.rint, "even", "Nearest integral value, ties to even.", **_CONSTANT),
     function(
         "round",
         reference.round_away,
         native(round_away),
         "Nearest integral value, ties away from 0.",
         rules={"ascend": ViaInstruction("Cast", "f32", mode="CAST_ROUND")},
-        adjoint=adjoint_math.constant_pieces,
+        **_CONSTANT,
     ),
     OpRow(
         "abs",
@@ -158,6 +157,7 @@ ROWS = (
         doc="Magnitude; the least integer stays as it is.",
         example="abs(x)",
         adjoint=adjoint_math.absolute,
+        kink="0 at 0.",
     ),
     function(
         "fma",

@@ -131,7 +131,8 @@ static: Final = Promise("static", "Annotation: the argument's shape is always co
 
 def docstring(row: OpRow, module: str) -> str:
     """numpydoc text of a row."""
-    lines = [row.doc, "", "Parameters", "----------"] if row.params else [row.doc]
+    lines = [row.doc, *(["", f"Gradient: {row.kink}"] if row.kink else [])]
+    lines += ["", "Parameters", "----------"] if row.params else []
     for p in row.params:
         kind = "tile or number" if p.is_operand else p.kind
         lines.append(f"{p.name} : {kind}" + ("" if p.default is REQUIRED else f", default {p.default!r}"))

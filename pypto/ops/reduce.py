@@ -134,7 +134,7 @@ def scan_reference(fn: Any) -> Any:
     return reference
 
 
-def scan_row(name: str, fn: Any, how: Reduction, doc: str, adjoint: AdjointRule) -> OpRow:
+def scan_row(name: str, fn: Any, how: Reduction, doc: str, adjoint: AdjointRule, kink: str = "") -> OpRow:
     dtype = () if name != "cumsum" else (Param("dtype", "dtype", None, "element type to add up in"),)
     bind = bind_cumsum if name == "cumsum" else bind_scan
     params = (
@@ -156,6 +156,7 @@ def scan_row(name: str, fn: Any, how: Reduction, doc: str, adjoint: AdjointRule)
         dtypes="number",
         attrs=("axis", "reverse"),
         adjoint=adjoint,
+        kink=kink,
         doc=doc,
         example=f"{name}(x, axis=0)",
     )
@@ -238,6 +239,7 @@ ROWS = (
         _MAX,
         "Greatest element along an axis, NaN ignored.",
         adjoint=adjoint_tiles.extremum("argmax"),
+        kink="all of it for the first of equal elements.",
     ),
     reduction_row(
         "min",
@@ -245,6 +247,7 @@ ROWS = (
         _MIN,
         "Least element along an axis, NaN ignored.",
         adjoint=adjoint_tiles.extremum("argmin"),
+        kink="all of it for the first of equal elements.",
     ),
     reduction_row(
         "xor_sum",
@@ -289,13 +292,15 @@ ROWS = (
         np.fmax.accumulate,
         _MAX,
         "Greatest element so far along an axis, NaN ignored.",
-        adjoint=adjoint_tiles.running_extremum("gt"),
+        adjoint=adjoint_tiles.running_extremum("ge"),
+        kink="all of it for the last of equal elements so far.",
     ),
     scan_row(
         "cummin",
         np.fmin.accumulate,
         _MIN,
         "Least element so far along an axis, NaN ignored.",
-        adjoint=adjoint_tiles.running_extremum("lt"),
+        adjoint=adjoint_tiles.running_extremum("le"),
+        kink="all of it for the last of equal elements so far.",
     ),
 )

@@ -201,6 +201,8 @@ class OpRow:
         ``commutative``, ``variadic``, ``declared``, ``terminator``, ``control``, ``uniform``.
     adjoint : AdjointRule, NoAdjoint or BySweep
         From the gradient of the result to those of the operands, see `pypto.ops.adjoint`; or why there is none.
+    kink : str
+        A sentence on the gradient where the function has no derivative, as at a tie. It is torch's where torch has one.
     cost : int
         Simple instructions of one lane: 0 where nothing is computed. What has an `ulp` costs about 10.
     ulp : mapping from dtype name to float
@@ -219,6 +221,7 @@ class OpRow:
     rules: Mapping[str, BackendRule] = field(default_factory=lambda: MappingProxyType({}))
     effect: Effect = Effect.PURE
     adjoint: Adjoint | None = None  # no row leaves it so
+    kink: str = ""
     dims: DimRule | None = None
     check: Check | None = None
     attrs: tuple[str, ...] | None = None
