@@ -20,6 +20,7 @@ PAGE: Final = HERE / "operators.md"
 MEASURED: Final = (HERE / "library.json", HERE / "library-avx512.json")
 CHIPS: Final = ("ascend910b2", "ascend950")
 NAMES: Final = ("ours", "torch", "torch.compile")
+NEWLINE: Final = "\nwhere "
 HEAD: Final = """# Operators of large models
 
 Every operator of `pypto.library`: what it computes, how exactly, where it runs, and how fast it is. [The
@@ -59,7 +60,7 @@ def facts(row: Operator) -> Iterator[tuple[str, str]]:
 def section(row: Operator) -> Iterator[str]:
     yield f"\n### {row.name}\n"
     yield f"{row.doc}.\n"
-    yield f"```text\n{row.text}\n```\n"
+    yield f"```text\n{row.text.replace(' where ', NEWLINE)}\n```\n"
     yield f"{row.formula}\n"
     yield "| | |\n|---|---|"
     for name, value in facts(row):

@@ -28,10 +28,16 @@ def facts(row: Any) -> dict[str, Any]:
     """A row as plain values."""
     return {
         "name": row.name, "doc": row.doc, "signature": row.text, "formula": row.formula, "source": row.source,
+        "checks": row.signature.conditions.texts,
         "versions": {i.version: {"platforms": i.platforms, "dtypes": i.dtypes} for i in row.implementations},
         "sizes": {name: dict(size) for name, size in row.sizes.items()}, "edges": list(row.edges),
         "in place": list(row.effects), "tolerance": {name: str(t) for name, t in row.tolerance.items()},
     }  # fmt: skip
+
+
+def listed(value: Any) -> Any:
+    """A cell of the table of facts."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def show(name: Name, json: Json = False) -> None:
@@ -48,7 +54,7 @@ def show(name: Name, json: Json = False) -> None:
         if json:
             say_json(found)
         else:
-            say_table(name, ("fact", "value"), [(k, v) for k, v in found.items() if v])
+            say_table(name, ("fact", "value"), [(k, listed(v)) for k, v in found.items() if v])
 
 
 def check(

@@ -39,6 +39,22 @@ class WrongOperands(Diagnostic, TypeError):
     example = calls("lib.rms_norm(x)", "lib.rms_norm(x, g)")
 
 
+class UnrelatedSizes(Diagnostic, ValueError):
+    code = "E364"
+    template = "{operator}: the signature asks for `{condition}`, and {known}"
+    hint = "the signature is {signature}"
+    example = calls("lib.swiglu(x[:, :7])", "lib.swiglu(x)")
+
+
+class OperandValue(Diagnostic, ValueError):
+    code = "E365"
+    template = "{operator}: {what}, and the signature asks for `{condition}`{known}"
+    hint = "nothing was written; the signature is {signature}"
+    example = calls(
+        "lib.cross_entropy(x, np.array([3, 8], np.int32))", "lib.cross_entropy(x, np.array([3, 7], np.int32))"
+    )
+
+
 class NoSuchOperator(Diagnostic, LookupError):
     code = "E374"
     template = "the library has no operator {name}{suggestion}"

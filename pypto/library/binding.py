@@ -1,4 +1,7 @@
-"""Arguments against a signature: names get sizes, dtypes are compared, and results get memory. Nothing is written."""
+"""Arguments against a signature: names get sizes, dtypes and conditions are checked, and results get memory.
+
+Nothing is written. An integer that a kernel reads as a place in memory is checked here: see `conditions`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pypto.errors.launch import ReadOnlyArgument
-from pypto.errors.library import OperandDtype, OperandShape, WrongOperands
+from pypto.errors.library import OperandDtype, OperandShape, OperandValue, UnrelatedSizes, WrongOperands
 from pypto.ir.types import DType
+from pypto.library.conditions import Range, Relation
 from pypto.library.signature import ArraySpec, Signature
 from pypto.runtime.arrays import ArrayInfo, array_info
+from pypto.runtime.device_arrays import host_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,14 @@ class Binder:
         first = infos[self.signature.inputs[0].name]
         if first is None:
             self.refuse(f"`{self.signature.inputs[0].name}` cannot be None")
-        dims = {name: int(values[name]) for name in self.signature.numbers if isinstance(values[name], int)}
+        dims = {name: x for name in self.signature.numbers if isinstance(x := values[name], int)}
+        self.check_relations(dims)
         present = [(spec, info) for spec in self.signature.inputs if (info := infos[spec.name]) is not None]
         for spec, info in present:
             self.bind_names(spec, info, dims)
         for spec, info in present:
             self.check(spec, info, dims, first.dtype)
+        self.check_conditions(dims, {spec.name: info for spec, info in present})
         return Bound(values, dims, first.dtype)
 
     def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +71,19 @@ class Binder:
         for name in names:
             if name not in values:
                 self.refuse(f"`{name}` is missing")
-        return values
+        return values | {name: self.number(name, values[name]) for name in self.signature.numbers}
+
+    def number(self, name: str, value: Any) -> Any:
+        """A number of the kind of its default; integers may stand where floats do."""
+        integral = not isinstance(self.signature.numbers[name], float)
+        if isinstance(value, (bool, np.bool_)):
+            return int(value) if integral else float(value)
+        if isinstance(value, (int, np.integer)):
+            return int(value)
+        if integral or not isinstance(value, (float, np.floating)):
+            kind = "an integer" if integral else "a number"
+            self.refuse(f"`{name}` is {value!r}, and it must be {kind}")
+        return float(value)
 
     def info(self, spec: ArraySpec, value: Any) -> ArrayInfo | None:
         """The array behind an argument; None for an optional one that is not there."""
@@ -94,6 +113,32 @@ class Binder:
         if spec.name in self.effects and not info.writable:
             raise ReadOnlyArgument(kernel=self.operator, arg=spec.name)
 
+    def check_conditions(self, dims: Mapping[str, int], infos: Mapping[str, ArrayInfo]) -> None:
+        """Compare sizes with each other, and the integers of arrays with the limits of the signature."""
+        conditions = self.signature.conditions
+        values = {**dims, **{name: host_array(infos[name]) for name in conditions.arrays & infos.keys()}}
+        self.check_relations(values)
+        for one in conditions.ranges:
+            if one.names <= values.keys() and (what := one.wrong(values)):
+                self.refuse_value(one, what, values)
+
+    def check_relations(self, values: Mapping[str, Any]) -> None:
+        """The relations of which all names are known."""
+        for one in self.signature.conditions.relations:
+            if one.names <= values.keys() and not one.holds(values):
+                if one.arrays:
+                    self.refuse_value(one, one.elements(values), values)
+                known = ", ".join(f"{name} = {values[name]}" for name in sorted(one.names))
+                text = self.signature.text
+                raise UnrelatedSizes(operator=self.operator, condition=one.text, known=known, signature=text)
+
+    def refuse_value(self, one: Relation | Range, what: str, values: Mapping[str, Any]) -> NoReturn:
+        named = ", ".join(f"{name} = {values[name]}" for name in sorted(one.names - one.arrays) if name in values)
+        known = f", with {named}" if named else ""
+        raise OperandValue(
+            operator=self.operator, what=what, condition=one.text, known=known, signature=self.signature.text
+        )
+
     def wrong_shape(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int]) -> NoReturn:
         named = {dim.text: dims[dim.text] for dim in spec.dims if dim.text in dims}
         known = f", with {', '.join(f'{name} = {size}' for name, size in named.items())}" if named else ""
@@ -109,6 +154,17 @@ class Binder:
 
     def refuse(self, problem: str) -> NoReturn:
         raise WrongOperands(operator=self.operator, problem=problem, signature=self.signature.text)
+
+
+def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
+    """The integers of an array, wherever it is; of an array on a device, a copy, once what writes it is done."""
+    owner = info.owner
+    if isinstance(owner, np.ndarray):
+        return owner
+    if hasattr(owner, "detach"):
+        found: np.ndarray[Any, Any] = owner.detach().cpu().numpy()
+        return found
+    return np.asarray(owner) if info.device else host_view(info)
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:

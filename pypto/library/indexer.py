@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.conditions import PAGED
 from pypto.library.kernels import indexer as kernels
 from pypto.library.kernels import topk as topk_kernels
 from pypto.library.kernels.sorted_topk import sorted_parts
@@ -195,7 +196,8 @@ ROWS: Final = (
     Operator(
         name="topk",
         doc="The k largest of every row, descending, with their indices",
-        text="scores[t, n] f32, lengths[b]? i32, k=2048, s=1 -> values[t, k] f32, indices[t, k] i32",
+        text="scores[t, n] f32, lengths[b]? i32, k=2048, s=1 -> values[t, k] f32, indices[t, k] i32 "
+        "where 0 <= k, 1 <= s, t == b*s, 0 <= lengths <= n",
         formula="`indices` are the k largest of the first `count` scores, descending, ties to the lowest index."
         " `count` is n, or with `lengths`, of the token j of s tokens of sequence i, `lengths[i] - (s-1-j)`. Where it "
         "is less than k, the tail of `indices` is -1 and that of `values` minus infinity. NaN is chosen last. Three "
@@ -218,7 +220,8 @@ ROWS: Final = (
         name="lightning_indexer",
         doc="The rows of a paged int8 cache with the largest scores, for every token",
         text="q[b, s, h, d] i8, q_scale[b, s, h] f16, keys[pages, page, d] i8, k_scale[pages, page] f16, "
-        "weights[b, s, h] f16, lengths[b] i32, table[b, p] i32, k=2048 -> indices[b, s, k] i32",
+        "weights[b, s, h] f16, lengths[b] i32, table[b, p] i32, k=2048 -> indices[b, s, k] i32 where "
+        f"0 <= k, 128*128*d < 2**31, {PAGED}, any(q, keys)",
         formula="`r[n, j] = f16(relu(q[n] @ key[j]) / 2048)`, `w[n] = f16(q_scale[n] * weights[n])`, `score[j] = "
         "k_scale[j] * sum over n of w[n] * r[n, j]`, summed in float32; then `topk` of the first `lengths - (s-1-j)` "
         "scores of token j.",
@@ -241,7 +244,8 @@ ROWS: Final = (
         text="qn[t, L] i8, qn_scale[t] f32, w_qb[L, n*d] i8, w_qb_scale[n*d] f32, x[t, h] bf16, w_k[h, d] bf16, "
         "w_proj[h, n] bf16, ln_g[d] bf16, ln_b[d] bf16, cos[t, r] bf16, sin[t, r] bf16, hadamard_q[d, d] bf16, "
         "hadamard_k[d, d] bf16, index[t] i64|i32, k_cache[m, d] i8, k_scale_cache[m] f16, eps=1e-6 "
-        "-> q[t, n, d] i8, q_scale[t, n] f16, weights[t, n] f16",
+        "-> q[t, n, d] i8, q_scale[t, n] f16, weights[t, n] f16 where "
+        "r % 2 == 0, r <= d, 128*128*L < 2**31, 0 <= index < m, any(qn, w_qb, k_cache)",
         formula="`q = bf16((qn @ w_qb) * qn_scale * w_qb_scale)`; the first r columns of every head by `rope_half`; `q"
         " = bf16(q @ hadamard_q)`, in int8 by heads. `k = layer_norm(x @ w_k)`, turned, `bf16(k @ hadamard_k)`, in "
         "int8, into row `index` of the caches. `weights = bf16(x @ w_proj) / sqrt(n*d)`. The last token that names a "

@@ -49,7 +49,7 @@ def distributions(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, A
 ROWS: Final = (
     Operator(
         "cross_entropy", "Cross-entropy of logits and labels, for each row",
-        "logits[t, n] bf16|f32, labels[t] i64|i32 -> loss[t] f32",
+        "logits[t, n] bf16|f32, labels[t] i64|i32 -> loss[t] f32 where labels < n",
         "`loss = log(sum(exp(logits))) - logits[label]`, in float32 and one pass; 0 where the label is negative.",
         "Shannon", cross_entropy, (Implementation("rows", kernels.cross_entropy),), SIZES, labels,
         edges={"left out": left_out}, flops=lambda n: 4.0 * n.t * n.n,

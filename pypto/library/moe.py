@@ -149,7 +149,8 @@ ROWS: Final = (
     Operator(
         "select_experts", "Choice of k experts for every token, by softmax or by sigmoid within groups",
         "logits[t, e] f32, bias[e]? f32|bf16, k=8, groups=1, kept=1, sigmoid=1, renormalize=1, scaling=1.0"
-        " -> ids[t, k] i32, weights[t, k] f32",
+        " -> ids[t, k] i32, weights[t, k] f32 "
+        "where 1 <= groups, e % groups == 0, 1 <= kept <= groups, 0 <= k <= kept*(e // groups)",
         "`w = sigmoid(logits)`, or softmax; `s = w + bias`. Of `groups` equal groups, the `kept` ones of the largest s"
         " stay open, and s of the others is minus infinity. `ids` are the k largest s, descending, ties to the lowest "
         "number; `weights = w[ids]`, without the bias, over their sum if `renormalize`, times `scaling`.",
@@ -162,7 +163,8 @@ ROWS: Final = (
     ),
     Operator(
         "permute_tokens", "Rows of tokens in the order of their experts",
-        "x[t, d] bf16|f32, ids[t, k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, ends[experts] i32",
+        "x[t, d] bf16|f32, ids[t, k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, ends[experts] i32 "
+        "where 0 <= experts, 0 <= ids < experts",
         "`order` are the numbers of choices, `token * k + i`, sorted by expert, in their order within one; "
         "`y = x[order // k]`, `position[order[i]] = i`, and `ends[e]` is the number of choices of experts up to e.",
         "Mixtures of experts", permute_tokens,
@@ -175,7 +177,8 @@ ROWS: Final = (
     ),
     Operator(
         "grouped_matmul", "Products of ragged groups of rows with their weights",
-        "x[t, k] bf16|f32, w[e, k, n], ends[e] i32 -> y[t, n]",
+        "x[t, k] bf16|f32, w[e, k, n], ends[e] i32 -> y[t, n] "
+        "where 0 <= ends[0], ends[-1] == t, 0 <= steps(ends)",
         "Rows from `ends[e-1]` to `ends[e]` times `w[e]`, summed in float32. `ends` ascends to t. One grid covers all "
         "groups: a prefix sum of their tiles says which group a program works on.", "Mixtures of experts",
         grouped_matmul,
@@ -191,7 +194,7 @@ ROWS: Final = (
     ),
     Operator(
         "combine_experts", "Weighted sum of what a token's experts gave",
-        "y[m, d] bf16|f32, position[m] i32, weights[t, k] f32 -> out[t, d]",
+        "y[m, d] bf16|f32, position[m] i32, weights[t, k] f32 -> out[t, d] where 0 <= position < m",
         "`out[t] = sum over i of weights[t, i] * y[position[t*k + i]]`, in float32.", "Mixtures of experts",
         combine_experts, (Implementation("tokens", kernels.combine_experts),),
         {"small": {"t": 5, "k": 2, "m": 10, "d": 48}, "model": {"t": 1024, "k": 8, "m": 8192, "d": 5120}}, positions,

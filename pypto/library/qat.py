@@ -106,7 +106,8 @@ ROWS: Final = (
     ),
     Operator(
         "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
-        "w[t, d] bf16|f32, scale[t, g] f32, offset[t, g] f32, bits=4 -> y[t, d]",
+        "w[t, d] bf16|f32, scale[t, g] f32, offset[t, g] f32, bits=4 -> y[t, d] "
+        "where d % g == 0, 1 <= bits <= 24",
         f"A row has g groups. With `n = 2^(bits-1)`, `s = max(scale, {STEP:g})`: `u = clamp((w - offset) / (s*n), "
         "-0.99, 0.99) * n - 0.5`, `y = (round(u) + 0.5) * s + offset`, halves to even, in float32. The steps lie "
         "symmetrically around the offset, and none on it.",

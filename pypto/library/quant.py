@@ -139,7 +139,8 @@ ROWS: Final = (
     ),
     Operator(
         "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
-        "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t, d] i8, scale[t, groups] f32",
+        "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t, d] i8, scale[t, groups] f32 "
+        "where 1 <= groups, d % groups == 0",
         Q8.format("neighbours of a group") + " Groups have `d / groups` columns. With `smooth`, `x * smooth` takes the "
         "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
         (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},
@@ -161,15 +162,16 @@ ROWS: Final = (
         flops=lambda n: 4.0 * n.t * n.d, items="t", peer=static_by_torch,
     ),
     Operator(
-        "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32", "`y = q * scale`",
-        "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
+        "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32 where any(q)",
+        "`y = q * scale`", "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
         flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None], items="t",
     ),
     Operator(
         "w8a8_matmul", "Product of int8 activations and weights, with scales of rows and columns",
-        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, bias[n]? i32 -> y[t, n] bf16",
-        "`y = (a @ b + bias) * row_scale[:, None] * column_scale`, the sum in int32.", "DeepSeek-V3.2 and GLM-4.5",
-        w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
+        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, bias[n]? i32 -> y[t, n] bf16 "
+        "where 128*128*k < 2**31, 128*128*k - 2**31 <= bias < 2**31 - 128*128*k, any(a, b)",
+        "`y = (a @ b + bias) * row_scale[:, None] * column_scale`, the sum in int32, which it cannot leave.",
+        "DeepSeek-V3.2 and GLM-4.5", w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch, items="t",
         limited="products of int8, in which torch's take as long where there are no tiles of int8 (AMX).",

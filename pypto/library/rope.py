@@ -10,7 +10,7 @@ import numpy as np
 from pypto.library.kernels import rope as kernels
 from pypto.library.row import Implementation, Operator, f64
 
-TEXT: Final = "x[t, h, d] bf16|f16|f32, cos[t, d], sin[t, d] -> y[t, h, d]"
+TEXT: Final = "x[t, h, d] bf16|f16|f32, cos[t, d], sin[t, d] -> y[t, h, d] where d % 2 == 0"
 SOURCE: Final = "Su and others, RoFormer, 2021"
 SIZES: Final = {"small": {"t": 3, "h": 4, "d": 32}, "model": {"t": 1024, "h": 128, "d": 64}}
 
@@ -100,7 +100,7 @@ ROWS: Final = (
     row("rope_partial", "Rotary embedding of the first columns by halves; others pass",
         "With `[a|b|rest] = x`, a and b as wide as cos: `y = [a*cos - b*sin | b*cos + a*sin | rest]`.",
         partial_by_torch,
-        text="x[t, h, d] bf16|f16|f32, cos[t, r], sin[t, r] -> y[t, h, d]", source="GLM-4.5's attention",
+        text="x[t, h, d] bf16|f16|f32, cos[t, r], sin[t, r] -> y[t, h, d] where 2*r <= d", source="GLM-4.5's attention",
         sizes={"small": {"t": 3, "h": 4, "d": 32, "r": 8}, "model": {"t": 1024, "h": 96, "d": 128, "r": 32}}),
     row("rope_interleaved", "Rotary embedding of neighbours, which stay neighbours",
         "`y[2i] = x[2i]*cos[2i] - x[2i+1]*sin[2i]`, `y[2i+1] = x[2i+1]*cos[2i+1] + x[2i]*sin[2i+1]`.",

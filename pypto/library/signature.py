@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from pypto.errors.library import WrongSignature
 from pypto.ir.types import DTYPE_BY_NAME, DType
+from pypto.library.conditions import Conditions, names_in
+from pypto.library.expressions import Function, compiled
 
 Number = int | float | bool
 _ARRAY: Final = re.compile(r"(?P<name>\w+)\[(?P<dims>[^\]]*)\](?P<optional>\?)?\s*(?P<dtypes>[\w|]+)?")
 _NUMBER: Final = re.compile(r"(?P<name>\w+)\s*=\s*(?P<default>[^\s]+)")
 _SPLIT: Final = re.compile(r",(?![^\[]*\])")
-_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +37,14 @@ class Dim:
         """Whether an array may bind it."""
         return self.text.isidentifier()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it depends on."""
+        return names_in(expression(self.text))
+
     def size(self, known: Mapping[str, int]) -> int:
         """The size, from those of the names."""
-        return known[self.text] if self.text in known else _size(expression(self.text), known)
+        return known[self.text] if self.text in known else int(function(self.text)(known))
 
 
 @lru_cache(maxsize=1024)
@@ -52,15 +53,10 @@ def expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _size(node: ast.expr, known: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name):
-            return known[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-            return _OPERATIONS[type(op)](_size(left, known), _size(right, known))
-    raise ValueError(f"`{ast.unparse(node)}` is no dimension: only names, sizes, +, -, * and // are")
+@lru_cache(maxsize=1024)
+def function(text: str) -> Function:
+    """A dimension as a function of the sizes that it depends on."""
+    return compiled(expression(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +71,7 @@ class ArraySpec:
     @property
     def names(self) -> frozenset[str]:
         """The names of dimensions that its shape depends on."""
-        nodes = (node for dim in self.dims for node in ast.walk(expression(dim.text)))
-        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+        return frozenset().union(*(dim.names for dim in self.dims))
 
     def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:
         """The shape, once all names are bound."""
@@ -91,7 +86,8 @@ class Signature:
     ----------
     text : str
         As in ``"x[t, d] bf16|f32, g[d], bias[d]?, eps=1e-6 -> y[t, d], s[t] f32"``. A question mark says that an
-        array may be None. A number may be the name of a dimension, too.
+        array may be None. A number may be the name of a dimension, too. Behind the results, `where` names what sizes
+        and integers must hold: ``"... -> loss[t] f32 where labels < n"``; see `pypto.library.conditions`.
 
     Examples
     --------
@@ -105,6 +101,7 @@ class Signature:
     numbers: Mapping[str, Number]
     outputs: tuple[ArraySpec, ...]
     names: tuple[str, ...]
+    conditions: Conditions
 
     @staticmethod
     def parse(text: str) -> Signature:
@@ -116,6 +113,7 @@ class Signature:
             When the text is none.
         """
         before, arrow, after = text.partition("->")
+        after, _, where = f"{after} ".partition(" where ")
         if not arrow:
             raise WrongSignature(text=text, problem="it has no arrow")
         items = [*_items(text, before)]
@@ -125,7 +123,7 @@ class Signature:
         names = tuple(item.name if isinstance(item, ArraySpec) else item[0] for item in items)
         if not inputs or not inputs[0].dtypes:
             raise WrongSignature(text=text, problem="its first item is no array with a dtype")
-        return Signature(text, inputs, numbers, outputs, names)
+        return Signature(text, inputs, numbers, outputs, names, _conditions(text, where, (*inputs, *outputs), numbers))
 
     @property
     def main_dtypes(self) -> tuple[DType, ...]:
@@ -141,6 +139,18 @@ def _items(text: str, part: str) -> Iterator[ArraySpec | tuple[str, Number]]:
             yield number["name"], _number(text, number["default"])
         else:
             raise WrongSignature(text=text, problem=f"`{item}` is neither an array nor a number")
+
+
+def _conditions(text: str, where: str, arrays: tuple[ArraySpec, ...], numbers: Mapping[str, Number]) -> Conditions:
+    try:
+        found = Conditions.parse(where, {spec.name for spec in arrays})
+    except ValueError as error:
+        raise WrongSignature(text=text, problem=str(error)) from None
+    known = {name for spec in arrays for name in (spec.name, *spec.names)} | numbers.keys()
+    for name in (*sorted(found.open), *(name for one in found.relations + found.ranges for name in sorted(one.names))):
+        if name not in known:
+            raise WrongSignature(text=text, problem=f"its conditions name `{name}`, which is not there")
+    return found
 
 
 def _number(text: str, default: str) -> Number:
@@ -161,7 +171,7 @@ def _array(text: str, found: re.Match[str]) -> ArraySpec:
             raise WrongSignature(text=text, problem=f"`{name}` is no dtype; there are {', '.join(DTYPE_BY_NAME)}")
     for dim in dims:
         try:
-            ast.parse(dim.text, mode="eval")
-        except SyntaxError:
+            function(dim.text)
+        except (SyntaxError, ValueError):
             raise WrongSignature(text=text, problem=f"`{dim.text}` is no dimension") from None
     return ArraySpec(found["name"], dims, tuple(DTYPE_BY_NAME[n] for n in names), bool(found["optional"]))

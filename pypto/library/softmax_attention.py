@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.conditions import PAGED
 from pypto.library.kernels import attention as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -106,7 +107,8 @@ ROWS: Final = (
     Operator(
         name="attention",
         doc="Attention of queries on keys and values, with groups of heads and a causal mask",
-        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0 -> out[b, h, n, e]",
+        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0 -> out[b, h, n, e] "
+        "where h % g == 0",
         formula="`out = softmax(q @ k.T * scale) @ v`, with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves"
         " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`. Softmax in float32 and one pass; "
         "weights are rounded to the dtype of the values before they are divided by their sum. A query that sees no key "
@@ -128,7 +130,7 @@ ROWS: Final = (
         name="paged_attention",
         doc="Attention of one query per sequence on a paged cache, split along the cache",
         text="q[b, h, d] bf16|f16|f32, keys[pages, page, g, d], values[pages, page, g, e], table[b, p] i32, "
-        "lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e]",
+        f"lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e] where h % g == 0, 1 <= splits, {PAGED}",
         formula="Row i of sequence b lies in page `table[b, i // page]`, at `i % page`. `out = softmax(q @ keys.T * "
         "scale) @ values` over the first `lengths[b]` rows, with `scale = 1/sqrt(d)` where it is 0. Each part of the "
         "pages has its maximum and sum, and a second kernel joins them. The version "

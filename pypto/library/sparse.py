@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.conditions import PAGED
 from pypto.library.kernels import gathered
 from pypto.library.kernels import sparse as kernels
 from pypto.library.row import Implementation, Operator, bf, f64
@@ -16,6 +17,7 @@ from pypto.library.softmax_attention import softmax
 SMALL: Final = {"t": 4, "h": 8, "c": 64, "r": 16, "pages": 20, "page": 16, "b": 2, "p": 6, "k": 70, "groups": 4}
 MODEL: Final = {"t": 8, "h": 128, "c": 512, "r": 64, "pages": 2048, "page": 128, "b": 4, "p": 512, "k": 2048,
                 "groups": 4}  # fmt: skip
+CHOSEN: Final = f"t % b == 0, {PAGED}, 0 <= topk[:seen(lengths)] < tokens(lengths)"
 FORMULA: Final = (
     "Token j of s tokens of sequence i sees `clamp(lengths[i] - s + 1 + j, 0, k)` rows, the first of `topk`, by "
     "`table`. `V = {0}`, `K = [V | rope]`, `out = softmax(q @ K.T * scale) @ V`, with `scale = 1/sqrt(c+r)` where it "
@@ -113,7 +115,7 @@ ROWS: Final = (
         name="sparse_attention",
         doc="Latent attention over chosen rows of a paged cache",
         text="q_nope[t, h, c] bf16, q_rope[t, h, r], keys[pages, page, c], rope[pages, page, r], topk[t, k] i32, "
-        "table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c]",
+        f"table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c] where {CHOSEN}",
         formula=FORMULA.format("keys[row]"),
         source="DeepSeek-V3.2's sparse attention",
         reference=sparse_attention,
@@ -133,7 +135,8 @@ ROWS: Final = (
         name="sparse_attention_quant",
         doc="Latent attention over chosen rows of a paged int8 cache with scales",
         text="q_nope[t, h, c] bf16, q_rope[t, h, r], keys[pages, page, c] i8, rope[pages, page, r], "
-        "scales[pages, page, groups] f32, topk[t, k] i32, table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c]",
+        "scales[pages, page, groups] f32, topk[t, k] i32, table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c] "
+        f"where c % groups == 0, {CHOSEN}, any(keys)",
         formula=FORMULA.format("bf16(keys[row] * scales[row])")
         + " Each scale is that of `c / groups` neighbouring columns.",
         source="DeepSeek-V3.2's sparse attention",

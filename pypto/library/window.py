@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.conditions import PAGED, RAGGED
 from pypto.library.kernels import gathered as in_rows
 from pypto.library.kernels import window as kernels
 from pypto.library.row import Implementation, Operator, Values, f64
@@ -21,6 +22,10 @@ MODEL: Final = {"t": 32, "h": 64, "d": 512, "pages": 1088, "page": 128, "b": 16,
 SPARSE: Final = {"t": 32, "h": 64, "d": 512, "pages": 1088, "page": 128, "b": 16, "p": 64, "cpages": 272,
                  "cpage": 128, "cp": 16, "k": 512}  # fmt: skip
 SOURCE: Final = "DeepSeek-V4's attention"
+COMPRESSED: Final = (
+    f"t % b == 0, 1 <= cpage, 1 <= ratio, 0 <= window, {PAGED}, lengths < (cp*cpage + 1)*ratio, "
+    "0 <= places[:cdiv(lengths // ratio, cpage)] < cpages"
+)
 WINDOW: Final = (
     "Token j of s of a sequence i sees `e = lengths[i] - s + 1 + j` rows of its pages, by `table`, and of these the "
     "last `window`. "
@@ -206,7 +211,7 @@ ROWS: Final = (
     Operator(
         "window_attention", "Attention over the last rows of a paged cache, with sinks",
         "q[t, h, d] bf16, keys[pages, page, d], table[b, p] i32, lengths[b] i32, starts[b+1] i32, sink[h] f32, "
-        "window=128, scale=0.0 -> out[t, h, d]",
+        f"window=128, scale=0.0 -> out[t, h, d] where 0 <= window, {RAGGED}, 0 <= steps(starts), {PAGED}",
         WINDOW + "Tokens of sequence i are those from `starts[i]` to `starts[i+1]`, so s may differ." + SOFTMAX,
         SOURCE, window_attention, versions("window_attention"),
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
@@ -218,7 +223,8 @@ ROWS: Final = (
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
         "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
-        "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t, h, d]",
+        "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t, h, d] "
+        f"where {COMPRESSED}",
         WINDOW + "To these come the first `e // ratio` rows of its compressed pages, by `places`." + SOFTMAX,
         SOURCE, compressed_attention, versions("compressed_attention"),
         {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
@@ -230,7 +236,8 @@ ROWS: Final = (
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
         "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
-        "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d]",
+        "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d] "
+        f"where {COMPRESSED}, 0 <= topk[:seen(lengths // ratio)] < tokens(lengths // ratio)",
         WINDOW + "To these come the first `clamp(lengths[i] // ratio - s + 1 + j, 0, k)` rows of `topk`, of its "
         "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,
         versions("sparse_compressed_attention"),

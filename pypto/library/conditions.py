@@ -1,0 +1,249 @@
+"""What a call must hold besides shapes and dtypes: relations of sizes, and ranges of the integers that arrays hold.
+
+They stand behind `where` in a signature, so that the call, the documentation and the tests read the same words:
+
+``h % g == 0``
+    A relation of sizes and numbers.
+``0 <= labels < n``
+    A range of all elements of an array.
+``0 <= table[:cdiv(lengths, page)] < pages``
+    A range of the first elements of each row; those behind them may be anything.
+``0 <= steps(starts) <= longest``, ``starts[-1] == t``
+    A range of the differences of neighbours, and of one element.
+``any(codes)``
+    Every value of the array has a meaning.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.library.expressions import OPERATIONS, Function, compiled
+
+Array = np.ndarray[Any, Any]
+
+# What many signatures ask for: rows of pages that a table lists, and sequences that lie one after the other.
+PAGED: Final = "1 <= page, 0 <= lengths <= p*page, 0 <= table[:cdiv(lengths, page)] < pages"
+RAGGED: Final = "starts[0] == 0, starts[-1] == t"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Sizes and numbers that belong together; `arrays` are those of which it reads single elements."""
+
+    text: str
+    names: frozenset[str]
+    arrays: frozenset[str]
+    holds: Function
+
+    def elements(self, values: Mapping[str, Any]) -> str:
+        """The arrays that it reads, in words."""
+        return ", ".join(
+            f"`{name}` is {np.array2string(np.asarray(values[name]), threshold=6, separator=', ')}"
+            for name in sorted(self.arrays)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Limits of the elements of an array, or of some of them.
+
+    Parameters
+    ----------
+    text : str
+    array : str
+        Whose elements they are.
+    names : frozenset of str
+        The names that limits and slices read.
+    arrays : frozenset of str
+        All arrays that it reads.
+    least, beyond : Function, optional
+        The least allowed value, and the first that is too large.
+    first, stop : Function, optional
+        The first element of each row that is limited, and the one behind the last.
+    steps : bool
+        Whether the differences of neighbours are limited, in place of the elements.
+    """
+
+    text: str
+    array: str
+    names: frozenset[str]
+    arrays: frozenset[str]
+    least: Function | None
+    beyond: Function | None
+    first: Function | None = None
+    stop: Function | None = None
+    steps: bool = False
+
+    def wrong(self, values: Mapping[str, Any]) -> str:
+        """The first element that is not in the range, in words; empty where all are.
+
+        Where limits are numbers, one pass for the minimum and one for the maximum decide; only where they do not is
+        every element compared.
+        """
+        x = np.asarray(values[self.array])
+        if self.steps:
+            x = np.diff(x.astype(np.int64))
+        if not x.size:
+            return ""
+        least = None if self.least is None else self.least(values)
+        beyond = None if self.beyond is None else self.beyond(values)
+        if np.ndim(least) == np.ndim(beyond) == 0 and is_below(least, x.min()) and is_above(beyond, x.max()):
+            return ""
+        bad = np.zeros(x.shape, bool)
+        if least is not None:
+            bad |= x < aligned(least, x.ndim)
+        if beyond is not None:
+            bad |= x >= aligned(beyond, x.ndim)
+        bad &= self.limited(x, values)
+        if not bad.any():
+            return ""
+        place = tuple(map(int, np.unravel_index(int(bad.argmax()), bad.shape)))
+        return " and ".join(
+            f"`{self.array}[{', '.join(map(str, at))}]` is {values[self.array][at]}"
+            for at in ([place, (place[0] + 1,)] if self.steps else [place])
+        )
+
+    def limited(self, x: Array, values: Mapping[str, Any]) -> Any:
+        """Which elements the range is about."""
+        numbers: Any = np.arange(x.shape[-1])
+        inside: Any = True
+        if self.first is not None:
+            inside = inside & (numbers >= aligned(self.first(values), x.ndim))
+        if self.stop is not None:
+            inside = inside & (numbers < aligned(self.stop(values), x.ndim))
+        return inside
+
+
+def is_below(least: Any, x: Any) -> bool:
+    """Whether a limit below, if there is one, is kept."""
+    return least is None or bool(least <= x)
+
+
+def is_above(beyond: Any, x: Any) -> bool:
+    """Whether a limit above, if there is one, is kept."""
+    return beyond is None or bool(x < beyond)
+
+
+def aligned(limit: Any, ndim: int) -> Any:
+    """A limit for each of the leading places of an array, as one for every element."""
+    limit = np.asarray(limit)
+    return limit.reshape(limit.shape + (1,) * (ndim - limit.ndim)) if limit.ndim else limit
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All that stands behind `where`, in order.
+
+    Examples
+    --------
+    >>> found = Conditions.parse("h % g == 0, 0 <= labels < n", {"labels"})
+    >>> [one.text for one in found.relations], [one.array for one in found.ranges]
+    (['h % g == 0'], ['labels'])
+    """
+
+    relations: tuple[Relation, ...] = ()
+    ranges: tuple[Range, ...] = ()
+    open: frozenset[str] = frozenset()
+
+    @staticmethod
+    def parse(text: str, arrays: Collection[str]) -> Conditions:
+        """Read conditions, which may name these arrays.
+
+        Raises
+        ------
+        ValueError
+            Where something cannot be read.
+        """
+        found: list[Relation | Range] = []
+        free: set[str] = set()
+        for node in parts(text):
+            match node:
+                case ast.Call(func=ast.Name(id="any"), args=args):
+                    free |= {arg.id for arg in args if isinstance(arg, ast.Name)}
+                case _:
+                    found.append(condition(node, frozenset(arrays)))
+        relations = tuple(one for one in found if isinstance(one, Relation))
+        return Conditions(relations, tuple(one for one in found if isinstance(one, Range)), frozenset(free))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Those that a call checks."""
+        return tuple(one.text for one in (*self.relations, *self.ranges))
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """The arrays that a call reads to check them."""
+        return frozenset().union(*(one.arrays for one in (*self.relations, *self.ranges)))
+
+
+def parts(text: str) -> Iterator[ast.expr]:
+    """The conditions of a text, which commas separate."""
+    if text.strip():
+        try:
+            node = ast.parse(f"({text},)", mode="eval").body
+        except SyntaxError:
+            raise ValueError(f"`{text}` is no list of conditions") from None
+        assert isinstance(node, ast.Tuple)
+        yield from node.elts
+
+
+def names_in(*nodes: ast.expr | None) -> frozenset[str]:
+    """Names of sizes, numbers and arrays; those of functions are none."""
+    every = [node for one in nodes if one is not None for node in ast.walk(one)]
+    functions = {id(node.func) for node in every if isinstance(node, ast.Call)}
+    return frozenset(node.id for node in every if isinstance(node, ast.Name) and id(node) not in functions)
+
+
+def condition(node: ast.expr, arrays: frozenset[str]) -> Relation | Range:
+    """A condition: a range where an array stands between limits, else a relation."""
+    if isinstance(node, ast.Compare):
+        terms = [node.left, *node.comparators]
+        for at, term in enumerate(terms):
+            name, slice, steps = subject(term, arrays)
+            if name:
+                return limits(node, terms, at, name, slice, steps, arrays)
+    names = names_in(node)
+    return Relation(ast.unparse(node), names, names & arrays, compiled(node))
+
+
+def subject(term: ast.expr, arrays: frozenset[str]) -> tuple[str, ast.Slice | None, bool]:
+    """The array that a term of a comparison is, which part of its rows, and whether its steps are meant."""
+    match term:
+        case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)]):
+            return name, None, True
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice() as slice):
+            return name, slice, False
+        case ast.Name(id=name) if name in arrays:
+            return name, None, False
+    return "", None, False
+
+
+def limits(  # what a comparison has
+    node: ast.Compare, terms: list[ast.expr], at: int, name: str, slice: ast.Slice | None, steps: bool,
+    arrays: frozenset[str],
+) -> Range:  # fmt: skip
+    """A comparison with an array between its limits, or with one limit."""
+    if at > 1 or len(terms) > at + 2:
+        raise ValueError(f"`{ast.unparse(node)}` is no range: an array has one limit below and one above")
+    least = compiled(one_more(terms[0], node.ops[0], ast.LtE)) if at else None
+    beyond = compiled(one_more(terms[at + 1], node.ops[at], ast.Lt)) if len(terms) > at + 1 else None
+    first, stop = (slice.lower, slice.upper) if slice else (None, None)
+    others = [*terms[:at], *terms[at + 1 :], first, stop]
+    names = names_in(*others)
+    cut = [compiled(x) if x is not None else None for x in (first, stop)]
+    return Range(ast.unparse(node), name, names | {name}, (names | {name}) & arrays, least, beyond, *cut, steps)
+
+
+def one_more(limit: ast.expr, op: ast.cmpop, exact: type[ast.cmpop]) -> ast.expr:
+    """A limit such that `exact` is its comparison: that of integers, of which the next one is one more."""
+    if isinstance(op, exact):
+        return limit
+    if type(op) not in OPERATIONS or isinstance(op, ast.Eq):
+        raise ValueError(f"`{ast.unparse(limit)}` is no limit of a range: only < and <= compare with arrays")
+    return ast.BinOp(limit, ast.Add(), ast.Constant(1))
