@@ -55,6 +55,13 @@ class OperandValue(Diagnostic, ValueError):
     )
 
 
+class UnstoredNaN(Diagnostic, ValueError):
+    code = "E366"
+    template = "{operator}: row {row} has a number that is NaN before it is rounded, and int8 has no NaN"
+    hint = "look for NaN in the input, its scale and its offset; `quantize_per_token` gives such a row the scale NaN"
+    example = calls("lib.quantize_static(x * np.nan, g, g)", "lib.quantize_static(x, g, g)")
+
+
 class NoSuchOperator(Diagnostic, LookupError):
     code = "E374"
     template = "the library has no operator {name}{suggestion}"

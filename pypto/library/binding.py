@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pypto.errors.launch import ReadOnlyArgument
-from pypto.errors.library import OperandDtype, OperandShape, OperandValue, UnrelatedSizes, WrongOperands
+from pypto.errors.library import OperandDtype, OperandShape, OperandValue, UnrelatedSizes, UnstoredNaN, WrongOperands
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
 from pypto.library.signature import ArraySpec, Signature
@@ -165,6 +165,15 @@ def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
         found: np.ndarray[Any, Any] = owner.detach().cpu().numpy()
         return found
     return np.asarray(owner) if info.device else host_view(info)
+
+
+def refuse_nan(operator: str, found: Any) -> None:
+    """Raise where a program of a kernel has found NaN that its dtype of results does not have."""
+    info = array_info(found, operator, "nan")
+    assert info is not None
+    numbers = np.argwhere(host_array(info))
+    if len(numbers):
+        raise UnstoredNaN(operator=operator, row=int(numbers[0][0]))
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:

@@ -113,7 +113,8 @@ ROWS: Final = (
         "x[n, c, h, w] bf16|f32, scale[1] f32, top=0, left=0, bottom=0, right=0 "
         "-> q[n, top + h + bottom, left + w + right, c] i8 "
         "where 0 <= top, 0 <= left, 0 <= bottom, 0 <= right",
-        "`q = clamp(round(x * scale), -127, 127)`, halves to even.", "Static quantisation of convolutional networks",
+        "`q = clamp(round(x * scale), -127, 127)`, halves to even. NaN is an error.",
+        "Static quantisation of convolutional networks",
         quantize_image, (Implementation("rows", kernels.quantize_image),),
         {"small": {"n": 2, "c": 5, "h": 3, "w": 7}, "model": {"n": 1, "c": 64, "h": 184, "w": 184}}, image,
         {"saturating": saturating}, flops=lambda n: 3.0 * n.n * n.c * n.h * n.w, peer=image_by_torch,

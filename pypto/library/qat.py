@@ -33,7 +33,7 @@ def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
     r, grad = np.rint(u), f64(g)
     inside = (r >= -128) & (r <= 127)
     total = (grad * (np.clip(r, -128, 127) - u * inside)).sum(axis=1)
-    return grad * inside, np.where(f64(scale) > STEP, total, 0)
+    return grad * inside, np.where(f64(scale) <= STEP, 0, total)
 
 
 def fake_quantize_groups(w: Any, scale: Any, offset: Any, bits: int) -> Any:

@@ -14,14 +14,15 @@ from pypto.library.tolerance import SCALES
 SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 Q8: Final = (
     "`m = max|x|`, `scale = m / 127`, `q = round(x * (127 / m))`, halves to even, where m is the maximum over the {0}. "
-    "Where m is 0, `q = 0` and `scale = 0`."
+    "Where m is 0, `q = 0` and `scale = 0`. Where there is NaN or an infinity, `q = 0`, and the scale is that."
 )
 
 
 def quantize(t: Any, axis: int) -> tuple[Any, Any]:
     """Symmetric int8 along an axis, in float64, with scales that give it back."""
     most = np.abs(t).max(axis=axis, keepdims=True, initial=0)
-    q = np.rint(np.divide(127 * t, most, out=np.zeros_like(t), where=most > 0))
+    usual = (most > 0) & np.isfinite(most)
+    q = np.rint(np.divide(127 * t, most, out=np.zeros_like(t), where=usual))
     return q, most.squeeze(axis) / 127
 
 
@@ -157,7 +158,8 @@ ROWS: Final = (
     Operator(
         "quantize_static", "Int8 quantisation with scales and offsets of columns that are known before",
         "x[t, d] bf16|f16|f32, scale[d], offset[d] -> q[t, d] i8",
-        "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even.", "GLM-4.5's attention",
+        "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even. NaN is an error.",
+        "GLM-4.5's attention",
         quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
         flops=lambda n: 4.0 * n.t * n.d, items="t", peer=static_by_torch,
     ),

@@ -59,8 +59,8 @@ def block_sparse_kernel(
         seen = (j + pto.arange(0, BY) < keys)[None, :]
         m, total, acc = merge_block(pto.where(seen, s, -math.inf), v[b, g, j : j + BY, :], m, total, acc, NATURAL)
     out[b, h, i : i + BX, :] = normalized(acc, total).to(out.dtype)
-    log = m / (1.0 if NATURAL else LOG2E) + pto.log(pto.where(total > 0, total, 1.0))
-    lse[b, h, i : i + BX] = pto.where(total > 0, log, -math.inf)
+    log = m / (1.0 if NATURAL else LOG2E) + pto.log(pto.where(total == 0, 1.0, total))
+    lse[b, h, i : i + BX] = pto.where(total == 0, -math.inf, log)
 
 
 def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, natural=False):

@@ -19,7 +19,7 @@ def sepia_kernel(x, y, BLOCK: pto.constexpr):
     r, g, b = x[n, 0, i : i + BLOCK], x[n, 1, i : i + BLOCK], x[n, 2, i : i + BLOCK]
     for c in pto.static_range(3):
         total = r.to(pto.float32) * TONES[c][0] + g.to(pto.float32) * TONES[c][1] + b.to(pto.float32) * TONES[c][2]
-        y[n, c, i : i + BLOCK] = pto.clamp(total, 0.0, 1.0).to(y.dtype)
+        y[n, c, i : i + BLOCK] = pto.clamp(total, 0.0, 1.0, propagate_nan=True).to(y.dtype)
 
 
 @pto.jit
@@ -51,7 +51,7 @@ def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: p
             window = pto.load(x, (n, 0, h + i - BORDER, left + j - BORDER), (1, x.shape[1], 1, BW))
             acc = pto.dot(weight[i, j, :, :], pto.reshape(window, (x.shape[1], BW)), acc)
     scaled = acc * gain[:].to(pto.float32)[:, None] + bias[:].to(pto.float32)[:, None]
-    out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
+    out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0, propagate_nan=True).to(out.dtype)
 
 
 @pto.jit

@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.ir.types import int32
+from pypto.library.binding import empty, refuse_nan
 
 BLOCK = 64  # pixels of a row, and channels; fewer of them for the colours of a picture
 
 
 @pto.jit
 def quantize_image_kernel(
-    x: pto.dynamic, scale, q: pto.dynamic, top, left, BW: pto.constexpr, BC: pto.constexpr
+    x: pto.dynamic, scale, q: pto.dynamic, nan: pto.dynamic, top, left, BW: pto.constexpr, BC: pto.constexpr
 ):  # fmt: skip
-    """BW pixels of a row in BC channels: codes with the channels last, and zeros around."""
+    """BW pixels of a row in BC channels: codes with the channels last, zeros around, and whether one is of NaN."""
     n, h = pto.program_id(0) // q.shape[1], pto.program_id(0) % q.shape[1]
     column, c = pto.program_id(1) * BW, pto.program_id(2) * BC
     pixels = pto.load(x, (n, c, h - top, column - left), (1, BC, 1, BW))
     t = pto.reshape(pixels, (BC, BW)).to(pto.float32) * scale[0]
+    nan[pto.program_id(0), pto.program_id(1), pto.program_id(2)] = pto.max(pto.isnan(t).to(pto.int32))
     codes = pto.minimum(pto.maximum(pto.rint(t), -127.0), 127.0)
     q[n, h, column : column + BW, c : c + BC] = pto.trans(codes).to(pto.int8)
 
@@ -79,7 +82,9 @@ def quantize_image(x, scale, q, top, left, bottom, right):
     del bottom, right  # the shape of the result has them
     bc = 16 if q.shape[3] <= 16 else BLOCK
     grid = (q.shape[0] * q.shape[1], pto.cdiv(q.shape[2], BLOCK), pto.cdiv(q.shape[3], bc))
-    quantize_image_kernel[grid](x, scale, q, top, left, BW=BLOCK, BC=bc)
+    nan = empty(x, grid, int32)
+    quantize_image_kernel[grid](x, scale, q, nan, top, left, BW=BLOCK, BC=bc)
+    refuse_nan("quantize_image", nan)
 
 
 def conv_int8(x, weight, scale, bias, y, stride_h, stride_w):

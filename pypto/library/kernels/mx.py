@@ -94,7 +94,7 @@ def mx_matmul_kernel(
     if bias is not None:
         acc = acc + bias[j : j + BN][None, :]
     if RELU:
-        acc = pto.maximum(acc, 0.0)
+        acc = pto.maximum(acc, 0.0, propagate_nan=True)
     y[i : i + BM, j : j + BN] = acc.to(y.dtype)
 
 
@@ -126,7 +126,7 @@ def wide_matmul_kernel(a, b, bias, y, RELU: pto.constexpr, BM: pto.constexpr, BN
     if bias is not None:
         acc = acc + bias[j : j + BN][None, :]
     if RELU:
-        acc = pto.maximum(acc, 0.0)
+        acc = pto.maximum(acc, 0.0, propagate_nan=True)
     y[i : i + BM, j : j + BN] = acc.to(y.dtype)
 
 
