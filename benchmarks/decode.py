@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.levels import environment
 from pypto import quant
-from pypto.quant.llama import LINEAR
+from pypto.quant.llama_file import LINEAR
 
 NAMES: Final = ("float32", "W8A8", "W8A8C8", "W4A16")
 PROMPT: Final = (504, 3575, 282, 4649, 314)  # "The capital of France is" for SmolLM2
@@ -41,9 +41,9 @@ def rms_norm(x: Any, weight: Any, eps: float) -> Any:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(eps)) * weight
 
 
-def rotated(x: Any, base: float) -> Any:
+def rotated(x: Any, frequencies: Any) -> Any:
     """Heads (tokens, heads, depth), whose neighbours are pairs, at their positions."""
-    angles = np.outer(np.arange(len(x)), base ** (-np.arange(0, x.shape[2], 2) / x.shape[2]))[:, None]
+    angles = np.outer(np.arange(len(x)), frequencies)[:, None]
     pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
     return np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype(np.float32)
 
@@ -51,8 +51,8 @@ def rotated(x: Any, base: float) -> Any:
 def logits(model: quant.Llama, ids: Any, layers: Layers | None = None) -> Any:
     """Logits behind each token, in numpy and float32, over the whole sequence at once."""
     read = model.file.array
-    eps = model.number("attention.layer_norm_rms_epsilon")
-    x = model.embed(np.asarray(ids))["x"]
+    eps = model.sizes.eps
+    x = model.rows(ids)
     for number in range(len(model)):
 
         def linear(part: str, x: Any, number: int = number) -> Any:
@@ -69,11 +69,10 @@ def logits(model: quant.Llama, ids: Any, layers: Layers | None = None) -> Any:
 
 def attention(model: quant.Llama, number: int, q: Any, k: Any, v: Any) -> Any:
     """Causal attention, through the model's cache where it has one."""
-    heads, shared = model.heads
-    depth = q.shape[1] // heads
-    base = float(model.file.metadata.get("llama.rope.freq_base", 10000.0))
+    sizes = model.sizes
+    heads, shared, depth = sizes.heads, sizes.shared, sizes.depth
     q, k, v = (t.reshape(len(t), -1, depth) for t in (q, k, v))
-    q, k = rotated(q, base), rotated(k, base)
+    q, k = rotated(q, sizes.frequencies), rotated(k, sizes.frequencies)
     if model.cache is not None:
         k, v = (t[0] for t in model.cache(str(number), k[None], v[None]))
     k, v = (np.repeat(t, heads // shared, axis=1) for t in (k, v))

@@ -12,6 +12,44 @@ def calls(wrong: str, right: str) -> Example:
     return programs(head + wrong, head + right)
 
 
+def encoders(wrong: str, right: str) -> Example:
+    """Programs that make a small sentence encoder of tensors."""
+    head = """from pypto import quant
+
+w = np.ones((2, 8), np.float32)
+tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+tensors = {f"embeddings.{name}.weight": w for name in tables}
+tensors |= {f"embeddings.LayerNorm.{part}": w[0] for part in ("weight", "bias")}
+"""
+    return programs(head + wrong, head + right)
+
+
+def skipping(pattern: str) -> str:
+    """Lines that calibrate a model without one layer."""
+    return f"""
+def forward(values, linear):
+    return {{"x": linear("lm_head", values["x"])}}
+
+block = quant.Block("0", [quant.Layer("lm_head", w)], forward)
+with quant.calibrate([block], quant.Config(skip=["{pattern}"])) as run:
+    run({{"x": w}})
+"""
+
+
+class NotRead(Diagnostic, ValueError):
+    code = "E378"
+    template = "{source} has {what}, which is not read"
+    hint = "{way}"
+    example = encoders('quant.Bert.of(tensors | {"embeddings.scale": w}, heads=1)', "quant.Bert.of(tensors, heads=1)")
+
+
+class NoSuchLayer(Diagnostic, LookupError):
+    code = "E379"
+    template = "{what}{suggestion}"
+    hint = "layers are {known}"
+    example = calls(skipping("lm_haed"), skipping("lm_head"))
+
+
 class WrongScheme(Diagnostic, ValueError):
     code = "E381"
     template = "{what}"

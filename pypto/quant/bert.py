@@ -11,7 +11,7 @@ import numpy as np
 from pypto import library
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import Block, Linear, Values
-from pypto.quant.tokens import check_range
+from pypto.quant.names import check_layers, check_range
 from pypto.quant.weight import Array, Layer
 
 WORDS: Final = "embeddings.word_embeddings.weight"

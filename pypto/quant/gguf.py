@@ -83,13 +83,21 @@ class GGUF:
     def array(self, name: str) -> Array:
         """A tensor in float32, whatever type it has in the file."""
         tensor = self.tensor(name)
-        return np.ascontiguousarray(library().quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
+        return np.ascontiguousarray(self.dequantized(name, tensor.data), np.float32)
 
     def rows(self, name: str, index: Array) -> Array:
         """Some rows of a tensor in float32; the others are not read."""
-        tensor = self.tensor(name)
-        flat = library().quants.dequantize(tensor.data[index.ravel()], tensor.tensor_type)
+        flat = self.dequantized(name, self.tensor(name).data[index.ravel()])
         return np.ascontiguousarray(flat.reshape(*index.shape, -1), np.float32)
+
+    def dequantized(self, name: str, data: Array) -> Array:
+        """Numbers of a tensor, or of some of its rows."""
+        kind = self.tensor(name).tensor_type
+        try:
+            return library().quants.dequantize(data, kind)
+        except NotImplementedError as error:
+            what = f"tensor {name} of {self.path.name} cannot be read: {error}"
+            raise WrongCalibration(what=what, way="give a file whose tensors have another type") from None
 
     def weight(self, name: str) -> GroupedWeight:
         """The codes, scales and minima of a tensor of the type Q4_0, Q4_1 or Q8_0.

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from pypto import library
 from pypto.errors.quant import WrongCalibration
-from pypto.quant.blocks import Block, Linear, Progress, Values
-from pypto.quant.gguf import GGUF, read_gguf
-from pypto.quant.tokens import check_range
-from pypto.quant.weight import Array, Layer
+from pypto.quant.blocks import Block, Linear, Progress, Values, float_layer
+from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
+from pypto.quant.llama_file import EMBEDDING, HEAD, LAST_NORM, LINEAR, NORMS, Sizes
+from pypto.quant.names import check_layers, check_range
+from pypto.quant.vocabulary import ends_of, tokenizer_of
+from pypto.quant.weight import Array, Layer, check_finite
 
-LINEAR: Final = {
-    "q": "attn_q", "k": "attn_k", "v": "attn_v", "output": "attn_output", "gate": "ffn_gate", "up": "ffn_up",
-    "down": "ffn_down",
-}  # fmt: skip
-ARCHITECTURE: Final = "llama"
-EMBEDDING: Final = "token_embd.weight"
-HEAD: Final = "output.weight"
+LOGITS: Final = "head"  # the name of the layer of the logits
 ROWS: Final = 256  # tokens whose logits are in memory at once
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]
 
@@ -34,33 +30,67 @@ class Llama(Sequence[Block]):
     Parameters
     ----------
     file : GGUF
+        All its keys and tensors are read, or are known to change nothing.
     cache : callable, optional
         From the name of a block, keys and values, both (batch, tokens, heads, depth), to those that attention reads;
         stands for a cache of fewer bits.
+    ignore : sequence of str
+        Names of keys and tensors that may stay unread; ``*`` stands for any text.
+    context : int, optional
+        Tokens of the longest sequence; without, as many as the file says.
+
+    Raises
+    ------
+    NotRead
+        For a key or a tensor that no part of the model reads.
+    WrongCalibration
+        For another architecture, sizes that do not fit together, and missing keys and tensors.
 
     Attributes
     ----------
+    sizes : Sizes
     tokenizer : Tokenizer
         Of the package `tokenizers`.
     """
 
     file: GGUF
     cache: Cache | None = None
+    ignore: Sequence[str] = ()
+    context: int | None = None
+    sizes: Sizes = field(init=False, repr=False)
 
-    def number(self, key: str) -> Any:
-        """A number of the file's metadata."""
-        name = f"{ARCHITECTURE}.{key}"
-        if name not in self.file.metadata:
-            refuse(self.file, f"it does not say {name}")
-        return self.file.metadata[name]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", Sizes.of(self.file, self.ignore))
+        if self.context is None:
+            object.__setattr__(self, "context", self.sizes.context)
+
+    def array(self, name: str) -> Array:
+        """A tensor of the file in float32.
+
+        Raises
+        ------
+        NotFinite
+            If it has NaN or infinity.
+        """
+        found = self.file.array(name)
+        check_finite(name, "its tensor", found)
+        return found
+
+    def weight(self, name: str) -> GroupedWeight:
+        """Codes, scales and minima of a tensor, which are finite."""
+        found = self.file.weight(name)
+        for numbers in (found.scales, found.minima):
+            if numbers is not None:
+                check_finite(name, "its tensor", numbers)
+        return found
 
     @property
-    def heads(self) -> tuple[int, int]:
-        """Heads of queries, and of keys and values."""
-        return int(self.number("attention.head_count")), int(self.number("attention.head_count_kv"))
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of all linear layers, in the order in which they compute."""
+        return (*(f"{number}.{part}" for number in range(len(self)) for part in LINEAR), LOGITS)
 
     def __len__(self) -> int:
-        return int(self.number("block_count"))
+        return self.sizes.blocks
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -74,9 +104,9 @@ class Llama(Sequence[Block]):
 
     def block(self, number: int) -> Block:
         """A block, with its weights in float32."""
-        read = self.file.array
+        read = self.array
         layers = [Layer(f"{number}.{part}", read(f"blk.{number}.{name}.weight")) for part, name in LINEAR.items()]
-        norms = [read(f"blk.{number}.{part}_norm.weight") for part in ("attn", "ffn")]
+        norms = [read(f"blk.{number}.{name}.weight") for name in NORMS]
 
         def forward(values: Values, linear: Linear) -> Values:
             x = values["x"]
@@ -91,13 +121,12 @@ class Llama(Sequence[Block]):
 
     def norm(self, x: Array, weight: Array) -> Array:
         """RMS norm."""
-        eps = float(self.number("attention.layer_norm_rms_epsilon"))
-        return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=eps).reshape(x.shape)
+        return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=self.sizes.eps).reshape(x.shape)
 
     def attention(self, name: str, x: Array, linear: Linear) -> Array:
         """Causal attention with rotary positions, whose heads of keys and values are shared by several of queries."""
         batch, length, _ = x.shape
-        heads, shared = self.heads
+        heads, shared = self.sizes.heads, self.sizes.shared
         q, k, v = (linear(f"{name}.{part}", x) for part in "qkv")
         q = self.rotate(q.reshape(batch, length, heads, -1))
         k = self.rotate(k.reshape(batch, length, shared, -1))
@@ -110,18 +139,15 @@ class Llama(Sequence[Block]):
 
     def rotate(self, x: Array) -> Array:
         """Rotary positions; neighbours are pairs, as GGUF orders the weights of this family."""
-        angles = self.angles(x.shape[1], x.shape[3])
+        angles = self.angles(x.shape[1])
         cos, sin = (f(angles).astype(np.float32)[None, :, None, :] for f in (np.cos, np.sin))
         even = x[..., 0::2]
         odd = x[..., 1::2]
         return np.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
 
-    def angles(self, length: int, depth: int) -> Array:
+    def angles(self, length: int) -> Array:
         """Of the first positions and the pairs of a head: (length, depth / 2), float64."""
-        if int(self.file.metadata.get(f"{ARCHITECTURE}.rope.dimension_count", depth)) != depth:
-            refuse(self.file, "rotary positions of a part of each head are not offered")
-        base = float(self.file.metadata.get(f"{ARCHITECTURE}.rope.freq_base", 10000.0))
-        return np.outer(np.arange(length), base ** (-np.arange(0, depth, 2) / depth))
+        return np.outer(np.arange(length), self.sizes.frequencies)
 
     def rows(self, ids: Any) -> Array:
         """Embeddings of tokens of any shape.
@@ -129,15 +155,34 @@ class Llama(Sequence[Block]):
         Raises
         ------
         WrongCalibration
-            For a token that the model has not.
+            For a token that the model has not, and for numbers that are no integers.
+        NotFinite
         """
-        numbers = np.asarray(ids)
-        check_range("token", numbers, len(self.file.tensor(EMBEDDING).data))
-        return self.file.rows(EMBEDDING, numbers)
+        numbers = integers(ids)
+        check_range("token", numbers, self.sizes.vocabulary)
+        found = self.file.rows(EMBEDDING, numbers)
+        check_finite(EMBEDDING, "its tensor", found)
+        return found
 
     def embed(self, ids: Array) -> Values:
-        """Inputs of the first block for tokens (batch, tokens)."""
-        return {"x": self.rows(ids)}
+        """Inputs of the first block for tokens (batch, tokens).
+
+        Raises
+        ------
+        WrongCalibration
+            For more tokens than the context has, and for what `rows` refuses.
+        """
+        numbers = integers(ids)
+        if numbers.ndim != 2 or not numbers.size:
+            refuse(f"tokens have the shape {numbers.shape}", "give (batch, tokens): one sequence is ids[None]")
+        self.check_length(numbers.shape[1])
+        return {"x": self.rows(numbers)}
+
+    def check_length(self, tokens: int) -> None:
+        """Refuse a sequence that is longer than the context."""
+        if self.context is not None and tokens > self.context:
+            what = f"{tokens} tokens are longer than the context of {self.context} that the model was trained for"
+            refuse(what, "give fewer, or pass a larger `context` to load_llama, and see what the results are worth")
 
     @property
     def head_name(self) -> str:
@@ -147,25 +192,17 @@ class Llama(Sequence[Block]):
     @property
     def head(self) -> Array:
         """The weight of the logits (vocabulary, width)."""
-        return self.file.array(self.head_name)
+        return self.array(self.head_name)
 
     @property
     def tokenizer(self) -> Any:
         """Byte pairs with the vocabulary and merges of the file."""
-        metadata = self.file.metadata
-        if metadata.get("tokenizer.ggml.model") != "gpt2" or metadata.get("tokenizer.ggml.pre") != "smollm":
-            refuse(self.file, "its tokenizer is not offered; give `ids` of your own")
-        try:
-            from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-        except ImportError:
-            raise WrongCalibration(what="tokenizers is not installed", way="pip install tokenizers") from None
-        vocabulary = {token: number for number, token in enumerate(metadata["tokenizer.ggml.tokens"])}
-        merges = [tuple(pair.split(" ")) for pair in metadata["tokenizer.ggml.merges"]]
-        tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-        tokenizer.decoder = decoders.ByteLevel()
-        return tokenizer
+        return tokenizer_of(self.file.path.name, self.file.metadata)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        return ends_of(self.file.metadata)
 
     def windows(self, text: str, length: int = 512) -> Array:
         """A text as tokens (windows, length), int32; the last, shorter window is left out.
@@ -194,7 +231,7 @@ class Llama(Sequence[Block]):
         ----------
         ids : ndarray of shape (windows, tokens), int32
         layers : mapping of str to callable, optional
-            Quantised or deployed layers by name; the others stay as they are.
+            Quantised or deployed layers by name, ``"head"`` that of the logits; the others stay as they are.
         batch : int
             Windows that are computed at once.
         progress : callable, optional
@@ -203,7 +240,20 @@ class Llama(Sequence[Block]):
         Returns
         -------
         float
+
+        Raises
+        ------
+        NoSuchLayer
+            For names of layers that the model has not.
+        WrongCalibration
+            For windows of less than two tokens, or of more than the context has.
+        NotFinite
+            If weights or logits have NaN or infinity.
         """
+        check_layers(layers or {}, self.layer_names)
+        ids = integers(ids)
+        if ids.ndim != 2 or not len(ids) or ids.shape[1] < 2:
+            refuse(f"windows of the shape {ids.shape} have no perplexity", "give (windows, tokens), of two tokens or more")
         count = len(range(0, len(ids), batch))
         values = [self.embed(ids[i * batch : (i + 1) * batch]) for i in range(count)]
         for number, block in enumerate(self):
@@ -211,31 +261,53 @@ class Llama(Sequence[Block]):
             values = [block.run(value, chosen) for value in values]
             if progress is not None:
                 progress(number + 1, len(self))
-        weight = self.head
-        norm = self.file.array("output_norm.weight")
+        head = layers[LOGITS] if layers and LOGITS in layers else float_layer(Layer(LOGITS, self.head))
+        norm = self.array(LAST_NORM)
         total = 0.0
         for i, value in enumerate(values):
-            x = self.norm(value["x"][:, :-1], norm).reshape(-1, weight.shape[1])
-            total += surprise(x, weight, ids[i * batch : (i + 1) * batch, 1:].ravel())
+            x = self.norm(value["x"][:, :-1], norm).reshape(-1, len(norm))
+            total += surprise(x, head, ids[i * batch : (i + 1) * batch, 1:].ravel())
         return float(np.exp(total / (ids.size - len(ids))))
 
 
-def surprise(x: Array, weight: Array, targets: Array) -> float:
+def surprise(x: Array, head: Callable[[Array], Array], targets: Array) -> float:
     """The sum of the negative log-likelihoods of the targets, in float64."""
     total = 0.0
     for start in range(0, len(x), ROWS):
-        logits = x[start : start + ROWS] @ weight.T
+        logits = head(x[start : start + ROWS])
+        check_finite(LOGITS, "its output", logits)
         total += float(library.cross_entropy(logits, targets[start : start + ROWS]).sum(dtype=np.float64))
     return total
 
 
-def load_llama(path: str | os.PathLike[str], cache: Cache | None = None) -> Llama:
+def integers(ids: Any) -> Array:
+    """Tokens as an array of integers."""
+    found = np.asarray(ids)
+    if found.dtype.kind not in "iu" and found.size:
+        refuse(f"tokens are {found.dtype}", "give integers")
+    return found.astype(np.int64) if not found.size else found
+
+
+def load_llama(
+    path: str | os.PathLike[str],
+    cache: Cache | None = None,
+    ignore: Sequence[str] = (),
+    context: int | None = None,
+) -> Llama:
     """A model of the Llama family out of a GGUF file.
+
+    Parameters
+    ----------
+    path : path
+    cache, ignore, context
+        Of `Llama`.
 
     Raises
     ------
     WrongCalibration
         If the file cannot be read, or holds another kind of model.
+    NotRead
+        If it has a key or a tensor that no part of the model reads.
 
     Examples
     --------
@@ -244,12 +316,8 @@ def load_llama(path: str | os.PathLike[str], cache: Cache | None = None) -> Llam
     >>> model.perplexity(model.windows(text))  # doctest: +SKIP
     18.5
     """
-    file = read_gguf(path)
-    found = file.metadata.get("general.architecture")
-    if found != ARCHITECTURE:
-        refuse(file, f"it holds a model of the architecture {found}, {ARCHITECTURE} is offered")
-    return Llama(file, cache)
+    return Llama(read_gguf(path), cache, ignore, context)
 
 
-def refuse(file: GGUF, what: str) -> None:
-    raise WrongCalibration(what=f"{file.path.name} cannot be used: {what}", way="give a GGUF file of the Llama family")
+def refuse(what: str, way: str) -> NoReturn:
+    raise WrongCalibration(what=what, way=way)

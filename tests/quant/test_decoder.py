@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.decode import check, logits
 from pypto import quant
-from pypto.errors.quant import FullCache, WrongCalibration, WrongScheme
+from pypto.errors.quant import FullCache, NoSuchLayer, WrongCalibration, WrongScheme
 from tests.quant.test_gguf import write
 
 PROMPT = (3, 14, 15, 9, 26, 5)
@@ -155,7 +155,7 @@ def test_refusals(path: Path) -> None:
     decoder = quant.Decoder(model)
     with pytest.raises(WrongCalibration, match="no tokens"):
         decoder.prefill([], decoder.cache(4))
-    with pytest.raises(WrongCalibration, match=r"no layer 2\.q"):
+    with pytest.raises(NoSuchLayer, match=r"no layer 2\.q; did you mean 1\.q"):
         quant.Decoder(model, {"2.q": decoder.columns})  # type: ignore[dict-item]
     with pytest.raises(WrongCalibration, match="no Int8Cache"):
         quant.Decoder(quant.Llama(model.file, lambda name, k, v: (k, v)))

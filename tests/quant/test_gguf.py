@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,19 @@ def add_bytes(writer: Any) -> None:
     writer.add_token_merges(["t h"])
 
 
-def write(path: Path, architecture: str = "llama", kind: str = "Q4_1", words: int = 50) -> Path:
-    """A small model with random weights; with 257 words, the tokenizer of bytes."""
+def write(  # noqa: PLR0913, PLR0917  # parts of a file
+    path: Path,
+    architecture: str = "llama",
+    kind: str = "Q4_1",
+    words: int = 50,
+    keys: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, Any] | None = None,
+    depth: int = SIZES["width"] // SIZES["heads"],
+) -> Path:
+    """A small model with random weights; with 257 words, the tokenizer of bytes.
+
+    `keys` are further numbers and texts; `tensors` are further ones, or stand for others, and None leaves one out.
+    """
     gguf = pytest.importorskip("gguf")
     rng = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, architecture)
@@ -37,22 +49,28 @@ def write(path: Path, architecture: str = "llama", kind: str = "Q4_1", words: in
     writer.add_layer_norm_rms_eps(1e-5)
     width = SIZES["width"]
     hidden = SIZES["hidden"]
-    depth = width // SIZES["heads"]
-    shared = depth * SIZES["shared"]
+    rows, shared = depth * SIZES["heads"], depth * SIZES["shared"]
     shapes = {
-        "attn_q": (width, width), "attn_k": (shared, width), "attn_v": (shared, width), "attn_output": (width, width),
+        "attn_q": (rows, width), "attn_k": (shared, width), "attn_v": (shared, width), "attn_output": (width, rows),
         "ffn_gate": (hidden, width), "ffn_up": (hidden, width), "ffn_down": (width, hidden),
     }  # fmt: skip
     quantized = gguf.GGMLQuantizationType[kind]
+    others = dict(tensors or {})
+    add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string, bool: writer.add_bool}
+    for key, value in (keys or {}).items():
+        add.get(type(value), writer.add_array)(key, value)
     for number in range(SIZES["blocks"]):
         for name, shape in shapes.items():
             weight = (rng.standard_normal(shape) / np.sqrt(shape[1])).astype(np.float32)
             data = gguf.quants.quantize(weight, quantized)
             writer.add_tensor(f"blk.{number}.{name}.weight", data, raw_dtype=quantized)
         for name in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{number}.{name}.weight", rng.random(width, np.float32) + 0.5)
-    writer.add_tensor("token_embd.weight", (rng.standard_normal((words, width)) / 8).astype(np.float32))
-    writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
+            others.setdefault(f"blk.{number}.{name}.weight", rng.random(width, np.float32) + 0.5)
+    others.setdefault("token_embd.weight", (rng.standard_normal((words, width)) / 8).astype(np.float32))
+    others.setdefault("output_norm.weight", np.ones(width, np.float32))
+    for name, tensor in others.items():
+        if tensor is not None:
+            writer.add_tensor(name, tensor)
     if words == BYTES:
         add_bytes(writer)
     writer.write_header_to_file()
@@ -90,7 +108,7 @@ def test_products_take_blocks_as_they_are(tmp_path: Path, kind: str, rows: int) 
     assert layer.kind == ("W8A16" if kind == "Q8_0" else "W4A16")
 
 
-def by_hand(file: quant.GGUF, ids: Any) -> float:
+def by_hand(file: quant.GGUF, ids: Any, frequencies: Any = None) -> float:
     """The perplexity of one window, in float64, token by token."""
 
     def array(name: str) -> Any:
@@ -102,12 +120,13 @@ def by_hand(file: quant.GGUF, ids: Any) -> float:
     x = array("token_embd.weight")[ids]
     heads = SIZES["heads"]
     shared = SIZES["shared"]
-    depth = SIZES["width"] // heads
+    depth = file.array("blk.0.attn_q.weight").shape[0] // heads
+    turns = 10000.0 ** (-np.arange(0, depth, 2) / depth) if frequencies is None else frequencies
 
     def rotated(t: Any) -> Any:
         """Pairs of neighbours as complex numbers."""
         z = t[..., 0::2] + 1j * t[..., 1::2]
-        z = z * np.exp(1j * np.outer(np.arange(len(t)), 10000.0 ** (-np.arange(0, depth, 2) / depth)))[:, None]
+        z = z * np.exp(1j * np.outer(np.arange(len(t)), turns))[:, None]
         return np.stack([z.real, z.imag], -1).reshape(t.shape)
 
     for number in range(SIZES["blocks"]):

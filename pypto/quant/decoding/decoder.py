@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,17 +16,19 @@ from pypto.quant.cache import MOST, Int8Cache
 from pypto.quant.decoding.attention import attend_kernel
 from pypto.quant.decoding.cache import KeyValueCache
 from pypto.quant.decoding.fused_products import FusedProducts
-from pypto.quant.decoding.sampling import choose
+from pypto.quant.decoding.sampling import check_draw, choose
 from pypto.quant.decoding.weights import Launch, LayerWeights, fuse
 from pypto.quant.deploy import DeployedLayer, deployed
 from pypto.quant.gguf import READERS, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.llama import LINEAR, Llama
+from pypto.quant.llama import LOGITS, Llama, integers
+from pypto.quant.llama_file import LAST_NORM, LINEAR, NORMS
+from pypto.quant.names import check_layers, check_range
 from pypto.quant.weight import Array, Layer
 
 KEYS: Final = 64  # positions that attention takes at once
 CHUNK: Final = 256  # tokens of a prompt that are computed at once
-HEAD: Final = "head"
+DEFAULT: Final = 1024  # tokens of a cache
 Given = QuantizedLayer | GroupedWeight | DeployedLayer
 
 
@@ -68,31 +71,25 @@ class Decoder:
         self.model = model
         self.floats = floats
         self.layers = dict(layers or {})
-        names = {f"{number}.{part}" for number in range(len(model)) for part in LINEAR}
-        unknown = sorted(self.layers.keys() - names - {HEAD})
-        if unknown:
-            raise WrongCalibration(what=f"the model has no layer {unknown[0]}", way="use names as in 0.q or 29.down")
+        check_layers(self.layers, model.layer_names)
         if not isinstance(model.cache, Int8Cache | None):
             raise WrongCalibration(what="the model's cache is no Int8Cache", way="use quant.Int8Cache.of(ranges)")
-        self.heads, self.shared = model.heads
-        self.width = len(self.norm("output"))
-        self.depth = self.width // self.heads
+        sizes = model.sizes
+        self.heads, self.shared, self.width, self.depth = sizes.heads, sizes.shared, sizes.width, sizes.depth
         self.blocks = [self.products(number) for number in range(len(model))]
-        vocabulary = len(model.file.tensor(model.head_name).data)
-        self.last = FusedProducts(
-            fuse([self.columns(HEAD, model.head_name)]), self.width, self.norm("output"), self.eps
-        )
+        head = fuse([self.columns(LOGITS, model.head_name)])
+        self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
         self.row = np.zeros((1, self.width), np.float32)
         self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
-        self.attended = np.zeros((1, self.width), np.float32)
-        self.logits = np.zeros((1, vocabulary), np.float32)
+        self.attended = np.zeros((1, self.heads * self.depth), np.float32)
+        self.logits = np.zeros((1, sizes.vocabulary), np.float32)
         self.launches = [self.bound(*products) for products in self.blocks]
         self.last_launches = self.last.bound(self.row, self.logits)
 
     @property
     def eps(self) -> float:
         """Of the RMS norms."""
-        return float(self.model.number("attention.layer_norm_rms_epsilon"))
+        return self.model.sizes.eps
 
     @property
     def bytes(self) -> int:
@@ -100,16 +97,12 @@ class Decoder:
         every = [fused for block in self.blocks for fused in block]
         return sum(tiles.bytes for fused in (*every, self.last) for tiles in fused.products)
 
-    def norm(self, name: str) -> Array:
-        """The weight of a norm."""
-        return self.model.file.array(f"{name}_norm.weight")
-
     def columns(self, name: str, tensor: str) -> LayerWeights:
         """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
         given: Any = self.layers.get(name)
         file = self.model.file
         if given is None and not self.floats and file.kind(tensor) in READERS:
-            given = file.weight(tensor)
+            given = self.model.weight(tensor)
         if given is not None and not isinstance(given, DeployedLayer):
             given = deployed(name, given)
         found = LayerWeights.of(Layer(name, file.array(tensor)) if given is None else given)
@@ -119,11 +112,11 @@ class Decoder:
     def products(self, number: int) -> tuple[FusedProducts, FusedProducts, FusedProducts, FusedProducts]:
         """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
         found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
-        before, after = (self.norm(f"blk.{number}.{part}") for part in ("attn", "ffn"))
+        before, after = (self.model.array(f"blk.{number}.{name}.weight") for name in NORMS)
         hidden = found["gate"].codes.shape[1]
         return (
             FusedProducts(fuse([found[part] for part in "qkv"]), self.width, before, self.eps),
-            FusedProducts(fuse([found["output"]]), self.width, add=True),
+            FusedProducts(fuse([found["output"]]), self.heads * self.depth, add=True),
             FusedProducts(fuse([found["gate"], found["up"]]), self.width, after, self.eps),
             FusedProducts(fuse([found["down"]]), hidden, gated=True, add=True),
         )
@@ -137,8 +130,17 @@ class Decoder:
         after = [*output.bound(self.attended, self.row), *gate.bound(self.row, hidden), *down.bound(hidden, self.row)]
         return before, after
 
-    def cache(self, tokens: int = 1024) -> KeyValueCache:
-        """An empty cache for a sequence of so many tokens."""
+    def cache(self, tokens: int | None = None) -> KeyValueCache:
+        """An empty cache for a sequence of so many tokens; without, 1024 or as many as the model's context has.
+
+        Raises
+        ------
+        WrongCalibration
+            For more tokens than the context has.
+        """
+        if tokens is None:
+            tokens = min(DEFAULT, self.model.context or DEFAULT)
+        self.model.check_length(tokens)
         scales = None
         if isinstance(self.model.cache, Int8Cache):
             order = halves(self.depth, self.depth)
@@ -146,7 +148,7 @@ class Decoder:
                 [self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))]
             )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
-        cos, sin = (f(self.model.angles(tokens, self.depth)).astype(np.float32) for f in (np.cos, np.sin))
+        cos, sin = (f(self.model.angles(tokens)).astype(np.float32) for f in (np.cos, np.sin))
         launches: list[Launch] = []
         for number, (before, after) in enumerate(self.launches):
             launches += [*before, self.attention(number, cache, cos, sin), *after]
@@ -203,11 +205,10 @@ class Decoder:
         ------
         FullCache
         WrongCalibration
-            Without tokens, for tokens that the model has not, and a cache of another decoder.
+            Without tokens, for several sequences at once, tokens that the model has not, and a cache of another
+            decoder.
         """
-        ids = np.asarray(ids).reshape(-1)
-        if not len(ids):
-            raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
+        ids = prompt_of(ids)
         self.reserve(cache, len(ids))
         rows = self.model.rows(ids)
         for start in range(0, len(ids), CHUNK):
@@ -218,7 +219,7 @@ class Decoder:
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
         """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
-        angles = self.model.angles(cache.length + len(x), self.depth)[cache.length :, None]
+        angles = self.model.angles(cache.length + len(x))[cache.length :, None]
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
         heads = np.zeros((len(x), *self.heads_row.shape[1:]), np.float32)
         for number, (qkv, output, gate, down) in enumerate(self.blocks):
@@ -250,7 +251,15 @@ class Decoder:
             y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
         return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
 
-    def generate(self, ids: Any, tokens: int = 64, temperature: float = 0.0, top: int = 0, seed: int = 0) -> list[int]:
+    def generate(  # noqa: PLR0913, PLR0917  # options of one draw
+        self,
+        ids: Any,
+        tokens: int = 64,
+        temperature: float = 0.0,
+        top: int = 0,
+        seed: int = 0,
+        stop: Sequence[int] = (),
+    ) -> list[int]:
         """Tokens that follow a prompt.
 
         Parameters
@@ -265,28 +274,65 @@ class Decoder:
             Draw from so many of the most probable tokens only; 0 from all.
         seed : int
             Of the draws.
+        stop : sequence of int
+            Tokens that end the text, beside those that the file has for it (`Llama.ends`).
 
         Returns
         -------
         list of int
-        """
-        return list(self.stream(ids, tokens, temperature, top, seed))
+            Without the token that ended the text.
 
-    def stream(
-        self, ids: Any, tokens: int = 64, temperature: float = 0.0, top: int = 0, seed: int = 0
+        Raises
+        ------
+        WrongCalibration
+            For several prompts at once, more tokens than the context has, a temperature or `top` below 0, and what
+            `prefill` refuses.
+        NotFinite
+            If logits have NaN or infinity.
+        """
+        return list(self.stream(ids, tokens, temperature, top, seed, stop))
+
+    def stream(  # noqa: PLR0913, PLR0917  # options of one draw
+        self,
+        ids: Any,
+        tokens: int = 64,
+        temperature: float = 0.0,
+        top: int = 0,
+        seed: int = 0,
+        stop: Sequence[int] = (),
     ) -> Iterator[int]:
         """The tokens of `generate`, one by one as they are made."""
-        cache = self.cache(len(np.reshape(ids, -1)) + tokens)
-        rng = np.random.default_rng(seed)
-        end = self.model.file.metadata.get("tokenizer.ggml.eos_token_id")
-        logits = self.prefill(ids, cache)
+        prompt = prompt_of(ids)
+        check_draw(temperature, top)
+        others = np.asarray(stop, np.int64)
+        check_range("token", others, self.model.sizes.vocabulary)
+        draw = partial(choose, temperature=temperature, top=top, rng=np.random.default_rng(seed))
+        cache = self.cache(len(prompt) + tokens)
+        return self.made(prompt, cache, tokens, self.model.ends | set(others.tolist()), draw)
+
+    def made(
+        self, prompt: Array, cache: KeyValueCache, tokens: int, ends: Collection[int], draw: Callable[[Array], int]
+    ) -> Iterator[int]:
+        """Tokens behind a prompt, until one ends the text."""
+        logits = self.prefill(prompt, cache)
         for made in range(tokens):
-            token = choose(logits, temperature, top, rng)
-            if token == end:
+            token = draw(logits)
+            if token in ends:
                 return
             yield token
             if made + 1 < tokens:
                 logits = self.step(token, cache)
+
+
+def prompt_of(ids: Any) -> Array:
+    """The tokens of one sequence, at least one."""
+    found = integers(ids)
+    if found.ndim != 1:
+        what = f"a prompt has the shape {found.shape}"
+        raise WrongCalibration(what=what, way="give the tokens of one sequence; each has a cache of its own")
+    if not len(found):
+        raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
+    return found
 
 
 def halves(count: int, depth: int) -> Array:

@@ -1,0 +1,63 @@
+"""Names and numbers that a caller gives, checked against those that a model has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+
+from pypto.errors.quant import NoSuchLayer, WrongCalibration
+from pypto.options import suggestion
+from pypto.quant.weight import Array
+
+SHOWN = 6  # names that a text lists
+
+
+def check_range(what: str, numbers: Array, count: int) -> None:
+    """Refuse numbers of rows that a table of so many rows has not.
+
+    Raises
+    ------
+    WrongCalibration
+        With the first such number.
+    """
+    beyond = numbers[(numbers < 0) | (numbers >= count)]
+    if len(beyond):
+        raise WrongCalibration(
+            what=f"there is {what} {beyond[0]}, and the model has {count}", way=f"give {what}s from 0 to {count - 1}"
+        )
+
+
+def check_layers(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names of layers that a model has not.
+
+    Raises
+    ------
+    NoSuchLayer
+        With the first such name.
+    """
+    for name in given:
+        if name not in known:
+            refuse(f"the model has no layer {name}", name, known)
+
+
+def check_patterns(patterns: Iterable[str], known: Collection[str]) -> None:
+    """Refuse patterns that match no name.
+
+    Raises
+    ------
+    NoSuchLayer
+        With the first such pattern.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            refuse(f"the pattern {pattern!r} in `skip` matches no layer", pattern, known)
+
+
+def refuse(what: str, name: str, known: Collection[str]) -> None:
+    raise NoSuchLayer(what=what, suggestion=suggestion(name, tuple(known)), known=listed(known))
+
+
+def listed(names: Collection[str]) -> str:
+    """The first names, and how many others there are."""
+    shown = ", ".join(list(names)[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown or "none"
