@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import numpy as np
 
 from pypto import library
-from pypto.errors.quant import WrongCalibration
+from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.blocks import Block, Linear, Values
 from pypto.quant.names import check_layers, check_range
-from pypto.quant.weight import Array, Layer
+from pypto.quant.structure import as_array
+from pypto.quant.weight import Array, Layer, check_finite
 
 WORDS: Final = "embeddings.word_embeddings.weight"
+# Tensors that change no embedding: numbers of positions, and what the trained model had behind the encoder.
+BEHIND: Final = ("embeddings.position_ids", "pooler.dense.*", "cls.*", "classifier.*", "qa_outputs.*")
 QKV: Final = ("query", "key", "value")
 
 
@@ -61,6 +65,8 @@ class Bert(Sequence[Block]):
     heads : int
     eps : float
         Of all norms.
+    segments : int
+        Rows of the table of segments, of which the first is used.
     """
 
     words: Array
@@ -69,6 +75,7 @@ class Bert(Sequence[Block]):
     layers: tuple[BertLayer, ...]
     heads: int
     eps: float = 1e-12
+    segments: int = 2
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], heads: int, eps: float = 1e-12) -> Bert:
@@ -87,12 +94,22 @@ class Bert(Sequence[Block]):
         ------
         WrongCalibration
             If a tensor is missing.
+        NotRead
+            For a tensor that the encoder does not read.
+        NotFinite
         """
         read = Tensors.of(tensors)
-        positions = read("embeddings.position_embeddings.weight") + read("embeddings.token_type_embeddings.weight")[0]
-        names = read.layers()
-        layers = tuple(read.layer(str(number), name) for number, name in enumerate(names))
-        return cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps)
+        segments = read("embeddings.token_type_embeddings.weight")
+        positions = read("embeddings.position_embeddings.weight") + segments[0]
+        layers = tuple(read.layer(str(number), name) for number, name in enumerate(read.layers()))
+        found = cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps, len(segments))
+        read.refuse_unread()
+        return found
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of all linear layers, in the order in which they compute."""
+        return tuple(one.name for layer in self.layers for one in layer.linear)
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -155,7 +172,14 @@ class Bert(Sequence[Block]):
         return y
 
     def embed(self, ids: Array, mask: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None) -> Array:
-        """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones."""
+        """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones.
+
+        Raises
+        ------
+        NoSuchLayer
+            For names of layers that the model has not.
+        """
+        check_layers(layers or {}, self.layer_names)
         values = self.inputs(ids, mask)
         for block in self:
             values = block.run(
@@ -182,6 +206,7 @@ class Tensors:
 
     tensors: Mapping[str, Any]
     prefix: str
+    used: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any]) -> Tensors:
@@ -193,13 +218,25 @@ class Tensors:
         full = self.prefix + name
         if full not in self.tensors:
             raise WrongCalibration(what=f"there is no tensor {full}", way="give those of a model of the BERT family")
-        return np.ascontiguousarray(self.tensors[full], np.float32)
+        self.used.add(full)
+        found = np.ascontiguousarray(as_array(self.tensors[full]), np.float32)
+        check_finite(full, "its tensor", found)
+        return found
 
     def layers(self) -> list[str]:
-        """Names of the layers."""
+        """Names of the layers, in order from 0 on."""
         start = f"{self.prefix}encoder.layer."
-        numbers = {int(name.removeprefix(start).split(".")[0]) for name in self.tensors if name.startswith(start)}
-        return [f"encoder.layer.{number}" for number in sorted(numbers)]
+        numbers = {name.removeprefix(start).split(".")[0] for name in self.tensors if name.startswith(start)}
+        count = next(number for number in range(len(numbers) + 1) if str(number) not in numbers)
+        return [f"encoder.layer.{number}" for number in range(count)]
+
+    def refuse_unread(self) -> None:
+        """Refuse tensors that the encoder does not read, but those of heads that stand behind it."""
+        for name in self.tensors:
+            own = name.removeprefix(self.prefix)
+            if name not in self.used and not any(fnmatchcase(own, pattern) for pattern in BEHIND):
+                way = "it may change embeddings; if it does not, leave it out of the tensors"
+                raise NotRead(source="the model", what=f"the tensor {name}", way=way)
 
     def norm(self, name: str) -> Norm:
         """A normalisation."""

@@ -13,6 +13,7 @@ from pypto.quant.bert import Bert, Norm, longest_of, pooled
 from pypto.quant.blocks import float_layer
 from pypto.quant.deploy import Bytes, DeployedLayer, GroupBytes, deployed
 from pypto.quant.layer import QuantizedLayer
+from pypto.quant.names import check_layers
 from pypto.quant.weight import Array, Layer
 
 
@@ -159,7 +160,14 @@ class Encoder:
 
     @classmethod
     def of(cls, model: Bert, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Encoder:
-        """Layers by name, quantised or deployed; those that were skipped stay float32."""
+        """Layers by name, quantised or deployed; those that were skipped stay float32.
+
+        Raises
+        ------
+        NoSuchLayer
+            For names of layers that the model has not.
+        """
+        check_layers(layers, model.layer_names)
         kernels = Kernels.of_backend()
 
         def fused(layer: Any) -> FusedLinear:

@@ -253,7 +253,9 @@ class Llama(Sequence[Block]):
         check_layers(layers or {}, self.layer_names)
         ids = integers(ids)
         if ids.ndim != 2 or not len(ids) or ids.shape[1] < 2:
-            refuse(f"windows of the shape {ids.shape} have no perplexity", "give (windows, tokens), of two tokens or more")
+            refuse(
+                f"windows of the shape {ids.shape} have no perplexity", "give (windows, tokens), of two tokens or more"
+            )
         count = len(range(0, len(ids), batch))
         values = [self.embed(ids[i * batch : (i + 1) * batch]) for i in range(count)]
         for number, block in enumerate(self):

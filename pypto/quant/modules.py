@@ -27,7 +27,7 @@ from pypto.quant.config import Config
 from pypto.quant.deploy import deploy
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.linear import DeployedLinear, is_linear
-from pypto.quant.structure import described, rebuilt, tensors
+from pypto.quant.structure import as_array, described, rebuilt, tensors
 from pypto.quant.weight import Array, Layer
 
 PLAN = "plan"  # how the arguments of all blocks are made, as JSON in bytes
@@ -187,12 +187,6 @@ def refuse(what: str, names: Sequence[str]) -> None:
     raise WrongCalibration(
         what=what, way="give blocks that run once each, in their order, one on the result of another"
     )
-
-
-def as_array(tensor: Any) -> Array:
-    """A tensor as an array; bfloat16 becomes float32, which holds all its numbers."""
-    tensor = tensor.detach()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
 
 @dataclass(frozen=True, slots=True)

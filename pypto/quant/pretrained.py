@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from pypto.errors.quant import WrongCalibration
+from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.bert import Bert
 from pypto.quant.blocks import load_file, read_json
 from pypto.quant.weight import Array
@@ -18,8 +19,29 @@ from pypto.quant.weight import Array
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
 TOKENIZER_FILE: Final = "tokenizer.json"
-OFFERED: Final = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+POOLING_FILE: Final = "1_Pooling/config.json"
+MODULES_FILE: Final = "modules.json"
+SENTENCE_FILE: Final = "sentence_bert_config.json"
+SIZES: Final = (
+    "num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size", "max_position_embeddings",
+    "type_vocab_size", "intermediate_size", "layer_norm_eps",
+)  # fmt: skip
 REQUIRED: Final = ("num_hidden_layers", "num_attention_heads")
+# Keys of config.json with the values that the model computes.
+OFFERED: Final[Mapping[str, tuple[Any, ...]]] = {
+    "model_type": ("bert",), "hidden_act": ("gelu",), "position_embedding_type": ("absolute", None),
+    "is_decoder": (False,), "add_cross_attention": (False,), "is_encoder_decoder": (False,),
+    "chunk_size_feed_forward": (0,), "pruned_heads": ({}, None),
+}  # fmt: skip
+# Those that say how a model was trained, how text is made, or what heads it had; none changes an embedding.
+DESCRIPTIVE: Final = (
+    "_*", "architectures", "attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "dtype",
+    "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype", "finetuning_task",
+    "transformers_version", "use_cache", "tie_word_embeddings", "return_dict", "output_attentions", "num_labels",
+    "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class", "prefix",
+    "task_specific_params", "model_max_length",
+)  # fmt: skip
+MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers
 
 
 def load_bert(folder: str | os.PathLike[str]) -> Bert:
@@ -34,6 +56,8 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
     ------
     WrongCalibration
         If a file or a tensor is missing, or the folder holds another kind of model.
+    NotRead
+        For a key of config.json, or a tensor, that the model does not read.
 
     Examples
     --------
@@ -43,12 +67,50 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
     6
     """
     path = Path(folder)
-    config = checked(path, read(path, CONFIG_FILE, read_json))
+    config = checked(path)
     tensors = read(path, WEIGHTS_FILE, load_file)
-    model = Bert.of(tensors, int(config["num_attention_heads"]), float(config.get("layer_norm_eps", 1e-12)))
-    if len(model) != config["num_hidden_layers"]:
-        refuse(path, f"it has tensors of {len(model)} layers, and {CONFIG_FILE} says {config['num_hidden_layers']}")
+    check_pooling(path)
+    model = Bert.of(tensors, config["num_attention_heads"], float(config.get("layer_norm_eps", 1e-12)))
+    check_sizes(path, config, model)
     return model
+
+
+def check_sizes(path: Path, config: Mapping[str, Any], model: Bert) -> None:
+    """Refuse sizes that are not those of the tensors."""
+    hidden = len(model.layers[0].up.weight) if model.layers else None
+    for key, found in {
+        "num_hidden_layers": len(model), "hidden_size": model.words.shape[1], "vocab_size": len(model.words),
+        "max_position_embeddings": len(model.positions), "type_vocab_size": model.segments,
+        "intermediate_size": hidden,
+    }.items():  # fmt: skip
+        if found is not None and config.get(key, found) != found:
+            what = "layers" if key == "num_hidden_layers" else key
+            refuse(path, f"it has tensors of {found} {what}, and {CONFIG_FILE} says {config[key]}")
+    if model.words.shape[1] % model.heads:
+        refuse(path, f"{model.heads} heads do not divide a width of {model.words.shape[1]}")
+
+
+def check_pooling(path: Path) -> None:
+    """Refuse embeddings that are no means of tokens as unit vectors, where sentence-transformers says so."""
+    for module in read(path, MODULES_FILE, read_json) if (path / MODULES_FILE).is_file() else ():
+        kind = str(module.get("type", "")).rpartition(".")[2] if isinstance(module, dict) else module
+        if kind not in MODULES:
+            refuse(path, f"{MODULES_FILE} has a module {kind}, and {', '.join(MODULES)} are offered")
+    if (path / POOLING_FILE).is_file():
+        for key, value in mapping_of(path, POOLING_FILE).items():
+            is_mean = key == "pooling_mode_mean_tokens"
+            if key.startswith("pooling_mode_") and bool(value) != is_mean:
+                refuse(path, f"its {key} in {POOLING_FILE} is {value}, and the mean over the tokens is offered")
+    if (path / SENTENCE_FILE).is_file() and mapping_of(path, SENTENCE_FILE).get("do_lower_case"):
+        refuse(path, f"its do_lower_case in {SENTENCE_FILE} is true, and {TOKENIZER_FILE} alone is read")
+
+
+def mapping_of(path: Path, name: str) -> Mapping[str, Any]:
+    """What a file of names and values holds."""
+    found = read(path, name, read_json)
+    if not isinstance(found, dict):
+        refuse(path, f"{name} is no configuration")
+    return found
 
 
 def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
@@ -64,16 +126,17 @@ def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
         raise refused(path, f"{name} cannot be read: {error}") from None
 
 
-def checked(path: Path, config: Any) -> Mapping[str, Any]:
+def checked(path: Path) -> Mapping[str, Any]:
     """The configuration of a model that `Bert` computes."""
-    if not isinstance(config, dict):
-        refuse(path, f"{CONFIG_FILE} is no configuration")
-    given = {"position_embedding_type": "absolute"} | config
-    for key, offered in OFFERED.items():
-        if given.get(key) != offered:
-            refuse(path, f"its {key} is {given.get(key)}, and {offered} is offered")
+    given = {"hidden_act": "gelu"} | mapping_of(path, CONFIG_FILE)
+    for key, value in {"model_type": None, **given}.items():
+        if key in OFFERED and value not in OFFERED[key]:
+            refuse(path, f"its {key} is {value}, and {OFFERED[key][0]} is offered")
+        if not (key in OFFERED or key in SIZES or any(fnmatchcase(key, pattern) for pattern in DESCRIPTIVE)):
+            way = f"it may change embeddings; if it does not, take it out of {CONFIG_FILE}"
+            raise NotRead(source=f"{path / CONFIG_FILE}", what=f"the key {key}", way=way)
     for key in REQUIRED:
-        if not isinstance(given.get(key), int):
+        if type(given.get(key)) is not int or given[key] < 1:
             refuse(path, f"{CONFIG_FILE} does not say {key}")
     return given
 

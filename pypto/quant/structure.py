@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from pypto.errors.quant import WrongCalibration
 
 PLAIN: Final = (bool, int, float, str)
@@ -60,3 +62,11 @@ def tensors(value: Any) -> Iterator[Any]:
 def is_tensor(value: Any) -> bool:
     """Whether a value is torch's; torch is loaded where one is."""
     return hasattr(value, "untyped_storage") and hasattr(value, "numpy")
+
+
+def as_array(value: Any) -> Any:
+    """An array of numpy, of an array or a tensor of torch; bfloat16 becomes float32, which holds all its numbers."""
+    if not is_tensor(value):
+        return np.asarray(value)
+    tensor = value.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).contiguous().numpy()

@@ -32,6 +32,8 @@ class Layer:
 
     def __post_init__(self) -> None:
         check_finite(self.name, "its weight", self.weight)
+        if self.bias is not None:
+            check_finite(self.name, "its bias", self.bias)
 
 
 @dataclass(frozen=True, slots=True)

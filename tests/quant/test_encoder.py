@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pypto import quant
-from pypto.errors.quant import FewSamples, WrongCalibration
+from pypto.errors.quant import FewSamples, NoSuchLayer, NotFinite, NotRead, WrongCalibration
 from tests.quant import encoder
 
 WIDTH, HIDDEN, HEADS = 48, 96, 3
@@ -42,7 +42,10 @@ def tensors(prefix: str = "") -> dict[str, Any]:
     found |= {f"{name}.bias": rng.standard_normal(shape[0]) / 10 for name, shape in shapes.items()}
     found |= {f"{name}.weight": 1 + rng.standard_normal(WIDTH) / 10 for name in norms}
     found |= {f"{name}.bias": rng.standard_normal(WIDTH) / 10 for name in norms}
-    return {prefix + name: value.astype(np.float32) for name, value in found.items()}
+    return {
+        prefix + name: value.astype(np.float32)
+        for name, value in found.items() if not name.endswith("_embeddings.bias")
+    }  # fmt: skip
 
 
 def sentences(*lengths: int) -> tuple[Any, Any]:
@@ -84,6 +87,37 @@ def test_what_is_no_encoder_is_refused() -> None:
         quant.Bert.of(given, HEADS)
     with pytest.raises(WrongCalibration, match="sentence 1 has no token"):
         quant.Bert.of(tensors(), HEADS).embed(np.zeros((2, 3), np.int32), np.array([[1, 1, 0], [0, 0, 0]]))
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_every_tensor_is_read(prefix: str) -> None:
+    """A tensor that no layer reads is refused, one with NaN too; heads behind the encoder are no part of it."""
+    given = tensors(prefix)
+    behind = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")
+    whole = given | {prefix + name: np.ones(3, np.float32) for name in behind} | {"cls.predictions.bias": np.ones(3)}
+    ids, mask = sentences(5, 9)
+    expected = quant.Bert.of(given, HEADS).embed(ids, mask)
+    np.testing.assert_array_equal(quant.Bert.of(whole, HEADS).embed(ids, mask), expected)
+    for name in (
+        "encoder.layer.0.attention.self.distance_embedding.weight", "encoder.layer.3.output.dense.bias",
+        "embeddings.scale", "encoder.embedding_hidden_mapping_in.weight",
+    ):  # fmt: skip
+        with pytest.raises(NotRead, match=f"the model has the tensor {prefix}{name}, which is not read"):
+            quant.Bert.of(given | {prefix + name: np.ones(3, np.float32)}, HEADS)
+    for name in ("embeddings.LayerNorm.bias", "encoder.layer.1.attention.self.key.bias"):
+        broken = given[prefix + name].copy()
+        broken[3] = np.inf
+        with pytest.raises(NotFinite, match=rf"layer {prefix}{name}: its tensor has NaN or infinity at \[3\]"):
+            quant.Bert.of(given | {prefix + name: broken}, HEADS)
+
+
+def test_names_of_layers_are_those_of_the_model() -> None:
+    model = quant.Bert.of(tensors(), HEADS)
+    with pytest.raises(NoSuchLayer, match=r"no layer 0\.query"):
+        model.embed(*sentences(4), {"0.query": lambda x: x})
+    layer = quant.QuantizedLayer("2.up", quant.quantize(np.ones((2, 2), np.float32)))
+    with pytest.raises(NoSuchLayer, match=r"no layer 2\.up; did you mean 1\.up"):
+        quant.Encoder.of(model, {"2.up": layer})
 
 
 def test_tokens_and_positions_that_the_model_has_not_are_refused() -> None:

@@ -202,9 +202,7 @@ def test_a_text_ends_at_any_of_its_end_tokens(tmp_path: Path) -> None:
     with pytest.raises(WrongCalibration, match="there is token 50"):
         quant.Decoder(quant.load_llama(path)).generate([3, 14], 12, stop=[50])
     for number, key in enumerate(("eos", "eot", "eom")):
-        model = quant.load_llama(
-            write(tmp_path / f"b{number}.gguf", keys={f"tokenizer.ggml.{key}_token_id": stop})
-        )
+        model = quant.load_llama(write(tmp_path / f"b{number}.gguf", keys={f"tokenizer.ggml.{key}_token_id": stop}))
         assert model.ends == {stop}
         assert quant.Decoder(model).generate([3, 14], 12) == free[: free.index(stop)]
 
