@@ -28,7 +28,7 @@ from pypto.quant.deploy import deploy
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.linear import DeployedLinear, is_linear
 from pypto.quant.structure import as_array, described, rebuilt, tensors
-from pypto.quant.weight import Array, Layer
+from pypto.quant.weight import Layer
 
 PLAN = "plan"  # how the arguments of all blocks are made, as JSON in bytes
 

@@ -36,9 +36,9 @@ OFFERED: Final[Mapping[str, tuple[Any, ...]]] = {
 # Those that say how a model was trained, how text is made, or what heads it had; none changes an embedding.
 DESCRIPTIVE: Final = (
     "_*", "architectures", "attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "dtype",
-    "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype", "finetuning_task",
-    "transformers_version", "use_cache", "tie_word_embeddings", "return_dict", "output_attentions", "num_labels",
-    "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class", "prefix",
+    "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype",
+    "finetuning_task", "transformers_version", "use_cache", "tie_word_embeddings", "return_dict", "output_attentions",
+    "num_labels", "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class", "prefix",
     "task_specific_params", "model_max_length",
 )  # fmt: skip
 MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers

@@ -27,7 +27,7 @@ def add_bytes(writer: Any) -> None:
     writer.add_token_merges(["t h"])
 
 
-def write(  # noqa: PLR0913, PLR0917  # parts of a file
+def write(  # parts of a file
     path: Path,
     architecture: str = "llama",
     kind: str = "Q4_1",

@@ -232,7 +232,7 @@ def test_texts_begin_as_the_file_says(tmp_path: Path) -> None:
     ids = asked.tokenizer.encode("ab").ids
     assert ids == [256, *bytes_with(tmp_path / "b.gguf").tokenizer.encode("ab").ids, 5]
     without = bytes_with(tmp_path / "c.gguf", add_bos_token=True)
-    with pytest.raises(WrongCalibration, match="add_bos_token is set, and tokenizer.ggml.bos_token_id is None"):
+    with pytest.raises(WrongCalibration, match=r"add_bos_token is set, and tokenizer\.ggml\.bos_token_id is None"):
         without.tokenizer.encode("ab")
     for key, value in (("add_space_prefix", True), ("precompiled_charsmap", [1, 2])):
         strange = bytes_with(tmp_path / f"{key}.gguf", **{key: value})

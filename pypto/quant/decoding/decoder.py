@@ -251,7 +251,7 @@ class Decoder:
             y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
         return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
 
-    def generate(  # noqa: PLR0913, PLR0917  # options of one draw
+    def generate(  # options of one draw
         self,
         ids: Any,
         tokens: int = 64,
@@ -292,7 +292,7 @@ class Decoder:
         """
         return list(self.stream(ids, tokens, temperature, top, seed, stop))
 
-    def stream(  # noqa: PLR0913, PLR0917  # options of one draw
+    def stream(  # options of one draw
         self,
         ids: Any,
         tokens: int = 64,
