@@ -24,6 +24,20 @@ tensors |= {f"embeddings.LayerNorm.{part}": w[0] for part in ("weight", "bias")}
     return programs(head + wrong, head + right)
 
 
+def modules(wrong: str, right: str) -> Example:
+    """Programs that calibrate a torch module with a convolution in it."""
+    head = """import torch
+from pypto import quant
+
+model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 2), torch.nn.Flatten(), torch.nn.Linear(4, 2))
+config = """
+    end = """
+with quant.calibrate(model, config) as run:
+    run(torch.ones(1, 1, 2, 2))
+"""
+    return programs(head + wrong + end, head + right + end)
+
+
 def skipping(pattern: str) -> str:
     """Lines that calibrate a model without one layer."""
     return f"""
@@ -127,9 +141,16 @@ class FullCache(Diagnostic, ValueError):
     )
 
 
+class StaysFloat(Diagnostic, PyptoWarning):
+    code = "E389"
+    template = "{count} weights stay in floats, {share} of the numbers: {names}"
+    hint = "torch.nn.Linear itself and Conv1D of transformers are quantised; `skip` names what shall stay as it is"
+    example = modules("quant.Config()", 'quant.Config(skip=["0"])')
+
+
 class FewSamples(Diagnostic, PyptoWarning):
     code = "E706"
-    template = "layer {layer}: {rows} rows of inputs for {columns} columns are few; its statistics are uncertain"
+    template = "layer {layer}{more}: {rows} rows of inputs for {columns} columns are few; statistics are uncertain"
     hint = "calibrate with at least four rows for each column, {needed} here"
     example = calls(
         "quant.quantize(w, np.eye(8), algorithm=quant.gptq())",

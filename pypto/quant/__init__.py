@@ -42,13 +42,13 @@ __all__ = [
     "save", "sqnr",
 ]  # fmt: skip
 
-WITH_TORCH: Final = ("fake_quantize", "prepare")  # loaded when they are asked for
+WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed_linear"}  # loaded late
 
 
 def __getattr__(name: str) -> Any:
     """An algorithm of the registry by its name; what needs torch."""
     if name in WITH_TORCH:
-        return getattr(import_module("pypto.quant.linear"), name)
+        return getattr(import_module(f"pypto.quant.{WITH_TORCH[name]}"), name)
     if name.startswith("_") or name not in algorithms:
         raise AttributeError(f"module 'pypto.quant' has no attribute {name!r}")
     return algorithms[name]

@@ -50,7 +50,14 @@ def calibrate(
     Raises
     ------
     WrongCalibration
-        If two layers have one name, or the folder belongs to another model or configuration.
+        If two layers have one name, if there are none, or the folder belongs to another model or configuration.
+    NoSuchLayer
+        For a pattern in ``config.skip`` that matches nothing.
+
+    Warns
+    -----
+    StaysFloat
+        Where the blocks of a torch module have other weights, which stay in floats, and ``config.skip`` does not name.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +17,11 @@ import numpy as np
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.algorithm import find
 from pypto.quant.config import Config
-from pypto.quant.layer import QuantizedLayer, quantize_layer
+from pypto.quant.layer import QuantizedLayer, few_samples, quantize_layer
+from pypto.quant.names import check_patterns
 from pypto.quant.observers import Products, Statistics
-from pypto.quant.weight import Array, Layer, QuantizedWeight
+from pypto.quant.warning import warn
+from pypto.quant.weight import Array, Layer, QuantizedWeight, check_columns
 
 Values = Mapping[str, Array]
 Linear = Callable[[str, Array], Array]
@@ -65,6 +67,7 @@ def float_layer(layer: Layer) -> Callable[[Array], Array]:
     """The layer as it is."""
 
     def run(x: Array) -> Array:
+        check_columns(layer.name, x, layer.weight.shape[1])
         y = x.reshape(-1, x.shape[-1]) @ layer.weight.T.astype(x.dtype, copy=False)
         if layer.bias is not None:
             y += layer.bias
@@ -97,6 +100,7 @@ class Calibration:
     folder: Path
     temporary: tempfile.TemporaryDirectory[str] | None = None
     digests: list[str] = field(default_factory=list)
+    has_warned: bool = False
 
     def __enter__(self) -> Calibration:
         return self
@@ -143,6 +147,11 @@ class Calibration:
         Raises
         ------
         WrongCalibration, NotFinite
+
+        Warns
+        -----
+        FewSamples
+            Once, where the algorithm reads the Gram matrix, and there are less than four rows for each column.
         """
         count = len(self.digests) or len(list(self.folder.glob("batch-*.json")))
         layers: dict[str, QuantizedLayer] = {}
@@ -172,6 +181,10 @@ class Calibration:
             layer.name: Statistics(layer.name, layer.weight.shape[1], with_gram, with_histogram) for layer in chosen
         }
         self.observe(number, block, statistics, count if chosen else 0)
+        few = few_samples(statistics.values(), self.config)
+        if few is not None and not self.has_warned:
+            self.has_warned = True
+            warn(few)
         # Statistics go as they are used: those of the widest layer are larger than its weight.
         return [quantize_layer(layer, statistics.pop(layer.name), self.config) for layer in chosen]
 
@@ -236,12 +249,17 @@ class Calibration:
         raise WrongCalibration(what=what, way="begin again in another folder")
 
 
-def calibrate_blocks(blocks: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None) -> Calibration:
-    """Begin a calibration of blocks; see `pypto.quant.calibrate`."""
+def calibrate_blocks(
+    blocks: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None, others: Collection[str] = ()
+) -> Calibration:
+    """Begin a calibration of blocks; see `pypto.quant.calibrate`. `others` are further names that `skip` may have."""
     names = [layer.name for block in blocks for layer in block.layers]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise WrongCalibration(what=f"two layers are named {twice}", way="give each layer a name of its own")
+    if not names:
+        raise WrongCalibration(what="the model has no linear layers", way="give blocks that have some")
+    check_patterns(config.skip, [*names, *others])
     temporary = tempfile.TemporaryDirectory(prefix="pypto-quant-") if folder is None else None
     path = Path(temporary.name if temporary is not None else folder or "")
     path.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from pypto.errors.quant import WrongScheme
 from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.schemes import CHANNEL, GROUP, TENSOR, TOKEN, Scheme, int8, refuse
 
@@ -25,7 +26,7 @@ class Config:
         One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``. In a sequence all but the last give factors
         of the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
     skip : sequence of str
-        Names of layers that stay as they are; ``*`` stands for any text.
+        Names of layers that stay as they are; ``*`` stands for any text. Each matches one layer at least.
     cache : bool
         Whether attention of a torch module computes with int8 keys and values: one scale for each channel of the keys,
         and one for each token and head of the values.
@@ -52,6 +53,12 @@ class Config:
     least_sqnr: float = 0
 
     def __post_init__(self) -> None:
+        for what, scheme in (("weights", self.weights), ("inputs", self.inputs)):
+            if not isinstance(scheme, Scheme) and not (what == "inputs" and scheme is None):
+                way = "give a scheme, as quant.int8() or quant.int4(group=128)"
+                raise WrongScheme(what=f"the scheme of {what} is {scheme!r}", way=way)
+        if isinstance(self.skip, str):
+            raise WrongScheme(what=f"`skip` is the text {self.skip!r}", way=f"give a list of names: [{self.skip!r}]")
         if self.weights.per == TOKEN:
             refuse("a scheme of weights per token", "weights are per tensor, channel or group")
         given = self.inputs

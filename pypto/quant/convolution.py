@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pypto import library
 from pypto.errors.quant import WrongCalibration, WrongScheme
+from pypto.quant.algorithm import find
 from pypto.quant.config import Config
 from pypto.quant.layer import quantize_layer
+from pypto.quant.names import check_layers, check_patterns
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import CHANNEL, TENSOR, Scheme
 from pypto.quant.weight import Array, Layer, check_finite
+
+NO_FACTORS: Final = "its channels have no factors, no order and no Gram matrix"
+PLAIN: Final = "use minmax or percentile, or an algorithm of your own with gram=False"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +131,24 @@ class ConvolutionCalibration:
     statistics: dict[str, Statistics] = field(default_factory=dict)
 
     def __call__(self, name: str, x: Array) -> Array:
-        """The convolution in float32."""
-        channels = x.shape[1]
+        """The convolution in float32.
+
+        Raises
+        ------
+        NoSuchLayer
+        WrongCalibration
+            For another number of channels.
+        """
+        check_layers([name], self.layers)
+        channels = self.channels(name)
         statistics = self.statistics.setdefault(name, Statistics(name, channels, with_gram=False))
         statistics.add(x.transpose(0, 2, 3, 1))
         return self.layers[name](x)
+
+    def channels(self, name: str) -> int:
+        """Of the inputs of a convolution."""
+        layer = self.layers[name]
+        return int(layer.weight.shape[1]) * layer.groups
 
     def convert(self) -> dict[str, Convolution | QuantizedConvolution]:
         """All convolutions by name; those that are skipped are the ones in float32.
@@ -152,6 +170,8 @@ class ConvolutionCalibration:
         outputs = len(layer.weight)
         flat = Layer(layer.name, layer.weight.reshape(outputs, -1), layer.bias)
         made = quantize_layer(flat, statistics, self.config)
+        if made.weight.transform is not None or made.weight.order is not None:
+            raise WrongScheme(what=f"convolution {layer.name}: {NO_FACTORS}", way=PLAIN)
         codes = made.weight.codes.reshape(layer.weight.shape).transpose(2, 3, 1, 0)
         codes = codes[:, :, 0] if layer.is_depthwise else codes
         bias = np.zeros(outputs, np.float32) if layer.bias is None else np.asarray(layer.bias, np.float32)
@@ -195,7 +215,14 @@ def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> Con
     if not is_offered(weights, (CHANNEL, TENSOR)) or inputs is None or not is_offered(inputs, (TENSOR,)):
         what = "convolutions have symmetric int8 weights per channel or tensor, and symmetric int8 inputs per tensor"
         raise WrongScheme(what=what, way="use quant.Config(quant.int8(), inputs=quant.int8('tensor'))")
-    return ConvolutionCalibration({layer.name: layer for layer in layers}, config)
+    algorithm = find(config.algorithm)
+    if algorithm.factors or algorithm.gram or any(step.factors for step in algorithm.steps):
+        raise WrongScheme(what=f"{algorithm.name} is not offered for convolutions: {NO_FACTORS}", way=PLAIN)
+    if config.least_sqnr > 0 or config.cache:
+        raise WrongScheme(what="convolutions have no `least_sqnr` and no `cache`", way="leave them out, and use `skip`")
+    found = {layer.name: layer for layer in layers}
+    check_patterns(config.skip, found)
+    return ConvolutionCalibration(found, config)
 
 
 def is_offered(scheme: Scheme, per: tuple[str, ...]) -> bool:

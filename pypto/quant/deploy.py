@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
 from pypto.quant.schemes import GROUP, TOKEN
-from pypto.quant.weight import Array, QuantizedWeight
+from pypto.quant.weight import Array, QuantizedWeight, check_columns
 
 TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
 
@@ -32,15 +32,25 @@ class DeployedLayer:
         Of codes, scales and zero points as they lie.
     run : callable
         From rows (t, inputs) to (t, outputs), both float32.
+    shape : tuple of int
+        Outputs and inputs.
     """
 
     name: str
     kind: str
     bytes: int
     run: Callable[[Array], Array]
+    shape: tuple[int, int]
 
     def __call__(self, x: Array) -> Array:
-        """Compute the layer: x of shape (…, inputs) to (…, outputs), float32."""
+        """Compute the layer: x of shape (…, inputs) to (…, outputs), float32.
+
+        Raises
+        ------
+        WrongCalibration
+            For inputs with another number of columns.
+        """
+        check_columns(self.name, x, self.shape[1])
         y = self.run(np.ascontiguousarray(x, np.float32).reshape(-1, np.shape(x)[-1]))
         return y.reshape(*np.shape(x)[:-1], y.shape[1])
 
@@ -81,7 +91,7 @@ def deployed(name: str, layer: QuantizedLayer | GroupedWeight) -> DeployedLayer:
         return of_blocks(name, layer)
     if is_microscaled(layer):
         run = microscaled(layer)
-        return DeployedLayer(name, "MXFP8", run.codes.nbytes + run.scales.nbytes, run)
+        return DeployedLayer(name, "MXFP8", run.codes.nbytes + run.scales.nbytes, run, layer.weight.codes.shape)
     return of_bytes(layer) if layer.inputs else of_floats(layer)
 
 
@@ -98,7 +108,8 @@ def of_blocks(name: str, weight: GroupedWeight) -> DeployedLayer:
         codes = packed(weight.codes.T - np.int8(MIDDLE), groups)
         low = np.ascontiguousarray((MIDDLE * weight.scales + weight.minima).T)
     stored = codes.nbytes + scales.nbytes + (0 if low is None else low.nbytes)
-    return DeployedLayer(name, f"W{weight.bits}A16", stored, Floats(Inputs(), weight.bits, codes, scales, low=low))
+    run = Floats(Inputs(), weight.bits, codes, scales, low=low)
+    return DeployedLayer(name, f"W{weight.bits}A16", stored, run, weight.codes.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +232,7 @@ def of_bytes(layer: QuantizedLayer) -> DeployedLayer:
         add = np.full(len(codes), zero, np.float32)
         offset = -zero * codes.sum(axis=0, dtype=np.int32) if zero else None
         run = StaticBytes(inputs, codes, scales, layer.bias, layer.input_scale, up, add, offset)
-    return DeployedLayer(layer.name, "W8A8", codes.nbytes + scales.nbytes, run)
+    return DeployedLayer(layer.name, "W8A8", codes.nbytes + scales.nbytes, run, weight.codes.shape)
 
 
 def of_floats(layer: QuantizedLayer) -> DeployedLayer:
@@ -244,7 +255,34 @@ def of_floats(layer: QuantizedLayer) -> DeployedLayer:
         codes = packed(codes, groups)
     run = Floats(Inputs.of(weight), bits, codes, scales, zeros, layer.bias)
     stored = codes.nbytes + scales.nbytes + (0 if zeros is None else zeros.nbytes)
-    return DeployedLayer(layer.name, f"W{bits}A16", stored, run)
+    return DeployedLayer(layer.name, f"W{bits}A16", stored, run, weight.codes.shape)
+
+
+def parts_of(layer: DeployedLayer) -> dict[str, Array]:
+    """The arrays that a kernel reads, by the names of their fields."""
+    run: Any = layer.run
+    every = {part.name: getattr(run, part.name) for part in fields(run)}
+    inputs = every.pop("inputs", None)
+    if inputs is not None:
+        every |= {part.name: getattr(inputs, part.name) for part in fields(inputs)}
+    return {name: value for name, value in every.items() if isinstance(value, np.ndarray)}
+
+
+def of_parts(layer: DeployedLayer, parts: Mapping[str, Array | None]) -> DeployedLayer:
+    """The layer with other arrays."""
+    run: Any = layer.run
+    own = {part.name for part in fields(run)}
+    changed: dict[str, Any] = {name: value for name, value in parts.items() if name in own}
+    if len(changed) < len(parts):
+        others = {name: value for name, value in parts.items() if name not in own}
+        changed["inputs"] = replace(run.inputs, **others)
+    return replace(layer, run=replace(run, **changed))
+
+
+def constants_of(run: Any) -> list[str]:
+    """Whole numbers that a kernel is told besides its arrays, as texts."""
+    numbers = {part.name: getattr(run, part.name) for part in fields(run)}
+    return [f"{name}={value}" for name, value in numbers.items() if isinstance(value, int)]
 
 
 def of_groups(values: Array, groups: int) -> Array:

@@ -207,7 +207,7 @@ class Encoder:
 def fused_linear(layer: Any, kernels: Kernels) -> FusedLinear:
     """A layer of the encoder: of int8, where its inputs are int8 in their own order."""
     if isinstance(layer, Layer):
-        layer = DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer))
+        layer = DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer), layer.weight.shape)
     if not isinstance(layer, DeployedLayer):
         layer = deployed(layer.name, layer)
     run = layer.run

@@ -6,36 +6,56 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from pypto.errors.quant import WrongCalibration
+from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.blocks import load_file, read_json, write
 from pypto.quant.blocks import save as save_arrays
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.schemes import GROUP, TENSOR, Scheme
+from pypto.quant.packing import NIBBLES, packed, unpacked
+from pypto.quant.quantization_config import FORMAT, LINEAR, SchemeGroup, config_of, groups_of, mapping, refuse
+from pypto.quant.schemes import Scheme
 from pypto.quant.weight import Array, QuantizedWeight
 
-FORMAT: Final = "compressed-tensors"
 WEIGHTS_FILE: Final = "model.safetensors"
 CONFIG_FILE: Final = "config.json"
-NIBBLES: Final = 8  # codes of four bits in an int32
+KEY: Final = "quantization_config"
+SCALE: Final = "weight_scale"
+PARTS: Final = (
+    "weight", "weight_packed", "weight_shape", SCALE, "weight_zero_point", "weight_g_idx", "bias", "input_scale",
+    "input_zero_point", "input_factors",
+)  # fmt: skip
 
 
-def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str]) -> None:
-    """Write quantised layers, which all have one scheme.
+def save(
+    layers: Mapping[str, QuantizedLayer],
+    folder: str | os.PathLike[str],
+    others: Mapping[str, Array] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Write quantised layers; `load` gives the same layers back, whose results are the same bit for bit.
+
+    Without factors of inputs the files have the form of compressed-tensors. Those have no place for factors, as ``awq``
+    and ``smoothquant`` give them: with some, each such layer has an array ``input_factors`` more, and config.json says
+    ``pypto`` as its method, so that other readers refuse the files.
 
     Parameters
     ----------
     layers : mapping of str to QuantizedLayer
     folder : path
         Gets ``model.safetensors`` and ``config.json``.
+    others : mapping of str to array, optional
+        Further tensors of the model, which stay as they are.
+    config : mapping, optional
+        What else config.json says.
 
     Raises
     ------
     WrongCalibration
-        For no layers, several schemes, or factors of inputs, for which the format has no place.
+        For no layers, for what is no mapping of quantised layers, and schemes of floats, for which the form has no
+        place.
 
     Examples
     --------
@@ -47,134 +67,178 @@ def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str]) -
     ...     quant.load(folder)["up"].weight.codes.tolist()
     [[7, 0], [0, 7]]
     """
-    schemes = {(layer.weight.scheme, layer.inputs) for layer in layers.values()}
-    if len(schemes) != 1:
-        refuse(f"{len(schemes)} schemes", "save layers of one scheme")
-    for layer in layers.values():
-        if layer.weight.transform is not None:
-            refuse(f"factors of the inputs of {layer.name}", "use an algorithm without them, as gptq")
-    ((weights, inputs),) = schemes
-    if weights.format is not None or (inputs is not None and inputs.format is not None):
-        refuse(f"`{weights.name}`", "save integers")
+    check_layers(layers)
+    groups = grouped(layers)
+    arrays = {k: v for name, layer in layers.items() for k, v in arrays_of(name, layer, groups[name].has_order).items()}
+    twice = sorted(arrays.keys() & (others or {}).keys())
+    if twice:
+        raise WrongCalibration(what=f"two tensors are named {twice[0]}", way="give `others` without those of layers")
+    with_factors = any(layer.weight.transform is not None for layer in layers.values())
+    own = {KEY: config_of(list({id(group): group for group in groups.values()}.values()), with_factors)}
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    save_arrays(
-        path / WEIGHTS_FILE, {k: v for name, layer in layers.items() for k, v in arrays_of(name, layer).items()}
-    )
-    config = {"quantization_config": quantization_config(weights, inputs)}
-    write(path / CONFIG_FILE, json.dumps(config, indent=2, sort_keys=True).encode())
+    save_arrays(path / WEIGHTS_FILE, arrays | dict(others or {}))
+    write(path / CONFIG_FILE, json.dumps(dict(config or {}) | own, indent=2, sort_keys=True).encode())
 
 
-def refuse(what: str, way: str) -> None:
-    raise WrongCalibration(what=f"{FORMAT} cannot hold {what}", way=way)
+def check_layers(layers: Any) -> None:
+    """Refuse what is no mapping of layers that the form has a place for."""
+    if not isinstance(layers, Mapping):
+        refuse_given(f"a {type(layers).__name__} is no mapping of layers", "give `run.layers` of the calibration")
+    if not layers:
+        refuse_given("there are no layers", "give those of `Calibration.convert`, or `run.layers` of a module")
+    for name, layer in layers.items():
+        if not isinstance(layer, QuantizedLayer):
+            way = "give the layers of the calibration, as they are before `quant.deploy`"
+            refuse_given(f"layer {name} is a {type(layer).__name__}", way)
+        for scheme in (layer.weight.scheme, layer.inputs):
+            if scheme is not None and scheme.format is not None:
+                refuse_given(f"layer {name} has `{scheme.name}`", "save layers of integers")
 
 
-def quantization_config(weights: Scheme, inputs: Scheme | None) -> dict[str, Any]:
-    """The part of config.json."""
-    activations = None if inputs is None else described(inputs) | {"dynamic": inputs.per != TENSOR}
-    group = {"targets": ["Linear"], "weights": described(weights), "input_activations": activations}
-    form = "pack-quantized" if weights.bits == 4 else "int-quantized"
-    return {"quant_method": FORMAT, "format": form, "config_groups": {"group_0": group}, "ignore": []}
+def refuse_given(what: str, way: str) -> NoReturn:
+    raise WrongCalibration(what=f"files in the form of {FORMAT} cannot be written: {what}", way=way)
 
 
-def described(scheme: Scheme) -> dict[str, Any]:
-    """A scheme in the words of the format."""
-    return {
-        "num_bits": scheme.bits, "type": "int", "symmetric": scheme.symmetric, "strategy": scheme.per,
-        "group_size": scheme.group or None, "dynamic": False,
-    }  # fmt: skip
+def grouped(layers: Mapping[str, QuantizedLayer]) -> dict[str, SchemeGroup]:
+    """The group of each layer; where there is one for all, it is that of all linear layers."""
+    found: dict[tuple[Scheme, Scheme | None], list[str]] = {}
+    for name, layer in layers.items():
+        found.setdefault((layer.weight.scheme, layer.inputs), []).append(name)
+    groups = {}
+    for (weights, inputs), names in found.items():
+        has_order = any(layers[name].weight.order is not None for name in names)
+        group = SchemeGroup(weights, inputs, names if len(found) > 1 else [LINEAR], has_order)
+        groups |= dict.fromkeys(names, group)
+    return groups
 
 
-def arrays_of(name: str, layer: QuantizedLayer) -> dict[str, Array]:
+def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Array]:
     """Arrays of a layer under the names of the format."""
     weight = layer.weight
     codes = weight.codes
-    found: dict[str, Array] = {f"{name}.weight_scale": weight.scales}
+    found: dict[str, Array | None] = {SCALE: weight.scales}
     if weight.order is not None:
         codes = np.empty_like(weight.codes)
         codes[:, weight.order] = weight.codes
-        group = np.empty(codes.shape[1], np.int32)
-        group[weight.order] = np.arange(codes.shape[1]) // (weight.scheme.group or codes.shape[1])
-        found[f"{name}.weight_g_idx"] = group
+    if has_order:
+        found["weight_g_idx"] = group_index(weight)
     if weight.scheme.bits == 4:
-        found[f"{name}.weight_packed"] = packed(codes)
-        found[f"{name}.weight_shape"] = np.array(codes.shape, np.int64)
+        found |= {"weight_packed": packed(codes), "weight_shape": np.array(codes.shape, np.int64)}
     else:
-        found[f"{name}.weight"] = codes
-    if weight.zeros is not None:
-        zeros = packed(weight.zeros.T).T if weight.scheme.bits == 4 else weight.zeros
-        found[f"{name}.weight_zero_point"] = zeros
-    rest = {"bias": layer.bias, "input_scale": layer.input_scale, "input_zero_point": layer.input_zero}
-    return found | {f"{name}.{part}": value for part, value in rest.items() if value is not None}
+        found["weight"] = codes
+    zeros = weight.zeros
+    found["weight_zero_point"] = zeros if zeros is None or weight.scheme.bits == 8 else packed(zeros.T).T
+    found |= {
+        "bias": layer.bias, "input_scale": layer.input_scale, "input_zero_point": layer.input_zero,
+        "input_factors": weight.transform,
+    }  # fmt: skip
+    return {f"{name}.{part}": value for part, value in found.items() if value is not None}
 
 
-def packed(codes: Array) -> Array:
-    """Codes of four bits, eight neighbours of a row in an int32, the first in its lowest bits; a nibble is code + 8."""
-    rows, columns = codes.shape
-    nibbles = np.pad((codes + 8).astype(np.uint32), ((0, 0), (0, -columns % NIBBLES))).reshape(rows, -1, NIBBLES)
-    shifts = np.arange(0, 32, 4, dtype=np.uint32)
-    return np.bitwise_or.reduce(nibbles << shifts, axis=2).astype(np.uint32).view(np.int32)
-
-
-def unpacked(words: Array, columns: int) -> Array:
-    """What `packed` packs."""
-    shifts = np.arange(0, 32, 4, dtype=np.uint32)
-    nibbles = np.ascontiguousarray(words).view(np.uint32)[:, :, None] >> shifts & 15
-    return nibbles.reshape(len(words), -1)[:, :columns].astype(np.int8) - np.int8(8)
+def group_index(weight: QuantizedWeight) -> Array:
+    """The group of each column of a weight, as the model has its inputs."""
+    columns = weight.codes.shape[1]
+    index = np.arange(columns, dtype=np.int32) // (weight.scheme.group or columns)
+    if weight.order is None:
+        return index
+    found = np.empty_like(index)
+    found[weight.order] = index
+    return found
 
 
 def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
-    """Read quantised layers of linear layers.
+    """Read quantised layers of linear layers; other tensors of the file stay unread.
 
     Raises
     ------
     WrongCalibration
-        If a file is missing, or has another format or scheme; also if its arrays do not fit together.
+        If a file is missing or damaged, or has another format or scheme; also if its arrays do not fit together.
+    NotRead
+        For keys and arrays that may change what the numbers mean.
     """
     path = Path(folder)
-    config = (read_json(path / CONFIG_FILE) or {}).get("quantization_config", {})
-    groups = list(config.get("config_groups", {}).values())
-    if config.get("quant_method") != FORMAT or len(groups) != 1:
-        refuse_file(path, f"it has {len(groups)} groups of the method {config.get('quant_method')}")
-    weights = scheme_of(path, groups[0]["weights"])
-    given = groups[0].get("input_activations")
-    inputs = None if given is None else scheme_of(path, given)
-    arrays = load_file(path / WEIGHTS_FILE)
-    suffix = ".weight_scale"
-    names = [key.removesuffix(suffix) for key in sorted(arrays) if key.endswith(suffix)]
-    return {name: layer_of(path, name, arrays, weights, inputs) for name in names}
+    config = mapping(str(path), read(path, CONFIG_FILE, read_json), CONFIG_FILE)
+    groups = groups_of(str(path), config.get(KEY))
+    arrays = read(path, WEIGHTS_FILE, load_file)
+    names = [key.removesuffix(f".{SCALE}") for key in sorted(arrays) if key.endswith(f".{SCALE}")]
+    found = {}
+    for name in names:
+        group = max(groups, key=lambda group: group.matches(name))
+        if not group.matches(name):
+            refuse(str(path), f"layer {name} is of no group")
+        found[name] = layer_of(str(path), name, parts_of(path, name, arrays), group)
+    if not found:
+        refuse(str(path), "it has no quantised layers")
+    return found
 
 
-def refuse_file(path: Path, what: str) -> None:
-    raise WrongCalibration(what=f"{path} cannot be read: {what}", way="give a folder that `pypto.quant.save` wrote")
+def read(path: Path, name: str, reader: Any) -> Any:
+    """What a file of the folder holds."""
+    if not (path / name).is_file():
+        refuse(str(path), f"it has no {name}")
+    try:
+        return reader(path / name)
+    except WrongCalibration:
+        raise
+    except Exception as error:  # safetensors raises what it likes
+        raise WrongCalibration(what=f"{path / name} cannot be read: {error}", way="write the folder again") from None
 
 
-def scheme_of(path: Path, given: Mapping[str, Any]) -> Scheme:
-    """A scheme from the words of the format."""
-    if given.get("type") != "int":
-        refuse_file(path, f"numbers of the type {given.get('type')}")
-    per = given.get("strategy", "")
-    return Scheme(given["num_bits"], given["symmetric"], per, given.get("group_size") or 0 if per == GROUP else 0)
+def parts_of(path: Path, name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays of one layer by their names in it."""
+    every = {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
+    found = {part: value for part, value in every.items() if "." not in part}
+    for part in found:
+        if part not in PARTS:
+            way = "it may change what the layer computes"
+            raise NotRead(source=str(path / WEIGHTS_FILE), what=f"the tensor {name}.{part}", way=way)
+    return found
 
 
-def layer_of(
-    path: Path, name: str, arrays: Mapping[str, Array], scheme: Scheme, inputs: Scheme | None
-) -> QuantizedLayer:
+def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGroup) -> QuantizedLayer:
     """One layer."""
-    part = {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
+    scheme = group.weights
     if ("weight_packed" if scheme.bits == 4 else "weight") not in part:
-        refuse_file(path, f"layer {name} has no codes")
+        refuse(source, f"layer {name} has no codes")
+    index = part.get("weight_g_idx")
+    if (index is not None) != group.has_order:
+        said = "says" if group.has_order else "does not say"
+        refuse(
+            source,
+            f"layer {name} has {'a' if index is not None else 'no'} weight_g_idx, and its scheme {said} actorder",
+        )
     zeros = part.get("weight_zero_point")
+    if (zeros is None) != scheme.symmetric:
+        refuse(source, f"layer {name} has {'no' if zeros is None else 'a'} weight_zero_point")
+    codes = part.get("weight")
     if scheme.bits == 4:
-        outputs, columns = map(int, part["weight_shape"])
+        outputs, columns = (int(size) for size in part["weight_shape"]) if "weight_shape" in part else (0, 0)
+        check_packed(source, name, part["weight_packed"], outputs, columns)
         codes = unpacked(part["weight_packed"], columns)
         zeros = None if zeros is None else np.ascontiguousarray(unpacked(zeros.T, outputs).T)
-    else:
-        codes = part["weight"]
-    group = part.get("weight_g_idx")
-    order = None if group is None else np.argsort(group, kind="stable").astype(np.int32)
+    order = None if index is None else order_of(source, name, index, scheme)
     if order is not None:
         codes = np.ascontiguousarray(codes[:, order])
-    scales = part["weight_scale"].astype(np.float32)
-    weight = QuantizedWeight(codes, scales, scheme, zeros, order).check_shape(name, codes.shape)
-    return QuantizedLayer(name, weight, part.get("bias"), inputs, part.get("input_scale"), part.get("input_zero_point"))
+    scales = part[SCALE].astype(np.float32)
+    weight = QuantizedWeight(codes, scales, scheme, zeros, order, part.get("input_factors"))
+    weight.check_shape(name, np.shape(codes))
+    return QuantizedLayer(
+        name, weight, part.get("bias"), group.inputs, part.get("input_scale"), part.get("input_zero_point")
+    )
+
+
+def check_packed(source: str, name: str, words: Array, outputs: int, columns: int) -> None:
+    """Refuse packed codes of another size than the file says."""
+    expected = (outputs, -(-columns // NIBBLES))
+    if not columns or words.shape != expected or words.dtype != np.int32:
+        refuse(source, f"layer {name} has codes of the shape {words.shape} and the shape {(outputs, columns)}")
+
+
+def order_of(source: str, name: str, index: Array, scheme: Scheme) -> Array | None:
+    """The order of columns from the group of each; None where it is that of the inputs."""
+    columns = len(index)
+    order = np.argsort(index, kind="stable").astype(np.int32)
+    if not np.array_equal(index[order], np.arange(columns) // (scheme.group or columns)):
+        refuse(source, f"layer {name} has a weight_g_idx whose groups have not {scheme.group or columns} columns each")
+    return None if np.array_equal(order, np.arange(columns)) else order

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,9 @@ from pypto.quant.config import Config
 from pypto.quant.metrics import row_sqnr
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import TENSOR, Scheme
-from pypto.quant.weight import Array, Layer, QuantizedWeight, dequantize, grid, quantize, ranges
+from pypto.quant.structure import as_array
+from pypto.quant.warning import warn
+from pypto.quant.weight import Array, Layer, QuantizedWeight, check_columns, dequantize, grid, quantize, ranges
 
 ROWS_PER_COLUMN = 4
 
@@ -44,8 +45,15 @@ class QuantizedLayer:
     input_zero: Array | None = None
 
     def __call__(self, x: Array) -> Array:
-        """The layer as it will be deployed, in numpy float32: x of shape (…, inputs) to (…, outputs)."""
+        """The layer as it will be deployed, in numpy float32: x of shape (…, inputs) to (…, outputs).
+
+        Raises
+        ------
+        WrongCalibration
+            For inputs with another number of columns.
+        """
         weight = self.weight
+        check_columns(self.name, x, weight.codes.shape[1])
         rows = np.asarray(x, np.float32).reshape(-1, weight.codes.shape[1])
         if weight.transform is not None:
             rows = rows * weight.transform
@@ -93,11 +101,6 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
     WrongCalibration
         If the algorithm, or a static scheme of inputs, needs data and there is none.
     NotFinite, WrongResult
-
-    Warns
-    -----
-    FewSamples
-        If the algorithm reads the Gram matrix, and there are less than four rows for each column.
     """
     algorithm = find(config.algorithm)
     is_static = config.inputs is not None and config.inputs.per == TENSOR
@@ -105,11 +108,6 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
         reader = f"algorithm {algorithm.name}" if algorithm.data else "a static scale of inputs"
         what = f"layer {layer.name}: {reader} needs inputs, and there are none"
         raise WrongCalibration(what=what, way="run the model on calibration data")
-    needed = ROWS_PER_COLUMN * statistics.columns
-    if algorithm.gram and statistics.rows < needed:
-        warnings.warn(
-            FewSamples(layer=layer.name, rows=statistics.rows, columns=statistics.columns, needed=needed), stacklevel=2
-        )
     weight = algorithm.run(layer, statistics, config.weights)
     inputs = config.inputs
     if (
@@ -124,6 +122,17 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
     assert config.inputs is not None
     found = transformed(statistics, weight).static_grid(config.inputs)
     return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *found)
+
+
+def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples | None:
+    """A warning of the layer with the most columns, where the algorithm reads the Gram matrix of too few rows."""
+    few = [one for one in statistics if 0 < one.rows < ROWS_PER_COLUMN * one.columns]
+    if not few or not find(config.algorithm).gram:
+        return None
+    worst = max(few, key=lambda one: one.columns)
+    needed = ROWS_PER_COLUMN * worst.columns
+    more = f" and {len(few) - 1} beside it" if len(few) > 1 else ""
+    return FewSamples(layer=worst.layer, more=more, rows=worst.rows, columns=worst.columns, needed=needed)
 
 
 def is_noisy(layer: Layer, weight: QuantizedWeight, statistics: Statistics, config: Config) -> bool:
@@ -157,8 +166,8 @@ def quantize_weight(
 
     Parameters
     ----------
-    weight : ndarray of shape (outputs, inputs)
-    inputs : ndarray of shape (…, inputs), optional
+    weight : ndarray or torch.Tensor of shape (outputs, inputs)
+    inputs : ndarray or torch.Tensor of shape (…, inputs), optional
         Calibration data; algorithms that read none do without.
     scheme : Scheme
         Eight bits per channel without.
@@ -172,7 +181,11 @@ def quantize_weight(
 
     Raises
     ------
-    WrongCalibration, NotFinite, NoSuchAlgorithm, WrongSequence
+    WrongScheme, WrongCalibration, NotFinite, NoSuchAlgorithm, WrongSequence
+
+    Warns
+    -----
+    FewSamples
 
     Examples
     --------
@@ -181,8 +194,12 @@ def quantize_weight(
     >>> q.codes.tolist(), q.scales.tolist()
     ([[127, -64], [0, 0]], [[0.007874015718698502], [1.0]])
     """
-    config = Config(scheme or Scheme(), algorithm=algorithm)
-    statistics = Statistics(name, np.shape(weight)[1], find(algorithm).gram)
+    config = Config(Scheme() if scheme is None else scheme, algorithm=algorithm)
+    layer = Layer(name, as_array(weight))
+    statistics = Statistics(name, layer.weight.shape[1], find(algorithm).gram)
     if inputs is not None:
-        statistics.add(inputs)
-    return quantize_layer(Layer(name, np.asarray(weight)), statistics, config).weight
+        statistics.add(as_array(inputs))
+        few = few_samples([statistics], config)
+        if few is not None:
+            warn(few)
+    return quantize_layer(layer, statistics, config).weight

@@ -1,49 +1,21 @@
-"""Linear layers of torch on kernels, and with fake quantisation for training. Loaded beside torch only."""
+"""Linear layers of torch: which there are, and with fake quantisation for training. Loaded beside torch only."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from pypto import library
-from pypto.errors.quant import WrongCalibration, WrongScheme
+from pypto.errors.quant import StaysFloat, WrongCalibration, WrongScheme
 from pypto.quant.config import Config
-from pypto.quant.deploy import DeployedLayer
+from pypto.quant.names import check_patterns, listed
 from pypto.quant.schemes import GROUP, TOKEN, Scheme
-from pypto.quant.weight import dequantize, grid, quantize, ranges
-
-
-class DeployedLinear(torch.nn.Module):
-    """A linear layer that runs on a kernel; it has no gradient.
-
-    Parameters
-    ----------
-    layer : DeployedLayer
-    """
-
-    def __init__(self, layer: DeployedLayer) -> None:
-        super().__init__()
-        self.layer = layer
-        # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
-        self.register_forward_pre_hook(is_forward_only)
-
-    def forward(self, x: Any) -> Any:
-        """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
-        return torch.from_numpy(self.layer(x.detach().float().numpy())).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"{self.layer.name}, {self.layer.kind}, {self.layer.bytes} bytes"
-
-
-def is_forward_only(module: Any, args: Any) -> None:
-    """Refuse inputs that want a gradient."""
-    if torch.is_grad_enabled() and args[0].requires_grad:
-        raise WrongCalibration(
-            what=f"layer {module.layer.name} is deployed, its inputs have no gradient",
-            way="use torch.no_grad(), or train with quant.prepare(model, config) before",
-        )
+from pypto.quant.structure import as_array
+from pypto.quant.warning import warn
+from pypto.quant.weight import Layer, dequantize, grid, quantize, ranges
 
 
 class FakeQuantizedLinear(torch.nn.Linear):
@@ -148,6 +120,67 @@ def is_linear(module: Any) -> bool:
     return type(module) in (torch.nn.Linear, FakeQuantizedLinear)
 
 
+def is_transposed(module: Any) -> bool:
+    """Whether a module is the linear layer of transformers whose weight has the inputs first, as GPT-2 has it."""
+    kind = type(module)
+    return (kind.__module__, kind.__name__) == ("transformers.pytorch_utils", "Conv1D")
+
+
+def linear_layers(model: Any, name: str = "") -> dict[str, Any]:
+    """The linear layers of a module by name; `name` is that of the module itself."""
+    found = ((".".join(filter(None, (name, path))), module) for path, module in model.named_modules())
+    return {path: module for path, module in found if is_linear(module) or is_transposed(module)}
+
+
+def shape_of(module: Any) -> tuple[int, ...]:
+    """Outputs and inputs of a linear layer."""
+    shape = tuple(module.weight.shape)
+    return shape[::-1] if is_transposed(module) else shape
+
+
+def layer_of(name: str, module: Any) -> Layer:
+    """A linear layer in numpy."""
+    weight = as_array(module.weight)
+    bias = None if module.bias is None else as_array(module.bias.float())
+    return Layer(name, weight.T if is_transposed(module) else weight, bias)
+
+
+def unquantized(model: Any, name: str, quantized: Iterable[Any], config: Config) -> dict[str, int]:
+    """Weights of products that stay in floats, with their sizes: those of all modules but tables and some linear ones.
+
+    Those that `Config.skip` names, by the module or the parameter, are left out.
+    """
+    left = {id(module) for module in quantized}
+    found = {}
+    for path, module in model.named_modules():
+        if id(module) in left or isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
+            continue
+        for part, parameter in module.named_parameters(recurse=False):
+            own = ".".join(filter(None, (name, path)))
+            full = ".".join(filter(None, (own, part)))
+            if is_product(parameter) and not config.skips(own) and not config.skips(full):
+                found[full] = parameter.numel()
+    return found
+
+
+def names_of(model: Any) -> list[str]:
+    """All names that `Config.skip` may have: linear layers first, then all modules and parameters."""
+    parameters = (name for name, _ in model.named_parameters())
+    return [*linear_layers(model), *(name for name, _ in model.named_modules()), *parameters]
+
+
+def is_product(parameter: Any) -> bool:
+    """Whether a parameter is a matrix, or several; numbers that are added to all rows are none."""
+    return parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1)
+
+
+def warn_of_floats(found: Mapping[str, int], total: int) -> None:
+    """Say which weights stay in floats, if any do."""
+    if found:
+        share = f"{sum(found.values()) / total:.1%}"
+        warn(StaysFloat(count=len(found), share=share, names=listed(list(found))))
+
+
 def prepare(model: Any, config: Config) -> Any:
     """A copy of a torch module whose linear layers compute as quantised ones, for training.
 
@@ -166,6 +199,15 @@ def prepare(model: Any, config: Config) -> Any:
     ------
     WrongScheme
         For static scales of inputs, and for inputs in floats of eight bits.
+    WrongCalibration
+        For a module without linear layers.
+    NoSuchLayer
+        For a pattern in ``config.skip`` that matches nothing.
+
+    Warns
+    -----
+    StaysFloat
+        Where other weights stay in floats, that ``config.skip`` does not name.
 
     Examples
     --------
@@ -177,7 +219,12 @@ def prepare(model: Any, config: Config) -> Any:
         way = "use quant.int8('token'), or quant.int8('group', group=64)"
         raise WrongScheme(what=f"`{inputs.name}` of inputs is not offered in training", way=way)
     memo: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    for name, module in model.named_modules():
-        if is_linear(module) and not config.skips(name):
+    linear = {name: module for name, module in model.named_modules() if is_linear(module)}
+    if not linear:
+        raise WrongCalibration(what="the model has no linear layers", way="give a module that has some")
+    check_patterns(config.skip, names_of(model))
+    warn_of_floats(unquantized(model, "", linear.values(), config), sum(p.numel() for p in model.parameters()))
+    for name, module in linear.items():
+        if not config.skips(name):
             memo[id(module)] = FakeQuantizedLinear(module, config)
     return copy.deepcopy(model, memo)

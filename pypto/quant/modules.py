@@ -5,7 +5,6 @@ Loaded beside torch only.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -24,11 +23,10 @@ from pypto.quant.attention import KEYS_FILE, Int8Attention, KeyObserver
 from pypto.quant.blocks import Block, Calibration, Linear, Values, calibrate_blocks, load_file, save
 from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
-from pypto.quant.deploy import deploy
+from pypto.quant.deployed_linear import deploy_module
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.linear import DeployedLinear, is_linear
+from pypto.quant.linear import layer_of, linear_layers, names_of, unquantized, warn_of_floats
 from pypto.quant.structure import as_array, described, rebuilt, tensors
-from pypto.quant.weight import Layer
 
 PLAN = "plan"  # how the arguments of all blocks are made, as JSON in bytes
 
@@ -93,11 +91,7 @@ class ModuleCalibration:
         """
         with evaluated(self.model):
             self.layers = self.calibration.convert(progress)
-        deployed = deploy(self.layers)
-        modules = dict(self.model.named_modules())
-        memo: dict[int, Any] = {id(modules[name]): DeployedLinear(layer) for name, layer in deployed.items()}
-        memo |= {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
-        found = copy.deepcopy(self.model, memo).eval()
+        found = deploy_module(self.model, self.layers)
         if self.calibration.config.cache:
             self.attach_caches(found)
         return found
@@ -207,11 +201,8 @@ class ModuleBlocks(Sequence[Block]):
 
 def module_block(name: str, number: int, module: Any) -> Block:
     """A submodule as a block; names of its layers are those in the model."""
-    found = {".".join(filter(None, (name, path))): m for path, m in module.named_modules() if is_linear(m)}
-    layers = [
-        Layer(path, as_array(m.weight), None if m.bias is None else as_array(m.bias.float()))
-        for path, m in found.items()
-    ]
+    found = linear_layers(module, name)
+    layers = [layer_of(path, one) for path, one in found.items()]
 
     def forward(values: Values, linear: Linear) -> Values:
         plans = json.loads(bytes(values[PLAN]))
@@ -295,4 +286,9 @@ def calibrate_module(
 ) -> ModuleCalibration:
     """Begin a calibration of a torch module; see `pypto.quant.calibrate`."""
     found = chosen(model, blocks)
-    return ModuleCalibration(model, found, calibrate_blocks(ModuleBlocks(found), config, folder))
+    floats: dict[str, int] = {}
+    for name, module in found.items():
+        floats |= unquantized(module, name, linear_layers(module).values(), config)
+    total = sum(parameter.numel() for module in found.values() for parameter in module.parameters())
+    warn_of_floats(floats, total)
+    return ModuleCalibration(model, found, calibrate_blocks(ModuleBlocks(found), config, folder, names_of(model)))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.quant.schemes import Scheme
-from pypto.quant.weight import check_finite, grid
+from pypto.quant.weight import check_columns, check_finite, grid
 
 Array = Any
 BINS: Final = 2048
@@ -166,10 +166,13 @@ class Statistics:
 
         Raises
         ------
+        WrongCalibration
+            If they have another number of columns.
         NotFinite
             If they have NaN or infinity; nothing was added then.
         """
         x = np.asarray(inputs)
+        check_columns(self.layer, x, self.columns)
         x = x.astype(np.result_type(x.dtype, np.float32), copy=False).reshape(-1, self.columns)
         check_finite(self.layer, "its input", x)
         self.rows += len(x)

@@ -38,8 +38,8 @@ DESCRIPTIVE: Final = (
     "_*", "architectures", "attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "dtype",
     "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype",
     "finetuning_task", "transformers_version", "use_cache", "tie_word_embeddings", "return_dict", "output_attentions",
-    "num_labels", "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class", "prefix",
-    "task_specific_params", "model_max_length",
+    "num_labels", "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class",
+    "prefix", "task_specific_params", "model_max_length",
 )  # fmt: skip
 MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers
 

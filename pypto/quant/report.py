@@ -13,6 +13,7 @@ from pypto.quant.blocks import Block, Progress, Values, float_layer
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.line import Line
 from pypto.quant.metrics import sqnr
+from pypto.quant.names import check_layers
 from pypto.quant.plot import plot
 from pypto.quant.weight import Array, Layer
 
@@ -85,6 +86,11 @@ def report(
     -------
     Report
 
+    Raises
+    ------
+    NoSuchLayer
+        For names of layers that no block has.
+
     Examples
     --------
     >>> from pypto import quant
@@ -96,13 +102,16 @@ def report(
     """
     lines: list[Line] = []
     values = inputs
+    known: list[str] = []
     for number, block in enumerate(blocks):
         seen: dict[str, list[tuple[Array, Array]]] = {}
+        known += [layer.name for layer in block.layers]
         functions = {one.name: compared(one, layers[one.name], seen) for one in block.layers if one.name in layers}
         values = block.run(values, functions)
         lines += [line(one, layers[one.name], seen.get(one.name, [])) for one in block.layers if one.name in layers]
         if progress is not None:
             progress(number + 1, len(blocks))
+    check_layers(layers, known)
     return Report(tuple(lines))
 
 

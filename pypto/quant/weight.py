@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.quant import NotFinite, WrongResult
+from pypto.errors.quant import NotFinite, WrongCalibration, WrongResult
 from pypto.quant.floats import powers
 from pypto.quant.schemes import TENSOR, Scheme
 
@@ -31,6 +31,11 @@ class Layer:
     bias: Array | None = None
 
     def __post_init__(self) -> None:
+        shape = np.shape(self.weight)
+        if len(shape) != 2 or (self.bias is not None and np.shape(self.bias) != shape[:1]):
+            what = f"layer {self.name} has a weight of the shape {shape}"
+            what += "" if self.bias is None else f" and a bias of the shape {np.shape(self.bias)}"
+            raise WrongCalibration(what=what, way="give a weight (outputs, inputs), and a bias (outputs,)")
         check_finite(self.name, "its weight", self.weight)
         if self.bias is not None:
             check_finite(self.name, "its bias", self.bias)
@@ -108,6 +113,14 @@ def check_finite(layer: str, what: str, numbers: Array) -> None:
     if not finite.all():
         place = np.unravel_index(int(np.argmin(finite)), finite.shape)
         raise NotFinite(layer=layer, what=what, place=f" at {[int(i) for i in place]}")
+
+
+def check_columns(layer: str, inputs: Array, columns: int) -> None:
+    """Refuse inputs whose last dimension is not that of a weight."""
+    shape = tuple(np.shape(inputs))
+    if not shape or shape[-1] != columns:
+        what = f"layer {layer}: inputs have the shape {shape}, and its weight has {columns} columns"
+        raise WrongCalibration(what=what, way=f"give inputs of the shape (…, {columns})")
 
 
 def expand(per_group: Array, columns: int, scheme: Scheme) -> Array:

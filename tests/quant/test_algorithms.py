@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -9,7 +10,16 @@ import numpy as np
 import pytest
 
 from pypto import quant
-from pypto.errors.quant import FewSamples, RoundedToNearest, WrongOption, WrongSequence
+from pypto.errors.quant import (
+    FewSamples,
+    NoSuchLayer,
+    NotFinite,
+    RoundedToNearest,
+    WrongCalibration,
+    WrongOption,
+    WrongScheme,
+    WrongSequence,
+)
 from pypto.quant.metrics import row_sqnr
 from tests.quant import encoder
 
@@ -268,3 +278,68 @@ def test_real_layers_of_four_bits(parts: tuple[str, ...]) -> None:
             found = [quant.quantize(layer.weight, x, quant.int4(group=128), n) for n in ("gptq", "awq", "minmax")]
         errors = [error(layer.weight, x, q) for q in found]
         assert errors[0] < errors[1] < errors[2], layer.name
+
+
+def test_what_one_weight_cannot_be_given() -> None:
+    w = np.ones((4, 24), np.float32)
+    x = np.ones((200, 24), np.float32)
+    for wrong in (x.reshape(-1, 12), x.reshape(-1, 48), np.float32(1)):
+        with pytest.raises(WrongCalibration, match=r"layer up: inputs have the shape \(.*\), and its weight has 24"):
+            quant.quantize(w, wrong, algorithm="gptq", name="up")
+    for scheme in ("int4", 4, quant.Config()):
+        with pytest.raises(WrongScheme, match=f"the scheme of weights is {re.escape(repr(scheme))}"):
+            quant.quantize(w, x, scheme)  # type: ignore[arg-type]
+    with pytest.raises(WrongScheme, match="the scheme of inputs is 'int8'"):
+        quant.Config(inputs="int8")  # type: ignore[arg-type]
+    with pytest.raises(WrongScheme, match="`skip` is the text 'lm_head'"):
+        quant.Config(skip="lm_head")
+    for shape in ((24,), (2, 3, 4)):
+        with pytest.raises(WrongCalibration, match="layer weight has a weight of the shape"):
+            quant.quantize(np.ones(shape, np.float32))
+    with pytest.raises(WrongCalibration, match=r"and a bias of the shape \(24,\)"):
+        quant.Layer("up", w, np.ones(24, np.float32))
+    with pytest.raises(NotFinite, match="layer up: its bias has NaN"):
+        quant.Layer("up", w, np.full(4, np.nan, np.float32))
+
+
+def test_inputs_have_the_columns_of_the_weight() -> None:
+    """In numpy and on a kernel, with an order of the columns too."""
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((8, 64)).astype(np.float32), rng.standard_normal((300, 64)).astype(np.float32)
+    for algorithm in ("minmax", quant.gptq(act_order=True)):
+        layer = quant.QuantizedLayer("up", quant.quantize(w, x, quant.int4(group=16), algorithm))
+        for run in (layer, quant.deploy({"up": layer})["up"]):
+            for columns in (32, 128):
+                with pytest.raises(WrongCalibration, match=rf"inputs have the shape \(4, {columns}\), and its weight"):
+                    run(np.ones((4, columns), np.float32))
+
+
+def test_warnings_are_at_the_line_of_the_program() -> None:
+    w = np.ones((2, 8), np.float32)
+    with pytest.warns(FewSamples) as said:
+        quant.quantize(w, np.eye(8), algorithm=quant.gptq())
+    with pytest.warns(RoundedToNearest) as rounded:
+        quant.quantize(w, np.full((32, 8), 3.0), algorithm=quant.gptq(damp=0))
+    assert [one.filename for one in (*said, *rounded)] == [__file__] * 2
+    layers = [quant.Layer(str(number), np.eye(8, dtype=np.float32)) for number in range(6)]
+    blocks = [
+        quant.Block(layer.name, [layer], lambda values, linear, name=layer.name: {"x": linear(name, values["x"])})
+        for layer in layers
+    ]
+    with quant.calibrate(blocks, quant.Config(algorithm="gptq")) as run:
+        run({"x": np.eye(8, dtype=np.float32)})
+        with pytest.warns(FewSamples, match="layer 0: 8 rows of inputs for 8 columns") as said:
+            run.convert()
+    assert [one.filename for one in said] == [__file__]
+
+
+def test_names_of_layers_are_checked() -> None:
+    layer = quant.Layer("up", np.eye(8, dtype=np.float32))
+    block = quant.Block("0", [layer], lambda values, linear: {"x": linear("up", values["x"])})
+    with pytest.raises(NoSuchLayer, match="the pattern 'upp' in `skip` matches no layer; did you mean up"):
+        quant.calibrate([block], quant.Config(skip=["upp"]))
+    made = quant.QuantizedLayer("down", quant.quantize(layer.weight))
+    with pytest.raises(NoSuchLayer, match="the model has no layer down"):
+        quant.report([block], {"down": made}, {"x": np.eye(8, dtype=np.float32)})
+    with pytest.raises(WrongCalibration, match="the model has no linear layers"):
+        quant.calibrate([quant.Block("0", [], lambda values, linear: values)], quant.Config())

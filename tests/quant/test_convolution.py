@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pypto import quant
-from pypto.errors.quant import NotFinite, WrongCalibration, WrongScheme
+from pypto.errors.quant import NoSuchLayer, NotFinite, WrongCalibration, WrongScheme
 
 CONFIG = quant.Config(inputs=quant.int8("tensor"))
 # Outputs, channels, groups, window, strides, and zeros above, to the left, below and to the right.
@@ -118,3 +119,30 @@ def test_text_is_read_as_in_float32() -> None:
         assert len(written) == len(texts[0])
         letters += sum(a == b for a, b in zip("".join(written), "".join(texts[0]), strict=True))
     assert letters >= 0.99 * sum(len(line.replace(" ", "")) for lines in READ for line in lines)
+
+
+def test_algorithms_that_a_convolution_cannot_follow() -> None:
+    """Factors of channels were left out once: the result was noise."""
+    layer = quant.Convolution("a", np.ones((2, 3, 1, 1), np.float32))
+    inputs = quant.int8("tensor")
+    for algorithm in ("smoothquant", "awq", "gptq", ("smoothquant", "minmax")):
+        with pytest.raises(WrongScheme, match="is not offered for convolutions"):
+            quant.calibrate_convolutions([layer], quant.Config(inputs=inputs, algorithm=algorithm))
+    with pytest.raises(WrongScheme, match="no `least_sqnr`"):
+        quant.calibrate_convolutions([layer], quant.Config(inputs=inputs, least_sqnr=10))
+    with pytest.raises(NoSuchLayer, match="the pattern 'b' in `skip` matches no layer"):
+        quant.calibrate_convolutions([layer], quant.Config(inputs=inputs, skip=["b"]))
+    run = quant.calibrate_convolutions([layer], quant.Config(inputs=inputs))
+    with pytest.raises(NoSuchLayer, match="the model has no layer b"):
+        run("b", np.ones((1, 3, 2, 2), np.float32))
+    with pytest.raises(WrongCalibration, match="its weight has 3 columns"):
+        run("a", np.ones((1, 6, 2, 2), np.float32))
+
+    @quant.algorithm("hidden factors", gram=False)
+    def hidden(layer: quant.Layer, statistics: quant.Statistics, scheme: quant.Scheme) -> quant.QuantizedWeight:
+        return replace(quant.quantize(layer.weight), transform=np.full(3, 2, np.float32))
+
+    run = quant.calibrate_convolutions([layer], quant.Config(inputs=inputs, algorithm=hidden))
+    run("a", np.ones((1, 3, 2, 2), np.float32))
+    with pytest.raises(WrongScheme, match="its channels have no factors"):
+        run.convert()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ def model(seed: int = 0) -> Any:
 
 def ids(seed: int = 1) -> Any:
     return torch.randint(0, 20, (6, 40), generator=torch.Generator().manual_seed(seed))
+
+
+def size(module: Any) -> int:
+    """Bytes of a state dict."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
 
 
 def converted(given: Any, config: quant.Config, folder: Path | None = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -174,7 +180,7 @@ def test_blocks_are_named_or_listed(blocks: Any) -> None:
     with quant.calibrate(given, quant.Config(), blocks=list(given.layers) if blocks == "list" else blocks) as run:
         assert list(run.blocks) == names
         run(ids())
-        assert len(run.convert().state_dict()) < len(given.state_dict())
+        assert size(run.convert()) < 0.5 * size(given)
         assert len(run.layers) == (13 if blocks is None else 12)
 
 
@@ -184,7 +190,8 @@ def test_the_encoder_of_torch() -> None:
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
     given = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
     x = torch.randn(4, 10, 32)
-    with quant.calibrate(given, CONFIGS["W8A8"], blocks="layers") as run, warnings.catch_warnings():
+    config = replace(CONFIGS["W8A8"], skip=["*.self_attn*"])
+    with quant.calibrate(given, config, blocks="layers") as run, warnings.catch_warnings():
         warnings.simplefilter("ignore", FewSamples)
         run(x)
         deployed = run.convert()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from pypto.quant.algorithm import Algorithm
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import CHANNEL, GROUP, Scheme
 from pypto.quant.solvers.minmax import minmax
+from pypto.quant.warning import warn
 from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantize, ranges
 
 Array = Any
@@ -43,11 +43,22 @@ def gptq(
     order = np.argsort(-gram.diagonal(), kind="stable").astype(np.int32) if act_order else None
     factor = inverse_factor(gram, damp, order)
     if factor is None:
-        warnings.warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)), stacklevel=2)
+        warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)))
         return minmax(layer, statistics, scheme)
     weight = layer.weight.astype(np.float64)
     result = Columns(weight if order is None else weight[:, order], factor, scheme, clip_steps).run()
-    return result if order is None else replace(result, order=order)
+    return result if order is None else canonical(result, order)
+
+
+def canonical(result: QuantizedWeight, order: Array) -> QuantizedWeight:
+    """Codes whose columns are in the order of the inputs within each group: a group of all columns has none of its own.
+
+    Files say which group a column belongs to, and no more.
+    """
+    size = result.scheme.group or len(order)
+    places = np.concatenate([start + np.argsort(order[start : start + size]) for start in range(0, len(order), size)])
+    codes = np.ascontiguousarray(result.codes[:, places])
+    return replace(result, codes=codes, order=order[places] if result.scheme.per == GROUP else None)
 
 
 def inverse_factor(gram: Array, damp: float, order: Array | None = None) -> Array | None:

@@ -1,0 +1,21 @@
+"""Warnings at the line of the program that asked for the work."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from types import FrameType
+
+from pypto._platform import PACKAGE
+from pypto.errors.base import PyptoWarning
+
+
+def warn(warning: PyptoWarning) -> None:
+    """Give a warning at the innermost line that is not of this package."""
+    level = 2
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE + os.sep):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(warning, stacklevel=level)
