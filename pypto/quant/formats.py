@@ -16,7 +16,7 @@ from pypto.quant.blocks import save as save_arrays
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.packing import NIBBLES, packed, unpacked
 from pypto.quant.quantization_config import FORMAT, LINEAR, SchemeGroup, config_of, groups_of, mapping, refuse
-from pypto.quant.schemes import Scheme
+from pypto.quant.schemes import TENSOR, Scheme
 from pypto.quant.weight import Array, QuantizedWeight
 
 WEIGHTS_FILE: Final = "model.safetensors"
@@ -117,7 +117,8 @@ def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Ar
     """Arrays of a layer under the names of the format."""
     weight = layer.weight
     codes = weight.codes
-    found: dict[str, Array | None] = {SCALE: weight.scales}
+    is_whole = weight.scheme.per == TENSOR  # one scale, and zero point, of all numbers
+    found: dict[str, Array | None] = {SCALE: weight.scales[0] if is_whole else weight.scales}
     if weight.order is not None:
         codes = np.empty_like(weight.codes)
         codes[:, weight.order] = weight.codes
@@ -128,7 +129,9 @@ def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Ar
     else:
         found["weight"] = codes
     zeros = weight.zeros
-    found["weight_zero_point"] = zeros if zeros is None or weight.scheme.bits == 8 else packed(zeros.T).T
+    if zeros is not None and weight.scheme.bits == 4 and not is_whole:
+        zeros = packed(zeros.T).T
+    found["weight_zero_point"] = zeros[0] if zeros is not None and is_whole else zeros
     found |= {
         "bias": layer.bias, "input_scale": layer.input_scale, "input_zero_point": layer.input_zero,
         "input_factors": weight.transform,
@@ -216,11 +219,14 @@ def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGro
         outputs, columns = (int(size) for size in part["weight_shape"]) if "weight_shape" in part else (0, 0)
         check_packed(source, name, part["weight_packed"], outputs, columns)
         codes = unpacked(part["weight_packed"], columns)
-        zeros = None if zeros is None else np.ascontiguousarray(unpacked(zeros.T, outputs).T)
+        if zeros is not None and scheme.per != TENSOR:
+            zeros = np.ascontiguousarray(unpacked(zeros.T, outputs).T)
     order = None if index is None else order_of(source, name, index, scheme)
     if order is not None:
         codes = np.ascontiguousarray(codes[:, order])
     scales = part[SCALE].astype(np.float32)
+    if scheme.per == TENSOR and scales.shape == (1,):
+        scales, zeros = (None if t is None else np.repeat(t[None], len(codes), 0) for t in (scales, zeros))
     weight = QuantizedWeight(codes, scales, scheme, zeros, order, part.get("input_factors"))
     weight.check_shape(name, np.shape(codes))
     return QuantizedLayer(

@@ -56,7 +56,14 @@ class SchemeGroup:
         activations = None if self.inputs is None else described(self.inputs) | {"dynamic": self.inputs.per != TENSOR}
         order = {"actorder": "group"} if self.has_order else {}
         weights = described(self.weights) | order
-        return {"targets": list(self.targets), "weights": weights, "input_activations": activations}
+        return {
+            "targets": list(self.targets), "weights": weights, "input_activations": activations, "format": self.format,
+        }  # fmt: skip
+
+    @property
+    def format(self) -> str:
+        """How codes lie in a file."""
+        return "pack-quantized" if self.weights.bits == 4 else "int-quantized"
 
     def matches(self, name: str) -> int:
         """How closely a target fits a name: 3 the name itself, 2 a pattern, 1 all layers, 0 not at all."""
@@ -77,13 +84,9 @@ def described(scheme: Scheme) -> dict[str, Any]:
 
 def config_of(groups: Sequence[SchemeGroup], with_factors: bool) -> dict[str, Any]:
     """The part of config.json."""
-    forms = ["pack-quantized" if group.weights.bits == 4 else "int-quantized" for group in groups]
+    forms = {group.format for group in groups}
+    form = forms.pop() if len(forms) == 1 else "mixed-precision"
     numbered = {f"group_{number}": group.json() for number, group in enumerate(groups)}
-    form = forms[0]
-    if len(set(forms)) > 1:
-        form = "mixed-precision"
-        for group, own in zip(numbered.values(), forms, strict=True):
-            group["format"] = own
     method = WITH_FACTORS if with_factors else FORMAT
     return {"quant_method": method, "format": form, "config_groups": numbered, "ignore": []}
 

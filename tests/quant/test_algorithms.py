@@ -343,3 +343,15 @@ def test_names_of_layers_are_checked() -> None:
         quant.report([block], {"down": made}, {"x": np.eye(8, dtype=np.float32)})
     with pytest.raises(WrongCalibration, match="the model has no linear layers"):
         quant.calibrate([quant.Block("0", [], lambda values, linear: values)], quant.Config())
+
+
+def test_an_order_that_leaves_the_groups() -> None:
+    """Columns of large inputs come first; groups are those of neighbours, so that no order is left to say."""
+    w, x = correlated()
+    for scheme in (W4, quant.int4(group=16, symmetric=False)):
+        plain = error(w, x, quant.quantize(w, x, scheme, "gptq"))
+        found = quant.quantize(w, x, scheme, quant.gptq(act_order="weight"))
+        assert found.order is None
+        assert error(w, x, found) < plain
+    with pytest.raises(WrongScheme, match="act_order='group' is not offered"):
+        quant.quantize(w, x, W4, quant.gptq(act_order="group"))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.quant import RoundedToNearest
+from pypto.errors.quant import RoundedToNearest, WrongScheme
 from pypto.quant.algorithm import Algorithm
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import CHANNEL, GROUP, Scheme
@@ -18,6 +18,7 @@ from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantiz
 Array = Any
 BLOCK: Final = 128
 TRIES: Final = 4
+WEIGHT: Final = "weight"  # an order of the columns that leaves their groups
 
 
 def gptq(
@@ -25,7 +26,7 @@ def gptq(
     statistics: Statistics,
     scheme: Scheme,
     damp: float = 0.01,
-    act_order: bool = False,
+    act_order: bool | str = False,
     clip_steps: int = 0,
 ) -> QuantizedWeight:
     """Minimise the error of the outputs, column by column.
@@ -35,10 +36,14 @@ def gptq(
     diagonal is added to it. Where H cannot be factored, ten times as much is added, three times; after that the layer
     is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
 
-    With `act_order`, the columns of the largest inputs come first. With `clip_steps`, so many ranges from the whole one
+    With `act_order`, the columns of the largest inputs come first. ``True`` makes groups of columns that come one after
+    the other, so that files say the group of each column; ``"weight"`` keeps groups of neighbours, whose scales are
+    those of the weight as it is: compressed-tensors of today reads those alone. With `clip_steps`, so many ranges from the whole one
     down to half of it are tried for each group, and the one with the least error is taken: a few large weights are
     clipped, so that the others have finer steps.
     """
+    if act_order not in (False, True, WEIGHT):
+        raise WrongScheme(what=f"act_order={act_order!r} is not offered", way=f"use False, True or {WEIGHT!r}")
     gram = statistics.gram
     order = np.argsort(-gram.diagonal(), kind="stable").astype(np.int32) if act_order else None
     factor = inverse_factor(gram, damp, order)
@@ -46,8 +51,12 @@ def gptq(
         warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)))
         return minmax(layer, statistics, scheme)
     weight = layer.weight.astype(np.float64)
-    result = Columns(weight if order is None else weight[:, order], factor, scheme, clip_steps).run()
-    return result if order is None else canonical(result, order)
+    if order is None:
+        return Columns(weight, factor, scheme, clip_steps).run()
+    columns = Columns(weight[:, order], factor, scheme, clip_steps)
+    if act_order == WEIGHT and scheme.per == GROUP:
+        return columns.of_neighbours(order)
+    return canonical(columns.run(), order)
 
 
 def canonical(result: QuantizedWeight, order: Array) -> QuantizedWeight:
@@ -119,9 +128,27 @@ class Columns:
             group = start // block if scheme.per == GROUP else 0
             if scheme.per == GROUP:
                 self.refit(scales, zeros, group, slice(start, stop))
-            errors = self.block(codes, start, stop, scales[:, group], None if zeros is None else zeros[:, group])
+            groups = [group] * (stop - start)
+            errors = self.block(codes, start, stop, scales[:, groups], None if zeros is None else zeros[:, groups])
             self.weight[:, stop:] -= errors @ self.factor[start:stop, stop:]
         return QuantizedWeight(codes, scales, scheme, zeros)
+
+    def of_neighbours(self, order: Array) -> QuantizedWeight:
+        """All columns in an order, where groups are those of neighbours in the weight."""
+        outputs, inputs = self.weight.shape
+        place = np.argsort(order)
+        ranks = Columns(self.weight[:, place], np.diag(self.factor.diagonal()[place]), self.scheme, self.clip_steps)
+        scales, zeros = grid(*ranges(ranks.weight, self.scheme), self.scheme)
+        size = self.scheme.group
+        for group, start in enumerate(range(0, inputs, size)):
+            ranks.refit(scales, zeros, group, slice(start, min(start + size, inputs)))
+        codes = np.empty((outputs, inputs), np.int8)
+        for start in range(0, inputs, BLOCK):
+            stop = min(start + BLOCK, inputs)
+            groups = order[start:stop] // size
+            errors = self.block(codes, start, stop, scales[:, groups], None if zeros is None else zeros[:, groups])
+            self.weight[:, stop:] -= errors @ self.factor[start:stop, stop:]
+        return QuantizedWeight(np.ascontiguousarray(codes[:, place]), scales, self.scheme, zeros)
 
     def refit(self, scales: Array, zeros: Array | None, group: int, columns: slice) -> None:
         """Scales of a group, from its weights as they are when its turn comes."""
@@ -148,13 +175,13 @@ class Columns:
         return share
 
     def block(self, codes: Array, start: int, stop: int, scales: Array, zeros: Array | None) -> Array:
-        """Round the columns of a block; gives their errors, (outputs, columns)."""
+        """Round the columns of a block, each with its scales and zero points; gives their errors, (outputs, columns)."""
         scheme = self.scheme
-        offset = 0.0 if zeros is None else zeros.astype(np.float64)
-        step = scales.astype(np.float64)
+        offsets = np.zeros(scales.shape) if zeros is None else zeros.astype(np.float64)
+        steps = scales.astype(np.float64)
         errors = np.empty((len(self.weight), stop - start))
         for j in range(start, stop):
-            column = self.weight[:, j]
+            column, step, offset = self.weight[:, j], steps[:, j - start], offsets[:, j - start]
             if scheme.format is None:
                 code = np.clip(np.rint(column / step) + offset, scheme.low, scheme.high)
                 number = code - offset
