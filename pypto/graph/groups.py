@@ -99,6 +99,7 @@ class _Partitioner:
                 self.settle(group)
         for group in unique:
             sink(group, self.group, self.consumers, self.results, lambda nodes: self.program(nodes, check_parallel))
+        unique = dict.fromkeys(group for group in unique if group.nodes)
         for group in unique:
             rematerialize(group, self.group, self.consumers, self.results, self.programs, check_parallel)
         self.found.groups = list(unique)

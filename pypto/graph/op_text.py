@@ -55,7 +55,8 @@ def written(node: Node, operands: list[str]) -> str:
         bits = ", bitcast=True" if node.op == "bitcast" else ""
         return f"{operands[0]}.to(pto.{node.attr('dtype').public}{bits})"
     if node.op in SYMBOLS and len(operands) == 2:
-        return f"{operands[0]} {SYMBOLS[node.op]} {operands[1]}"
+        first = f"({operands[0]})" if node.op == "pow" and operands[0].startswith("-") else operands[0]
+        return f"{first} {SYMBOLS[node.op]} {operands[1]}"  # `**` alone binds closer than the minus of a number
     if node.op in SYMBOLS:
         return f"{SYMBOLS[node.op]}{operands[0]}"
     options = [f"{name} = {value!r}".replace(" ", "") for name, value in node.attrs if value is not False]

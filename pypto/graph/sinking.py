@@ -21,7 +21,7 @@ Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a Clas
 def sink(
     group: Group, owner: dict[Node, Group], consumers: Mapping[Node, list[Node]], kept: set[Node], decide: Decide
 ) -> None:
-    """Move operations of a group to the group that reads them; `kept` are results."""
+    """Move operations of a group to the group that reads them; `kept` are results. A group may lose all its nodes."""
     for node in reversed(group.nodes):
         reader = None if node in kept else reader_of(node, group, owner, consumers)
         if reader is None or not reads_operands(node, group, reader):
@@ -30,7 +30,8 @@ def sink(
         more = sorted([*reader.nodes, node], key=lambda n: n.number)
         owner[node] = reader
         try:
-            group.program, reader.program = decide(rest), decide(more)
+            found = decide(rest) if rest else None
+            group.program, reader.program = found, decide(more)
         except Clash:
             owner[node] = group
             continue

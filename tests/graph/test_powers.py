@@ -29,3 +29,29 @@ def test_small_powers(power: float, dtype: Any) -> None:
     assert ulps.max() < 2.5
     np.testing.assert_array_equal(found[~finite], wanted[~finite])
     assert "pow" not in [node.op for node in trace(lambda x: x**power, x).graph.live()]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("base", [-1, -2, -3])
+def test_powers_of_negative_numbers(base: int, dtype: Any) -> None:
+    """A number below zero is the whole base: `-2 ** x` would be that of 2 with a minus before it."""
+    x = np.arange(6).astype(dtype)
+    for function in (lambda x: base**x, lambda x: np.power(base, x), lambda x: -(base**x) - base, lambda x: (-x) ** 2):
+        np.testing.assert_array_equal(pto.fuse(function)(x), function(x))
+
+
+NEGATIVES = {
+    "a number first": lambda x: (-7 // x, -7 % x, -7 - x, -7 * x, -7 + -x, -7 / x, -7 < -x),
+    "a number last": lambda x: (x // -7, x % -7, x - -7, x * -7, -x + -7, x / -7, -x < -7),
+    "bits": lambda x: (-7 << x, -7 >> x, -7 & x, -7 | -x, -7 ^ ~x, ~x >> 1, ~(-x) & -7),
+    "minus of minus": lambda x: (-(-x), -(x // -3), (-x) // 3, -(x**2), (-x) ** 3, -abs(-x), ~-x, -~x),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVES)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64])
+def test_operators_of_negative_numbers(name: str, dtype: Any) -> None:
+    x = np.arange(1, 6).astype(dtype)
+    for found, wanted in zip(pto.fuse(NEGATIVES[name])(x), NEGATIVES[name](x), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)

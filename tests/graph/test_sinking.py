@@ -69,3 +69,14 @@ def test_the_maker_of_a_long_array_begins_its_sum() -> None:
     plan = pto.fuse(function).plan(x, y)
     assert plan.arena_bytes < 10_000
     assert plan.steps[0].grid != (1,)
+
+
+@pytest.mark.parametrize("shape", [(7,), (4, 4), (2, 3, 4), (3, 300)])
+@pytest.mark.parametrize("op", [np.floor_divide, np.logaddexp, np.remainder])
+def test_a_group_may_lose_all_its_operations_to_its_reader(op: Any, shape: tuple[int, ...]) -> None:
+    """What is computed of a slice is made by its one reader, so that nothing is left to compute for it alone."""
+    x = np.random.default_rng(0).integers(1, 99, shape).astype(np.float64)
+    for function in (lambda x: op(x, x[:1] + 1), lambda x: op(x[..., :1] * 2, x), lambda x: op(x[(-1,) * x.ndim], x)):
+        fused = pto.fuse(function)
+        np.testing.assert_allclose(fused(x), function(x), rtol=1e-12)
+        assert all(step.writes for step in fused.plan(x).steps)
