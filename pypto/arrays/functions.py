@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pypto.arrays.operations import argsort, erf, operation, sigmoid, sort
+from pypto.arrays.operations import argsort, erf, operation, product, rounded_once, sigmoid, sort
 
 Array = Any
 
 
 @operation
+@rounded_once
 def softmax(x: Array, axis: int = -1) -> Array:
     """Exponentials along an axis, divided by their sum.
 
@@ -26,6 +27,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
 
 
 @operation
+@rounded_once
 def log_softmax(x: Array, axis: int = -1) -> Array:
     """The logarithm of `softmax`, exact where that is tiny."""
     shifted = x - x.max(axis=axis, keepdims=True)
@@ -33,6 +35,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 
 
 @operation
+@rounded_once
 def logsumexp(x: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """The logarithm of the sum of exponentials along an axis."""
     most = x.max(axis=axis, keepdims=True)
@@ -47,18 +50,21 @@ def relu(x: Array) -> Array:
 
 
 @operation
+@rounded_once
 def silu(x: Array) -> Array:
     """``x * sigmoid(x)``"""
     return x * sigmoid(x)
 
 
 @operation
+@rounded_once
 def softplus(x: Array) -> Array:
     """``log(1 + exp(x))``, without overflow."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 @operation
+@rounded_once
 def gelu(x: Array, approximate: str = "none") -> Array:
     """``x`` times the normal distribution of x; with ``approximate="tanh"`` by a hyperbolic tangent.
 
@@ -73,6 +79,7 @@ def gelu(x: Array, approximate: str = "none") -> Array:
 
 
 @operation
+@rounded_once
 def layer_norm(x: Array, weight: Array = None, bias: Array = None, axis: int = -1, eps: float = 1e-5) -> Array:
     """Mean 0 and variance 1 along an axis; then scaled and shifted where that is given."""
     centred = x - x.mean(axis=axis, keepdims=True)
@@ -82,6 +89,7 @@ def layer_norm(x: Array, weight: Array = None, bias: Array = None, axis: int = -
 
 
 @operation
+@rounded_once
 def rms_norm(x: Array, weight: Array = None, axis: int = -1, eps: float = 1e-6) -> Array:
     """Mean square 1 along an axis; then scaled where that is given."""
     y = x / np.sqrt((x * x).mean(axis=axis, keepdims=True) + eps)
@@ -91,6 +99,8 @@ def rms_norm(x: Array, weight: Array = None, axis: int = -1, eps: float = 1e-6) 
 @operation
 def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | None = None) -> Array:
     """``softmax(q kᵀ * scale) v`` over stacks of matrices; where `mask` is False, keys do not count.
+
+    Scores and weights of float16 and bfloat16 are float32; weights are rounded to the type of `v` before they multiply.
 
     Parameters
     ----------
@@ -102,10 +112,13 @@ def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | N
     scale : float, optional
         One over the root of the width, unless given.
     """
-    scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = product(q, np.swapaxes(k, -1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf)
-    return softmax(scores) @ v
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    total = weights.sum(axis=-1, keepdims=True)
+    found = product(weights.astype(v.dtype), v) / total
+    return found.astype(np.result_type(q.dtype, k.dtype, v.dtype))
 
 
 @operation

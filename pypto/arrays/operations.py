@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pypto.graph import ordering
+from pypto.graph import ordering, products
 from pypto.graph.fuse import Fused
 from pypto.graph.places import here
 from pypto.graph.tensor import Tensor
+from pypto.graph.types import accumulator, is_floating
 from pypto.graph.ufuncs import cast, lift
 from pypto.ops.table import TABLE
 
@@ -38,6 +39,27 @@ def operation(function: F) -> F:
     return called  # type: ignore[return-value]
 
 
+def rounded_once(function: F) -> F:
+    """A function that computes narrow floats in float32, and rounds its result to their dtype once.
+
+    numpy gives float32 for bfloat16 and a Python float, and rounds float16 after each step.
+    """
+
+    @functools.wraps(function)
+    def called(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_floating(x.dtype) or accumulator(x.dtype) == x.dtype:
+            return function(x, *args, **kwargs)
+        return function(x.astype(accumulator(x.dtype)), *args, **kwargs).astype(x.dtype)
+
+    return called  # type: ignore[return-value]
+
+
+def product(x: Any, y: Any) -> Any:
+    """Stacks of matrices, multiplied: of narrow floats in float32, and not rounded; in a traced function."""
+    dtype = np.result_type(x.dtype, y.dtype)
+    return products.product(cast(x, dtype), cast(y, dtype))
+
+
 def as_array(x: Any) -> Any:
     """A list or a number of numpy as an array; Python's numbers are constants."""
     return np.asarray(x) if isinstance(x, list | np.generic) else x
@@ -48,7 +70,7 @@ def of_row(name: str) -> Callable[[Any], Any]:
 
     def function(x: Any) -> Any:
         tensor = x if isinstance(x, Tensor) else lift(x.graph, x)
-        floating = tensor if tensor.dtype.kind == "f" else cast(tensor, np.float64)
+        floating = tensor if is_floating(tensor.dtype) else cast(tensor, np.float64)
         return Tensor.fresh(tensor.graph, tensor.graph.add(name, floating.node, place=here()))
 
     function.__name__ = name

@@ -11,6 +11,7 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph import methods
 from pypto.graph.places import here
+from pypto.graph.types import accumulator, is_floating
 
 # --- comparisons and choices -----------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[...,
     """A reduction in which NaN counts as a number that changes nothing."""
 
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        kept = np.where(np.isnan(a), neutral, a) if a.dtype.kind == "f" else a
+        kept = np.where(np.isnan(a), np.asarray(neutral, a.dtype), a) if is_floating(a.dtype) else a
         found = reduction(kept, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
         return methods.put(found, out)
 
@@ -66,44 +67,54 @@ def extreme_of_numbers(reduction: Callable[..., Any], neutral: float) -> Callabl
     """The greatest or least number; NaN where there is none."""
 
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        if a.dtype.kind != "f":
+        if not is_floating(a.dtype):
             return methods.put(reduction(a, axis=axis, keepdims=keepdims), out)
         odd = np.isnan(a)
-        found: Any = reduction(np.where(odd, neutral, a), axis=axis, keepdims=keepdims)
-        found = np.where(np.all(odd, axis=axis, keepdims=keepdims), np.nan, found)
+        found: Any = reduction(np.where(odd, np.asarray(neutral, a.dtype), a), axis=axis, keepdims=keepdims)
+        found = np.where(np.all(odd, axis=axis, keepdims=keepdims), np.asarray(np.nan, a.dtype), found)
         return methods.put(found, out)
 
     return function
 
 
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    if a.dtype.kind != "f":
+    if not is_floating(a.dtype):
         return methods.put(np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims), out)
-    wide = np.float32 if a.dtype == np.float16 and dtype is None else dtype
-    kept = np.where(np.isnan(a), 0, a)
-    total: Any = np.sum(kept, axis=axis, dtype=wide, keepdims=keepdims)
-    count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
-    found: Any = (total / count).astype(dtype or a.dtype)
+    found: Any = wide_nanmean(a, axis, accumulator(np.dtype(dtype or a.dtype)), keepdims).astype(dtype or a.dtype)
     return methods.put(found, out)
+
+
+def wide_nanmean(a: Any, axis: Any, wide: Any, keepdims: bool) -> Any:
+    """A mean of numbers in the dtype that they are added up in."""
+    kept = np.where(np.isnan(a), 0, a.astype(wide))
+    count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+    return (np.sum(kept, axis=axis, keepdims=keepdims) / count).astype(wide)
 
 
 def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
-    if a.dtype.kind != "f":
+    if not is_floating(a.dtype):
         return methods.put(np.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
-    centred: Any = np.where(np.isnan(a), 0, a - nanmean(a, axis, dtype, None, True))
+    found: Any = wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims)
+    return methods.put(found.astype(dtype or a.dtype), out)
+
+
+def wide_nanvar(a: Any, axis: Any, wide: Any, ddof: float, keepdims: bool) -> Any:
+    """A variance of numbers in the dtype that they are added up in."""
+    centred: Any = np.where(np.isnan(a), 0, a.astype(wide) - wide_nanmean(a, axis, wide, True))
     count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims) - ddof
     found: Any = np.sum(centred * centred, axis=axis, keepdims=keepdims) / count
-    found = np.where(count > 0, found, np.nan).astype(dtype or a.dtype)
-    return methods.put(found, out)
+    return np.where(count > 0, found, np.nan).astype(wide)
 
 
 def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
-    found: Any = np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
-    return methods.put(found, out)
+    if not is_floating(a.dtype):
+        return methods.put(np.std(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
+    found: Any = np.sqrt(wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims))
+    return methods.put(found.astype(dtype or a.dtype), out)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
@@ -117,19 +128,18 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
         raise WrongShapes(here().loc(), what="`np.median`", problem="there are no elements")
     rising = np.sort(line, axis=at)
     low, high, last = (np.take(rising, n, axis=at) for n in ((size - 1) // 2, size // 2, size - 1))
-    wide = np.float32 if a.dtype == np.float16 else a.dtype if a.dtype.kind == "f" else np.float64
+    wide = accumulator(a.dtype) if is_floating(a.dtype) else np.float64
     middle: Any = (low if size % 2 else (low.astype(wide) + high.astype(wide)) / 2).astype(wide)
-    found: Any = np.where(np.isnan(last), np.nan, middle) if a.dtype.kind == "f" else middle
+    found: Any = np.where(np.isnan(last), np.asarray(np.nan, wide), middle) if is_floating(a.dtype) else middle
     shape = tuple(1 if axis is None or d == at else n for d, n in enumerate(a.shape))
-    found = found.astype(a.dtype if a.dtype.kind == "f" else np.float64)
+    found = found.astype(a.dtype if is_floating(a.dtype) else np.float64)
     return methods.put(found.reshape(shape) if keepdims else found, out)
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     if weights is None:
         found = np.mean(a, axis=axis, keepdims=keepdims)
-        total = np.full_like(found, a.size // max(1, found.size))
-        return (found, total) if returned else found
+        return (found, np.full_like(found, a.size // max(1, found.size))) if returned else found
     shape = a.shape
     if np.shape(weights) != shape:
         if not isinstance(axis, int) or np.ndim(weights) != 1:
@@ -149,7 +159,7 @@ def gradient(f: Any, *varargs: float, axis: Any = None, edge_order: int = 1) -> 
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
     if edge_order != 1 or len(steps) != len(axes) or any(np.ndim(h) for h in steps):
         raise methods.untraced("`np.gradient` with places or a second-order edge", "give one spacing for each axis")
-    x = f if f.dtype.kind == "f" else f.astype(np.float64)
+    x = f if is_floating(f.dtype) else f.astype(np.float64)
     found = [gradient_along(x, at, h) for at, h in zip(axes, steps, strict=True)]
     return found[0] if len(found) == 1 else tuple(found)
 

@@ -14,6 +14,7 @@ from pypto.graph.dims import is_fixed
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
 from pypto.graph.tensor import Tensor
+from pypto.graph.types import is_floating
 from pypto.graph.ufuncs import call, cast, lift, tensor_type
 
 
@@ -112,12 +113,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if isinstance(axes, int):
         axes = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     left, right = ([int(d) % t.ndim for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
-    names = [chr(97 + d) for d in range(x.ndim)]
-    others = [chr(97 + x.ndim + d) for d in range(y.ndim)]
-    for i, j in zip(left, right, strict=True):
-        others[j] = names[i]
-    result = [c for c in names + others if (c in names) != (c in others)]
-    return products.einsum(f"{''.join(names)},{''.join(others)}->{''.join(result)}", x, y)
+    return products.tensordot(x, y, left, right)
 
 
 def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
@@ -170,6 +166,7 @@ def flip(x: Tensor, axis: Any = None) -> Tensor:
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim > 1):
         raise methods.untraced(f"`np.linalg.norm` with ord={ord!r}")
+    x = reductions.floating(x)
     square = call(x.graph, np.square, (x,))
     return call(x.graph, np.sqrt, (reductions.reduce(square, "sum", axis, keepdims),))
 
@@ -202,13 +199,15 @@ def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
 
 
 def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         return movement.copy(x)
-    most = np.finfo(x.dtype)
+    import ml_dtypes
+
+    most: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]  # it has no types
     ends = (most.max if posinf is None else posinf, most.min if neginf is None else neginf)
-    found = ufuncs.where(call(x.graph, np.isnan, (x,)), nan, x)
+    found = ufuncs.where(call(x.graph, np.isnan, (x,)), np.asarray(nan, x.dtype), x)
     for limit, end in zip((np.inf, -np.inf), ends, strict=True):
-        found = ufuncs.where(call(x.graph, np.equal, (x, limit)), end, found)
+        found = ufuncs.where(call(x.graph, np.equal, (x, np.asarray(limit, x.dtype))), np.asarray(end, x.dtype), found)
     return found if copy else methods.put(found, x)
 
 
@@ -233,7 +232,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "hstack": lambda arrays: concatenate(arrays, 0 if arrays[0].ndim == 1 else 1),
         "expand_dims": expand_dims, "broadcast_to": broadcast_to, "tensordot": tensordot, "roll": roll, "pad": pad,
         "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": like(0),
-        "dot": two(products.dot), "outer": two(products.outer), "inner": two(lambda a, b: products.dot(a, b.T)),
+        "dot": two(products.dot), "outer": two(products.outer), "inner": two(products.inner),
         "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,

@@ -24,6 +24,7 @@ from pypto.graph.program import Program
 from pypto.graph.strides import contiguous
 from pypto.graph.versions import versions_of
 from pypto.graph.writer import Argument, KernelText, Tile
+from pypto.ir.types import float32
 from pypto.ops.table import REDUCTIONS, SCANS
 
 
@@ -149,7 +150,7 @@ class GroupWriter(ProductWriter):
         if not where:
             return self.variable(self.stage(source), text, kept, node)
         text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
-        if node.op in ("max", "min") and node.type.dtype.bits < 32 and not node.type.dtype.is_float:
+        if node.op in ("max", "min") and node.type.dtype.bits < 32:
             text += f".to(pto.{node.type.dtype.public})"  # the language has these in 32 bits
         if loop not in gone:
             return self.variable(self.stage(source), text, kept, node)
@@ -183,18 +184,17 @@ class GroupWriter(ProductWriter):
             source = self.variable(1, self.masked(text, source.axes, [loop], -float("inf")), source.axes)
             self.tiles[node.inputs[0]] = source
         shape = tuple(self.program.tile_size(a) for a in kept)
-        start = f'pto.full({shape}, float("-inf"), pto.{dtype.public})'
-        self.put(0, f"most = {start}")
+        wide = float32 if dtype.is_narrow else dtype  # the language has the extreme of a tile in 32 bits
+        narrowed = f".to(pto.{dtype.public})" if dtype.is_narrow else ""
+        self.put(0, f'most = pto.full({shape}, float("-inf"), pto.{wide.public})')
         self.put(1, f"new = pto.maximum(most, pto.max({source.name}, axis={source.axes.index(loop)}))", node)
         self.put(1, 'base = pto.where(new == float("-inf"), 0.0, new)')
         self.put(1, "scale = pto.exp(most - base)")
         self.put(1, "most = new")
-        self.stages["base"] = 1
-        self.stages["scale"] = 1
-        self.tiles[node] = Tile("base", kept)
+        self.stages.update(base=1, scale=1, most=2)
+        self.tiles[node] = self.variable(1, f"base{narrowed}", kept) if narrowed else Tile("base", kept)
         self.scale = Tile("scale", kept)
-        self.stages["most"] = 2
-        self.final[node] = Tile("most", kept)
+        self.final[node] = self.variable(2, f"most{narrowed}", kept) if narrowed else Tile("most", kept)
 
     def guard(self, node: Node) -> Tile:
         """What makes a maximum NaN behind the loop, and its other shapes."""

@@ -51,7 +51,7 @@ def is_redundant(space: IndexSpace, choice: Node, extreme: Node) -> bool:
             along = set(reduced_axes(node, space.values, space.reads))
             if along == row and node.inputs[0] in strict:
                 poisoned.add(node)
-        elif node.op in STRICT or node.op in RENAMING:
+        elif node.op in RENAMING or is_strict(node):
             if any(x in poisoned for x in node.inputs):
                 poisoned.add(node)
             reads_source = any(
@@ -61,6 +61,12 @@ def is_redundant(space: IndexSpace, choice: Node, extreme: Node) -> bool:
             if reads_source or any(x in strict for x in node.inputs):
                 strict.add(node)
     return all(node in poisoned for node in space.outputs if node in dependent)
+
+
+def is_strict(node: Node) -> bool:
+    """Whether a node is NaN for an operand that is NaN, whatever the others are."""
+    is_rounding = node.op == "cast" and node.type.dtype.is_float and node.inputs[0].type.dtype.is_float
+    return node.op in STRICT or is_rounding
 
 
 def unread(space: IndexSpace, choices: Mapping[Node, Node]) -> frozenset[Node]:

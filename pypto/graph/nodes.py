@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.joining import window
-from pypto.graph.types import TensorType
+from pypto.graph.types import TensorType, is_floating
 from pypto.ir.types import int32
 
 Array = np.ndarray[Any, Any]
@@ -118,7 +118,7 @@ def order_of(attrs: Attrs, x: Array) -> Array:
     """Where the elements of a sorted array were; equal ones keep their order, and NaN is last either way."""
     key = x
     if attrs["descending"]:
-        key = -x if x.dtype.kind == "f" else ~x  # reverse the order, and leave NaN last
+        key = -x if is_floating(x.dtype) else ~x  # reverse the order, and leave NaN last
     return np.argsort(key, axis=attrs["axis"], kind="stable")
 
 

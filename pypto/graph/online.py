@@ -2,7 +2,8 @@
 
 The rule is algebra on four ops. Let ``m = max(s)``, ``e = exp(s - m)``, and let e be read by sums and products along
 the axis of the maximum alone. Then the loop may use the maximum of what it has seen: where that grows from m to m',
-all sums so far are multiplied by ``exp(m - m')``. Attention over a long axis is one instance of it.
+all sums so far are multiplied by ``exp(m - m')``. Attention over a long axis is one instance of it. Sums of
+narrow floats are those of casts of e to float32.
 
 What else is read along the axis behind the sums, as in ``s - m - log(sum(e))``, is made in a second loop, with the
 maximum as it is by then. What it needs of the first loop is cheap, and made again.
@@ -84,11 +85,12 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
     exponentials = [n for n in readers[difference] if n.op == "exp"]
     if len(exponentials) != 1 or difference.inputs[0] is not maximum.inputs[0]:
         raise Clash(TWICE)
-    sums = tuple(n for n in readers[exponentials[0]] if is_sum(n, exponentials[0], axis, lines))
+    forms = (exponentials[0], *(n for n in readers[exponentials[0]] if n.op == "cast"))
+    sums = tuple(n for x in forms for n in readers[x] if is_sum(n, x, axis, lines))
     if not sums:
         raise Clash(TWICE)
     found_online = Online(maximum, guards, difference, sums)
-    second, repeated = second_loop(space, axis, found_online, exponentials[0], lines)
+    second, repeated = second_loop(space, axis, found_online, forms, lines)
     inner = (*guards, *(() if difference in repeated else (difference,)))
     chain = (maximum, *guards)
     is_read_late = any(x in space.outputs or any(r not in inner for r in readers[x]) for x in chain)
@@ -140,7 +142,7 @@ def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) 
 
 
 def second_loop(
-    space: IndexSpace, axis: int, online: Online, exponential: Node, lines: Mapping[Node, Dim]
+    space: IndexSpace, axis: int, online: Online, exponentials: tuple[Node, ...], lines: Mapping[Node, Dim]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """What is made in a second loop and behind it, and what of the first loop it makes again.
 
@@ -149,8 +151,8 @@ def second_loop(
     Clash
         When it is no cheap work.
     """
-    first = {online.maximum, online.difference, exponential, *online.guards, *online.sums}
-    passing = {online.difference, exponential}  # by the maximum so far, which is none to read elsewhere
+    first = {online.maximum, online.difference, *exponentials, *online.guards, *online.sums}
+    passing = {online.difference, *exponentials}  # by the maximum so far, which is none to read elsewhere
     late, second = set(online.sums), dict[Node, None]()
     for node in space.nodes:
         if node in first:

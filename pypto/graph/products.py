@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.errors.graph import WrongShapes
 from pypto.graph.movement import reshape, squeeze, transpose
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
 from pypto.graph.reductions import reduce
+from pypto.graph.rules import product_shape
 from pypto.graph.tensor import Tensor
-from pypto.graph.ufuncs import call, cast, lift
+from pypto.graph.types import accumulator
+from pypto.graph.ufuncs import call, cast, lift, untraced
+
+_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {"vecdot": "...i,...i->...", "matvec": "...ij,...j->...i", "vecmat": "...i,...ij->...j"}
+)
 
 
-def of_ufunc(graph: Graph, name: str, a: Any, b: Any) -> Tensor:
-    x, y = lift(graph, a), lift(graph, b)
-    if name == "vecdot":
-        return einsum("...i,...i->...", x, y)
-    if name == "matvec":
-        return einsum("...ij,...j->...i", x, y)
-    return einsum("...i,...ij->...j", x, y) if name == "vecmat" else matmul(x, y)
+def of_ufunc(graph: Graph, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """``np.matmul``, ``np.vecdot``, ``np.matvec`` and ``np.vecmat``."""
+    x, y = (lift(graph, value) for value in inputs)
+    dtype, axis = kwargs.get("dtype"), kwargs.get("axis", -1)
+    if kwargs.get("keepdims") or (axis != -1 and name != "vecdot"):
+        raise untraced(name, "`axis` and `keepdims` have no meaning here", "move the axis last, and add it by `None`")
+    if dtype is not None:
+        x, y = cast(x, dtype), cast(y, dtype)
+    if name == "matmul":
+        return matmul(x, y)
+    if name == "vecdot" and axis != -1:
+        x, y = (swapped_last(value, axis) for value in (x, y))
+    return einsum(_LABELS[name], x, y)
+
+
+def swapped_last(x: Tensor, axis: int) -> Tensor:
+    """An array with one axis put last."""
+    at = axis % max(1, x.ndim)
+    return transpose(x, tuple(d for d in range(x.ndim) if d != at) + (at,))
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
@@ -32,42 +52,68 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     dtype = np.result_type(x.dtype, y.dtype)
     left = x if x.ndim > 1 else reshape(x, (1, *x.shape))
     right = y if y.ndim > 1 else reshape(y, (*y.shape, 1))
-    node = product(cast(left, dtype), cast(right, dtype))
+    node = cast(product(cast(left, dtype), cast(right, dtype)), dtype)
     gone = [-2] * (x.ndim == 1) + [-1] * (y.ndim == 1)
     found = Tensor.fresh(x.graph, node.node)
     return squeeze(found, tuple(gone)) if gone else found
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
-    """Two stacks of matrices of one type; what floats of 16 bits add up to is rounded once."""
-    if x.dtype.kind not in "f" and x.dtype != np.int8:
-        if x.dtype.kind == "b":
-            raise NotTraced(here().loc(), what="`@`", problem="both operands are bool", way="cast them to float32")
-        # Products of integers have no micro-kernel of their own: numbers below 2**53 are exact in float64.
-        raise NotTraced(
-            here().loc(), what="`@`", problem=f"both operands are {x.dtype}", way="cast them to float32 or float64"
-        )
-    make = x.graph.add
+    """Two stacks of matrices of one type, in the type that their elements are added up in.
+
+    A cast of the result to a type of as few bits as the operands gives what numpy gives: sums of integers wrap around
+    in any number of bits alike, and whether any product of two bools is true is whether their number is not 0.
+    """
     rows, depth, columns = x.node.shape[-2], x.node.shape[-1], y.node.shape[-1]
+    if x.dtype == np.bool_:
+        x, y = cast(x, np.int8), cast(y, np.int8)
+        if rows == 1 or columns == 1:
+            x, y = cast(x, np.int32), cast(y, np.int32)
+    wide = accumulator(x.dtype)
+    left, right = cast(x, wide), cast(y, wide)
     if depth == 1 and y.node.shape[-2] == 1:  # an outer product: there is nothing to add up
-        return call(x.graph, np.multiply, (x, y))
+        return call(x.graph, np.multiply, (left, right))
     if columns == 1 and y.ndim == 2 and depth == y.node.shape[0]:  # by a vector: a sum of each row
-        row = reshape(y, (y.shape[0],))
-        return reduce(call(x.graph, np.multiply, (x, row)), "sum", x.ndim - 1, True)
+        row = reshape(right, (y.shape[0],))
+        return reduce(call(x.graph, np.multiply, (left, row)), "sum", x.ndim - 1, True, wide)
     if rows == 1 and x.ndim == y.ndim == 2 and depth == y.node.shape[0]:
-        column = reshape(x, (x.shape[-1], 1))
-        return reduce(call(x.graph, np.multiply, (column, y)), "sum", 0, True)
-    node = checked("`@`", lambda: make("dot", x.node, y.node, place=here()))
-    return cast(Tensor.fresh(x.graph, node), x.dtype)
+        column = reshape(left, (x.shape[-1], 1))
+        return reduce(call(x.graph, np.multiply, (column, right)), "sum", 0, True, wide)
+    if wide.kind in "iu" and wide.itemsize > 4:
+        return of_long_integers(left, right)
+    node = checked("`@`", lambda: x.graph.add("dot", x.node, y.node, place=here()))
+    return Tensor.fresh(x.graph, node)
+
+
+def of_long_integers(x: Tensor, y: Tensor) -> Tensor:
+    """A product of integers of 64 bits, as a sum of products: the op of the kernel language adds up in 32 bits."""
+    checked("`@`", lambda: product_shape(x.node.shape, y.node.shape))
+    left, right = reshape(x, (*x.node.shape, 1)), reshape(y, (*y.node.shape[:-2], 1, *y.node.shape[-2:]))
+    return reduce(call(x.graph, np.multiply, (left, right)), "sum", -2, False, x.dtype)
 
 
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    """``np.dot``: of matrices their product, of scalars a multiplication."""
+    """``np.dot``: of matrices their product, of scalars a multiplication, of stacks over the axis before the last."""
     if not x.ndim or not y.ndim:
         return call(x.graph, np.multiply, (x, y))
-    if y.ndim > 2 and x.ndim > 1:
-        raise NotTraced(here().loc(), what="`np.dot`", problem="its second operand is a stack", way="use `@` or einsum")
-    return matmul(x, y)
+    return tensordot(x, y, [-1], [-2]) if y.ndim > 2 else matmul(x, y)
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """``np.inner``: a sum over the last axis of both."""
+    if not x.ndim or not y.ndim:
+        return call(x.graph, np.multiply, (x, y))
+    return tensordot(x, y, [-1], [-1])
+
+
+def tensordot(x: Tensor, y: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
+    """A sum of products over axes of both operands; the axes that are left are those of the result, in order."""
+    names = [chr(97 + d) for d in range(x.ndim)]
+    others = [chr(97 + x.ndim + d) for d in range(y.ndim)]
+    for i, j in zip(left, right, strict=True):
+        others[j] = names[i]
+    result = [c for c in names + others if (c in names) != (c in others)]
+    return einsum(f"{''.join(names)},{''.join(others)}->{''.join(result)}", x, y)
 
 
 def outer(x: Tensor, y: Tensor) -> Tensor:
@@ -75,20 +121,31 @@ def outer(x: Tensor, y: Tensor) -> Tensor:
 
 
 def einsum(spec: str, *operands: Tensor) -> Tensor:
-    """``np.einsum``, from left to right: each step a product, or a multiplication and a sum."""
-    left, result, names = labels(spec, operands)
-    found, current = operands[0], left[0]
-    found, current = diagonal_free(found, current)
+    """``np.einsum``, from left to right: each step a product, or a multiplication and a sum.
+
+    Sums are those of numpy, in the common type of all operands; narrow types are rounded to once, at the end.
+    """
+    left, result, _ = labels(spec, operands)
+    dtype = np.result_type(*(x.dtype for x in operands))
+    found, current = diagonal_of(cast(operands[0], dtype), left[0])
     for y, other, later in zip(operands[1:], left[1:], rest(left), strict=True):
-        kept = set(result) | set(later)
-        found, current = contract(found, current, *diagonal_free(y, other), kept)
+        more, names = diagonal_of(cast(y, dtype), other)
+        found, current = contract(found, current, cast(more, found.dtype), names, set(result) | set(later))
     gone = tuple(n for n, name in enumerate(current) if name not in result)
     if gone:
-        found, current = reduce(found, "sum", gone), "".join(c for c in current if c in result)
+        found, current = total(found, gone), "".join(c for c in current if c in result)
     if current == result:
+        found = cast(found, dtype)
         return found if len(operands) > 1 or gone else Tensor.fresh(found.graph, found.node)
-    del names
-    return transpose(found, tuple(current.index(c) for c in result))
+    return transpose(cast(found, dtype), tuple(current.index(c) for c in result))
+
+
+def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """A sum along axes in the type that elements of an array are added up in; of bools, whether any is true."""
+    if x.dtype == np.bool_:
+        return reduce(x, "any", axes)
+    wide = accumulator(x.dtype)
+    return reduce(cast(x, wide), "sum", axes, False, wide)
 
 
 def rest(left: list[str]) -> list[str]:
@@ -118,11 +175,18 @@ def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str
     return named, result.replace("...", dots), dots
 
 
-def diagonal_free(x: Tensor, names: str) -> tuple[Tensor, str]:
-    if len(set(names)) != len(names):
-        raise NotTraced(
-            here().loc(), what="`np.einsum`", problem=f"{names!r} takes a diagonal", way="multiply by `np.eye` and sum"
-        )
+def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
+    """An operand with each label once: of one that it has twice, the diagonal."""
+    from pypto.graph.standard import diagonal
+
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            first, second = names.index(name), names.rindex(name)
+            if x.shape[first] != x.shape[second]:
+                problem = f"{name!r} has sizes {x.shape[first]} and {x.shape[second]}"
+                raise WrongShapes(here().loc(), what="`np.einsum`", problem=problem)
+            x = diagonal(x, 0, first, second)
+            names = names[:first] + names[first + 1 : second] + names[second + 1 :] + name
     return x, names
 
 
@@ -134,15 +198,18 @@ def contract(x: Tensor, a: str, y: Tensor, b: str, kept: set[str]) -> tuple[Tens
     if summed and rows and columns:
         left = merge(x, a, batch, rows, summed)
         right = merge(y, b, batch, summed, columns)
-        made = matmul(left, right)
+        made = product(left, right)
+        if made.dtype.kind in "iu" and x.dtype == np.bool_:
+            made = cast(made, np.bool_)
         sizes = {**dict(zip(a, x.shape, strict=True)), **dict(zip(b, y.shape, strict=True))}
         names = "".join((*batch, *rows, *columns))
         return reshape(made, tuple(sizes[c] for c in names)), names
     names = "".join(dict.fromkeys(a + b))
-    found = call(x.graph, np.multiply, (spread(x, a, names), spread(y, b, names)))
+    wide = accumulator(x.dtype)
+    found = call(x.graph, np.multiply, (cast(spread(x, a, names), wide), cast(spread(y, b, names), wide)))
     gone = tuple(n for n, c in enumerate(names) if c not in kept)
     if gone:
-        found = reduce(found, "sum", gone)
+        found = total(found, gone)
     return found, "".join(c for c in names if c in kept)
 
 

@@ -15,7 +15,7 @@ from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
 from pypto.graph.program import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.tensor import Tensor
-from pypto.graph.types import TensorType
+from pypto.graph.types import TensorType, accumulator, is_floating
 from pypto.graph.ufuncs import call, cast, lift, truth, untraced, where
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
@@ -57,22 +57,31 @@ def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.int64) if dtype.kind in "bi" else dtype
 
 
+def floating(x: Tensor) -> Tensor:
+    """An array of floats: integers and bools in float64, as numpy's norms take them."""
+    return x if is_floating(x.dtype) else cast(x, np.float64)
+
+
 def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """A row of the table along axes; `any` and `all` are its reductions of bools."""
     axes = axes_of(x, axis)
     if name in ("any", "all"):
         return of_truth(x, name, axes, keepdims)
+    result = x.dtype
     if name in ("sum", "prod"):
-        x = cast(x, dtype or total_dtype(x.dtype))
+        result = np.dtype(dtype or total_dtype(x.dtype))
+        if result == np.bool_:
+            return of_truth(x, "any" if name == "sum" else "all", axes, keepdims)
+        x = cast(cast(x, result), accumulator(result))
     if not axes:
-        return Tensor.fresh(x.graph, x.node)
+        return Tensor.fresh(x.graph, cast(x, result).node)
     make = x.graph.add
     attrs: dict[str, Any] = {"axes": axes, "keep_dims": keepdims}
     node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
     if name in ("max", "min") and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
         odd = make("reduce_or", make("ne", x.node, x.node, place=here()), place=here(), **attrs)
         node = make("where", odd, lift(x.graph, float("nan"), x.dtype).node, node, place=here())
-    return Tensor.fresh(x.graph, node)
+    return cast(Tensor.fresh(x.graph, node), result)
 
 
 def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -97,9 +106,10 @@ def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
     if axis is None:
         x, axis = x.reshape(-1), 0
     (at,) = axes_of(x, axis)
-    x = cast(x, dtype or total_dtype(x.dtype))
-    node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))
-    return Tensor.fresh(x.graph, node)
+    result = np.dtype(dtype or total_dtype(x.dtype))
+    wide = cast(cast(x, result), np.int32 if result == np.bool_ else accumulator(result))
+    node = checked(f"`{name}`", lambda: x.graph.add(name, wide.node, place=here(), axis=at, reverse=False))
+    return cast(Tensor.fresh(x.graph, node), result)
 
 
 def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -147,29 +157,39 @@ def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
 
 
 def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean; that of integers is float64, that of float16 is added up in float32."""
+    """The mean; that of integers is float64, that of narrow floats is added up and divided in float32."""
     axes = axes_of(x, axis)
-    result = np.dtype(dtype or (x.dtype if x.dtype.kind == "f" else np.float64))
-    wide = np.dtype(np.float32) if result == np.float16 else result
-    total = reduce(cast(x, wide), "sum", axes, keepdims)
-    count = 1
+    result = average_dtype(x, dtype)
+    return cast(average(cast(x, accumulator(result)), axes, 0, keepdims), result)
+
+
+def average_dtype(x: Tensor, dtype: Any) -> np.dtype[Any]:
+    """The dtype of a mean: that of the array where it has floats, else float64."""
+    return np.dtype(dtype or (x.dtype if is_floating(x.dtype) else np.float64))
+
+
+def average(x: Tensor, axes: tuple[int, ...], fewer: float, keepdims: bool) -> Tensor:
+    """A sum, divided by the number of its elements less a number; by 0 where that would be below 0."""
+    count: Any = 1
     for a in axes:
         count *= x.shape[a]
-    return cast(call(x.graph, np.true_divide, (total, count)), result)
+    divisor = max(count - fewer, 0) if fewer else count
+    return call(x.graph, np.true_divide, (reduce(x, "sum", axes, keepdims), divisor))
 
 
 def var(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
-    """The mean of squared differences from the mean, or their sum by `ddof` fewer."""
+    """The mean of squared differences from the mean, or their sum by `ddof` fewer; of narrow floats in float32."""
+    return cast(wide_var(x, axis, dtype, ddof, keepdims), average_dtype(x, dtype))
+
+
+def wide_var(x: Tensor, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Tensor:
+    """A variance in the dtype that it is computed in."""
     axes = axes_of(x, axis)
-    centred = call(
-        x.graph, np.subtract, (x if x.dtype.kind == "f" else cast(x, np.float64), mean(x, axes, dtype, True))
-    )
-    total = reduce(call(x.graph, np.square, (centred,)), "sum", axes, keepdims)
-    count = 1
-    for a in axes:
-        count *= x.shape[a]
-    return call(x.graph, np.true_divide, (total, count - ddof))
+    wide = cast(x, accumulator(average_dtype(x, dtype)))
+    centred = call(x.graph, np.subtract, (wide, average(wide, axes, 0, True)))
+    return average(call(x.graph, np.square, (centred,)), axes, ddof, keepdims)
 
 
 def std(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
-    return call(x.graph, np.sqrt, (var(x, axis, dtype, ddof, keepdims),))
+    root = call(x.graph, np.sqrt, (wide_var(x, axis, dtype, ddof, keepdims),))
+    return cast(root, average_dtype(x, dtype))

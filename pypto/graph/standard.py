@@ -19,6 +19,7 @@ from pypto.graph.launches import results_of
 from pypto.graph.places import checked
 from pypto.graph.rules import broadcast
 from pypto.graph.tensor import Tensor
+from pypto.graph.types import is_floating
 from pypto.graph.ufuncs import call, lift, tensor_type
 
 DECOMPOSITIONS: Final = (
@@ -111,7 +112,7 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
     line, found = ufuncs.cast(line, wide), ufuncs.cast(found, wide)
     column = movement.reshape(found, (*found.node.shape, 1))
     before = line < column if side == "left" else line <= column
-    if wide.kind == "f":
+    if is_floating(wide):
         odd, even = call(graph, np.isnan, (column,)), call(graph, np.isfinite, (line,)) | call(graph, np.isinf, (line,))
         before = before | (odd & even if side == "left" else odd)
     return reductions.reduce(before, "sum", -1, False, np.intp)
@@ -147,6 +148,7 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    x = reductions.floating(x)
     size = call(x.graph, np.abs, (x,))
     if axis is None and not keepdims:
         size, axis = size.reshape(-1), 0
@@ -163,6 +165,7 @@ def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: 
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    x = reductions.floating(x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (1, -1, math.inf, -math.inf):

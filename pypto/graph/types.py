@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,3 +42,29 @@ class TensorType:
         """The type of a numpy array, or None where there is no such element type."""
         dtype = from_numpy(array.dtype)
         return None if dtype is None else TensorType(tuple(array.shape), dtype)
+
+
+@lru_cache(maxsize=64)
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds floats. numpy's `kind` does not say so of the types of `ml_dtypes`, as bfloat16 is."""
+    found = from_numpy(dtype)
+    return dtype.kind == "f" if found is None else found.is_float
+
+
+@lru_cache(maxsize=64)
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which elements of a dtype are added up or multiplied, before the result is rounded once.
+
+    Narrow floats accumulate in float32. Small integers accumulate in 32 bits, which gives the same number modulo any
+    smaller power of two.
+
+    Examples
+    --------
+    >>> accumulator(np.dtype(np.float16)), accumulator(np.dtype(np.uint8)), accumulator(np.dtype(np.int64))
+    (dtype('float32'), dtype('uint32'), dtype('int64'))
+    """
+    if dtype.itemsize >= 4 or dtype.kind == "b":
+        return dtype
+    if is_floating(dtype):
+        return np.dtype(np.float32)
+    return np.dtype(np.uint32 if dtype.kind == "u" else np.int32)

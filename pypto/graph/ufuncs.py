@@ -72,7 +72,7 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     elif ufunc.__name__ in _PRODUCTS:
         from pypto.graph.products import of_ufunc as product
 
-        result = product(graph, ufunc.__name__, *inputs)
+        result = product(graph, ufunc.__name__, inputs, kwargs)
     else:
         result = call(graph, ufunc, inputs, kwargs.get("dtype"))
     if targets[0] is None:
