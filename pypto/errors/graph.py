@@ -124,6 +124,24 @@ class NotTuned(Diagnostic, ValueError):
     )
 
 
+class NegativePower(Diagnostic, ValueError):
+    code = "E354"
+    template = "integers to negative integer powers are not allowed: {problem}"
+    hint = "raise floats: `x.astype(np.float64) ** k`, or choose exponents of at least 0 by `np.maximum(k, 0)`"
+    example = programs(
+        """
+        f = pto.fuse(lambda x, k: x**k)
+
+        f(np.arange(1, 4), np.arange(-1, 2))
+        """,
+        """
+        f = pto.fuse(lambda x, k: x.astype(np.float64) ** k)
+
+        f(np.arange(1, 4), np.arange(-1, 2))
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

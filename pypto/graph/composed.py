@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.graph.exponents import without_negatives
 from pypto.graph.node import Graph, Node
 from pypto.graph.types import TensorType
 from pypto.ir.types import DTYPES, DType
@@ -106,6 +107,8 @@ def isfinite(m: Maker, x: Node) -> Node:
 
 def power(m: Maker, x: Node, y: Node) -> Node:
     """Small powers, whole and half, by products and roots; others by the row, which is for floats."""
+    if x.type.dtype.is_int:
+        y = without_negatives(m.graph, y, m.place)
     if y.op != "constant" or y.attr("value") not in _POWERS:
         return m("pow", x, y)
     value = y.attr("value")

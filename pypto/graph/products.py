@@ -42,7 +42,7 @@ def of_ufunc(graph: Graph, name: str, inputs: tuple[Any, ...], kwargs: dict[str,
 def swapped_last(x: Tensor, axis: int) -> Tensor:
     """An array with one axis put last."""
     at = axis % max(1, x.ndim)
-    return transpose(x, tuple(d for d in range(x.ndim) if d != at) + (at,))
+    return transpose(x, (*(d for d in range(x.ndim) if d != at), at))
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:

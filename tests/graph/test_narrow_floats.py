@@ -59,7 +59,7 @@ def test_products(dtype: Any) -> None:
     a, b, v, long = (rng.standard_normal(n).astype(dtype) for n in ((40, 70), (70, 30), (70,), (70_000,)))
     for function, operands in {
         lambda a, b: a @ b: (a, b), lambda a, v: a @ v: (a, v), lambda v, b: v @ b: (v, b), np.vecdot: (a, v),
-        lambda a, b: np.einsum("ij,jk,j->ik", a, b, b[:, 0]): (a, b), lambda v, w: np.outer(v, w): (v, v),
+        lambda a, b: np.einsum("ij,jk,j->ik", a, b, b[:, 0]): (a, b), np.outer: (v, v),
         lambda a, b: np.tensordot(a, b, 1): (a, b), lambda x, y: x @ y: (long / 2, long),
     }.items():  # fmt: skip
         exact = function(*(x.astype(np.float64) for x in operands))
@@ -97,7 +97,7 @@ def test_a_softmax_that_is_written_in_numpy(dtype: Any) -> None:
 def test_attention(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     n = pt.Dim("n", 1, 4096)
-    named = pto.fuse(lambda q, k, v: pt.attention(q, k, v), dims={"k": (None, n, None), "v": (None, n, None)})
+    named = pto.fuse(pt.attention, dims={"k": (None, n, None), "v": (None, n, None)})
     for keys, attention in ((50, pt.attention), (1000, pt.attention), (50, named), (333, named)):
         q, k, v = (rng.standard_normal((3, size, 16)).astype(dtype) for size in (20, keys, keys))
         exact = pt.attention(*(x.astype(np.float64) for x in (q, k, v)))

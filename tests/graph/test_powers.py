@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.errors.graph import NegativePower
 from pypto.graph import trace
 
 
@@ -55,3 +56,29 @@ def test_operators_of_negative_numbers(name: str, dtype: Any) -> None:
     for found, wanted in zip(pto.fuse(NEGATIVES[name])(x), NEGATIVES[name](x), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64])
+def test_negative_exponents_of_integers(dtype: Any) -> None:
+    """They are refused where numpy refuses them: a number while a function is traced, an array when its plan runs."""
+    x = np.arange(1, 7).astype(dtype).reshape(2, 3)
+    with pytest.raises(NegativePower, match=r"the exponent is -1"):
+        pto.fuse(lambda x: x**-1)(x)
+    for function in (lambda x, k: x**k, lambda x, k: 2 ** (k[0] * 1), lambda x, k: np.power(x, k - 2) + x):
+        fused = pto.fuse(function)
+        for k in (x, x - 2, x):
+            try:
+                wanted = function(x, k)
+            except ValueError:
+                with pytest.raises(NegativePower, match="an exponent in an array is below 0") as caught:
+                    fused(x, k)
+                assert "test_powers.py" in str(caught.value)
+                continue
+            np.testing.assert_array_equal(fused(x, k), wanted)
+
+
+def test_exponents_that_cannot_be_negative_are_not_checked() -> None:
+    x, k = np.arange(5), np.arange(5, dtype=np.uint8)
+    for function in (lambda x, k: x ** np.maximum(x, 0), lambda x, k: k**k, lambda x, k: x**3 + x ** (x > 2)):
+        assert not any(node.op == "call" for node in trace(function, x, k).graph.live())
+        np.testing.assert_array_equal(pto.fuse(function)(x, k), function(x, k))
