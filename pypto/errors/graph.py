@@ -142,6 +142,24 @@ class NegativePower(Diagnostic, ValueError):
     )
 
 
+class WrongKeyword(Diagnostic, TypeError):
+    code = "E355"
+    template = "`{function}` has no argument `{name}`: it takes {taken}"
+    hint = "{way}"
+    example = programs(
+        """
+        import pypto.arrays as pt
+
+        pt.softmax(np.zeros((2, 3), np.float32), dim=0)
+        """,
+        """
+        import pypto.arrays as pt
+
+        pt.softmax(np.zeros((2, 3), np.float32), axis=0)
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

@@ -11,6 +11,7 @@ import pytest
 import pypto as pto
 import pypto.arrays as pt
 from pypto.arrays.names import ELEMENTWISE, OTHERS, OUTSIDE, REFUSED
+from pypto.errors.graph import WrongKeyword
 from pypto.graph import evaluate, trace
 
 RNG = np.random.default_rng(2)
@@ -119,3 +120,25 @@ def test_what_is_not_offered_says_why(name: str) -> None:
 
 def test_names_from_outside_are_numpys() -> None:
     assert all(getattr(pt, name) is getattr(np, name) for name in OUTSIDE)
+
+
+WORDS: dict[str, tuple[Any, str]] = {
+    "axis": (lambda x: pt.softmax(x, dim=1), "`pypto.arrays.softmax` has no argument `dim`: it takes `x`, `axis`"),
+    "keepdims": (lambda x: pt.logsumexp(x, axis=1, keepdim=True), "no argument `keepdim`"),
+    "eps": (lambda x: pt.rms_norm(x, epsilon=1e-3), "no argument `epsilon`"),
+    "mask": (lambda x: pt.attention(x, x, x, attn_mask=MASK), "no argument `attn_mask`"),
+    "weight": (lambda x: pt.layer_norm(x, wieght=x), "no argument `wieght`"),
+    "help(pypto.arrays.erf)": (lambda x: pt.erf(x, whatever=1), "no argument `whatever`: it takes `x`"),
+}
+
+
+@pytest.mark.parametrize("way", WORDS)
+def test_keywords_that_functions_do_not_have(way: str) -> None:
+    function, problem = WORDS[way]
+    for call in (function, pto.fuse(function)):
+        with pytest.raises(WrongKeyword) as caught:
+            call(X)
+        text = str(caught.value)
+        assert problem in text
+        assert way in text
+        assert "test_namespace.py" in text
