@@ -160,6 +160,41 @@ class WrongKeyword(Diagnostic, TypeError):
     )
 
 
+class OutsideWritten(Diagnostic, TypeError):
+    code = "E393"
+    template = "{what} is set while its function is traced, and would be set in the first call alone"
+    hint = (
+        "return the new value, and set it outside of the fused function; an array may be updated in place: "
+        "`self.w[...] = …`, `self.w -= …`"
+    )
+    example = programs(
+        """
+        class Model:
+            def __init__(self):
+                self.calls = 0
+
+            @pto.fuse
+            def forward(self, x):
+                self.calls += 1
+                return x + self.calls
+
+        Model().forward(np.ones(3, np.float32))
+        """,
+        """
+        class Model:
+            def __init__(self):
+                self.calls = np.zeros((), np.float32)
+
+            @pto.fuse
+            def forward(self, x):
+                self.calls += 1
+                return x + self.calls
+
+        Model().forward(np.ones(3, np.float32))
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pypto.graph.capture.kinds import is_array
 from pypto.graph.differences import Difference, Tolerance, differs
 from pypto.graph.pytree import Slot, leaves, mapped
 from pypto.graph.stepwise import ComparedArray, StepByStep
@@ -143,6 +144,6 @@ def copied(tree: Any) -> Any:
     copies: dict[int, Array] = {}
 
     def copy(_: str, leaf: Any) -> Any:
-        return copies.setdefault(id(leaf), np.copy(leaf, order="K")) if isinstance(leaf, np.ndarray) else leaf
+        return copies.setdefault(id(leaf), np.copy(leaf, order="K")) if is_array(leaf) else leaf
 
     return mapped(tree, copy)

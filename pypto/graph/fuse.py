@@ -6,21 +6,24 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
-from types import FunctionType
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from pypto.graph.capture.reads import as_seen
+from pypto.graph.capture.rows import Outside, Roots
 from pypto.graph.dims import Dim, Size, Sizes
-from pypto.graph.facts import NO_SHAPES, TracedArgument, collect, globals_of, is_fact, surroundings
+from pypto.graph.facts import NO_SHAPES, TracedArgument, collect
 from pypto.graph.named import Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan import NO_SIZES, Plan
+from pypto.graph.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.planning import plan_of, surroundings_of
 from pypto.graph.pytree import mapped
-from pypto.graph.readers import CallReader, reader_of_call
+from pypto.graph.readers import CallReader, Taken, reader_of_call
 from pypto.graph.replay import NOT_REPLAYED, Ready
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.graph.views.shown import FusedViews
@@ -30,22 +33,6 @@ if TYPE_CHECKING:
     from pypto.graph.tune_report import PlanTuning
 
 Array = np.ndarray[Any, Any]
-
-
-MOST_VERSIONS = 256  # plans of a function that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A plan, and what it was traced with."""
-
-    plan: Plan
-    traced: Traced
-
-    def serves(self, sizes: Sizes) -> bool:
-        """Whether what the function asked about sizes has the same answers."""
-        guards = self.traced.graph.guards
-        return guards is None or guards.hold(sizes)
 
 
 class Fused(FusedViews):
@@ -76,6 +63,8 @@ class Fused(FusedViews):
     1
     """
 
+    is_fused = True
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -91,10 +80,7 @@ class Fused(FusedViews):
         self._named = named_arrays(function, dims) if dims else ()
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
         self._donated = donated_arrays(function, donate) if donate else ()
-        self._versions: dict[Any, list[Version]] = {}
-        plain = isinstance(function, FunctionType)
-        self._cells: tuple[Any, ...] = (function.__closure__ or ()) if plain else ()
-        self._names: tuple[str, ...] | None = None if plain else ()  # globals that are compared, from the first call on
+        self._cache = PlanCache()
         self._ready: Ready | None = None  # for arguments like those of the last call
         self._lock = threading.Lock()
 
@@ -112,12 +98,12 @@ class Fused(FusedViews):
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
         try:
             shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-            arrays, key = self._key(args, kwargs, shapes)
+            form, roots = self._form(args, kwargs, shapes)
         except TracedArgument:
-            return self.function(*args, **kwargs)  # a part of what is traced, or lazy
-        version = self._version(key, args, kwargs, shapes, sizes)
+            return as_seen(self.function)(*args, **kwargs)  # a part of what is traced, or lazy
+        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
         if not self._donated and (self._ready is None or self._ready.frames is not version.plan.frames):
-            self._ready = self._ready_for(version, args, kwargs, arrays)
+            self._ready = self._ready_for(version, roots, args, kwargs)
         if version.traced.updates:
             check_updates(version.plan, version.traced, arrays)
         if out is None and not self._donated:
@@ -136,13 +122,14 @@ class Fused(FusedViews):
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
         """The plan for some arguments, made if need be, with their arrays and the sizes of dimensions by name."""
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        arrays, key = self._key(args, kwargs, shapes)
-        return self._version(key, args, kwargs, shapes, sizes), arrays, sizes
+        form, roots = self._form(args, kwargs, shapes)
+        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
+        return version, arrays, sizes
 
     @property
     def versions(self) -> list[Version]:
-        """The plans that were made, in order."""
-        return [version for versions in self._versions.values() for version in versions]
+        """The plans that were made and are kept, in order."""
+        return list(self._cache.recent)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
         """What `pto.verify` makes of this function."""
@@ -185,8 +172,7 @@ class Fused(FusedViews):
         version, arrays, sizes = self.version_for(args, kwargs)
         plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
         with self._lock:
-            for versions in self._versions.values():
-                versions[:] = [Version(plan, v.traced) if v is version else v for v in versions]
+            self._cache.replace(version, Version(plan, version.traced))
             self._ready = None
         return report
 
@@ -209,64 +195,70 @@ class Fused(FusedViews):
             shapes[id(array)] = row.shape(array)
         return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[list[Array], Any]:
-        """The arrays among the arguments, each once, and all else that a plan depends on."""
+    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
+        """What a plan is looked up by, and where its reads begin."""
         arrays: dict[int, Array] = {}
+        others: list[Any] = []
         facts: list[Any] = []
         for x in args:
-            collect(x, arrays, facts, shapes)
+            collect(x, arrays, others, facts, shapes)
         if kwargs:
             facts.append(len(args))
-            collect(kwargs, arrays, facts, shapes)
-        if self._names is None:
-            self._names = tuple(n for n in globals_of(self.function.__code__) if is_fact(self.function, n))
-        if self._names or self._cells:
-            facts += surroundings(self.function, self._names, self._cells)
-        return list(arrays.values()), tuple(facts)
+            collect(kwargs, arrays, others, facts, shapes)
+        return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
     def _ready_for(
-        self, version: Version, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]
+        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Ready | None:
         """Calls like one that was made, where a result needs no more than memory."""
         places = places_of(self._dims, self._named)
         if version.traced.updates or places is None:
             return None
         reader: CallReader | None = None
-        if kwargs or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
-            reader = reader_of_call(args, kwargs)
-            if len(reader(args, kwargs) or ()) != len(arrays):
+        outside, arrays = version.traced.outside, roots.arrays
+        if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
+            more = partial(self._read, outside) if outside.rows else None
+            reader = reader_of_call(args, kwargs, more)
+            if len(reader(args, kwargs) or ()) != len(arrays) + len(outside.given):
                 return None  # an array is given twice
-        facts = functools.partial(surroundings, self.function, self._names or (), self._cells)
         plan, result = version.plan, version.traced.result
         alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
         fill = None if alone else functools.partial(filled, result)
         kept = tuple(plan.fixed.values()) if alone and self._gives_out else None
-        return Ready(plan.frames, places, facts if self._names or self._cells else None, fill, reader, kept)
+        return Ready(plan.frames, places, fill, reader, kept)
+
+    def _read(self, outside: Outside, taken: Taken) -> list[Array] | None:
+        """The arrays that a plan reads from outside, in a call with arguments like those that it was made for."""
+        return outside.read(Roots(self.function, taken, taken.others))
 
     def _version(
-        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
-    ) -> Version:
-        """The plan for some arguments, made if need be."""
-        for version in self._versions.get(key, ()):
-            if version.serves(sizes):
-                return version
-        with self._lock:
-            found = next((v for v in self._versions.get(key, ()) if v.serves(sizes)), None)
-            if found is None:
-                if len(self._versions) >= MOST_VERSIONS:
-                    self._versions.clear()
-                found = self._made(args, kwargs, shapes, sizes)
-                self._versions[key] = [*self._versions.get(key, ()), found][-MOST_VERSIONS:]
-            return found
+        self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
+    ) -> tuple[Version, list[Array]]:
+        """The plan for some arguments, made if need be, and its arrays."""
+        found = self._cache.find(form, roots, sizes)
+        if found is None:
+            with self._lock:
+                found = self._cache.find(form, roots, sizes)
+                if found is None:
+                    self._cache.note_varying(form, roots)
+                    version = self._made(args, kwargs, shapes, sizes)
+                    given = version.traced.arrays[len(roots.arrays) : version.traced.given]
+                    kept = without_arguments(version.traced.arrays, version.traced.given)
+                    found = Version(version.plan, replace(version.traced, arrays=kept)), given
+                    self._cache.add(form, found[0])
+        version, given = found
+        self._cache.touch(version)
+        return version, [*roots.arrays, *given]
 
     @without_collection()
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
-        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims)
+        varying = frozenset(self._cache.varying)
+        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying)
         guards = traced.graph.guards
         if guards is not None and not guards.hold(sizes):  # the answers for these sizes are others than for the hints
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
-            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()))
+            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
         layouts, fixed = surroundings_of(traced)
         return Version(plan_of(traced.graph, layouts, fixed, self.precision, self.overlap), traced)
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.scalars import plain
 from pypto.graph.dims import is_fixed
 from pypto.graph.node import Graph, Node
 from pypto.graph.places import here
@@ -33,6 +35,7 @@ def results_of(
 
 def watched(kernel: Any, grid: Any, values: tuple[Any, ...], interpret: bool) -> None:
     """A launch while a function is traced: noted where it is on arrays of the function, else made."""
+    values = tuple(map(plain, values))
     if any(isinstance(x, Tensor) for x in values):
         launched(kernel, grid, values)
     elif interpret:
@@ -68,7 +71,7 @@ def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
         return x
 
     slots = tuple(map(slot, values))
-    if any(isinstance(x, np.ndarray) for x in values) or not all(is_fixed(n) for t in tensors for n in t.node.shape):
+    if any(map(is_array, values)) or not all(is_fixed(n) for t in tensors for n in t.node.shape):
         raise NotTraced(
             here().loc(), what=f"a launch of `{kernel.__name__}`",
             problem="it takes an array from outside, or one with dimensions by name",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import WrongDims
+from pypto.graph.capture.kinds import is_array
 from pypto.graph.dims import Dim, Size, size_of
 from pypto.graph.pytree import children
 
@@ -55,7 +56,7 @@ class ArrayPath:
         for name in way:
             found = children(tree)
             tree = None if found is None else dict(found[1]).get(name)
-        if not isinstance(tree, np.ndarray):
+        if not is_array(tree):
             raise self.wrong("there is no array of numpy")
         return tree
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import WrongOut
+from pypto.graph.capture.kinds import is_array
 from pypto.graph.dims import Sizes, value_of
 from pypto.graph.frame import memory_of
 from pypto.graph.in_place import is_in_place
@@ -69,7 +70,7 @@ def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Targ
         name = f"`out{'.' if path else ''}{path}`"
         if path not in wanted:
             raise WrongOut(what=name, problem="the result has no array there")
-        if not isinstance(array, np.ndarray):
+        if not is_array(array):
             raise WrongOut(what=name, problem=f"it is a {type(array).__name__}, and no array of numpy")
         node = plan.graph.outputs[wanted[path].number]
         shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy

@@ -1,7 +1,7 @@
 """Taking the arrays out of arguments that have the form of those of an earlier call, in the order that a plan has them.
 
 A reader is made for the arguments of one call. It compares what a plan depends on beside arrays: containers, names and
-constants; what arrays are like is compared where they are used.
+plain values. What arrays are like is compared where they are used, and numbers and objects by the plan's own reads.
 """
 
 from __future__ import annotations
@@ -12,27 +12,45 @@ from typing import Any
 
 import numpy as np
 
+from pypto.graph.capture.kinds import is_array, is_number, is_plain
 from pypto.graph.node import key_of
 from pypto.graph.pytree import children
 
 Array = np.ndarray[Any, Any]
-Reader = Callable[[Any, list[Any]], bool]  # adds the arrays of a tree to a list; whether the tree has the form
+Reader = Callable[[Any, "Taken"], bool]  # adds the arrays of a tree to a list; whether the tree has the form
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
 
 
-def reader_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallReader:
-    """Gives the arrays of arguments like those of a call; None for others."""
+class Taken(list[Any]):
+    """The arrays of a call, and what is neither array nor container nor compared as it is."""
+
+    __slots__ = ("others",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[Any] = []
+
+
+def reader_of_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], more: Callable[[Taken], list[Any] | None] | None = None
+) -> CallReader:
+    """Gives the arrays of arguments like those of a call, and `more` behind them; None for other arguments."""
     count, readers = len(args), [reader_of(x) for x in args]
     named = reader_of(kwargs) if kwargs else None
 
     def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
-        taken: list[Any] = []
+        taken = Taken()
         if len(args) != count or (named is None) is not (not kwargs):
             return None
         for reader, x in zip(readers, args, strict=True):
             if not reader(x, taken):
                 return None
-        return taken if named is None or named(kwargs, taken) else None
+        if named is not None and not named(kwargs, taken):
+            return None
+        if more is None:
+            return taken
+        found = more(taken)
+        return None if found is None else [*taken, *found]
 
     return read
 
@@ -42,28 +60,37 @@ def reader_of(tree: Any) -> Reader:
 
     Examples
     --------
-    >>> x, found = np.ones(2), []
-    >>> read = reader_of({"x": x, "n": 3})
-    >>> read({"x": x, "n": 3}, found), found[0] is x, read({"x": x, "n": 4}, [])
-    (True, True, False)
+    >>> x, found = np.ones(2), Taken()
+    >>> read = reader_of({"x": x, "mode": "same", "n": 3})
+    >>> read({"x": x, "mode": "same", "n": 4}, found), found[0] is x, found.others
+    (True, True, [4])
+    >>> read({"x": x, "mode": "full", "n": 3}, Taken())
+    False
     """
-    if isinstance(tree, np.ndarray):
+    if is_array(tree):
         return added
     found = children(tree)
     if found is None:
         return reader_of_constant(tree)
     values = [x for _, x in found[1]]
-    if values and all(isinstance(x, np.ndarray) for x in values):
+    if values and all(map(is_array, values)):
         return reader_of_arrays(tree, tuple(name for name, _ in found[1]))
     return reader_of_container(tree, tuple(name for name, _ in found[1]), [reader_of(x) for x in values])
 
 
-def added(array: Any, into: list[Any]) -> bool:
+def added(array: Any, into: Taken) -> bool:
     into.append(array)
     return True
 
 
+def noted(value: Any, into: Taken) -> bool:
+    into.others.append(value)
+    return True
+
+
 def reader_of_constant(value: Any) -> Reader:
+    if not is_plain(value) or is_number(value):
+        return noted
     key = key_of(value)
     return lambda x, into: x is value or key_of(x) == key
 
@@ -74,7 +101,7 @@ def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
     if isinstance(tree, dict):
         keys = list(tree)
 
-        def of_dict(x: Any, into: list[Any]) -> bool:
+        def of_dict(x: Any, into: Taken) -> bool:
             if type(x) is not kind or list(x) != keys:
                 return False
             into += x.values()
@@ -83,7 +110,7 @@ def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
         return of_dict
     if isinstance(tree, tuple | list):
 
-        def of_sequence(x: Any, into: list[Any]) -> bool:
+        def of_sequence(x: Any, into: Taken) -> bool:
             if type(x) is not kind or len(x) != count:
                 return False
             into += x
@@ -93,7 +120,7 @@ def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
 
     fields = attrgetter(*names, names[0])  # of two names at least it gives a tuple
 
-    def of_fields(x: Any, into: list[Any]) -> bool:
+    def of_fields(x: Any, into: Taken) -> bool:
         if type(x) is not kind:
             return False
         into += fields(x)[:-1]
@@ -108,7 +135,7 @@ def reader_of_container(tree: Any, names: tuple[str, ...], readers: list[Reader]
     keys = tuple(tree) if isinstance(tree, dict) else ()
     is_sequence = isinstance(tree, tuple | list)
 
-    def read(x: Any, into: list[Any]) -> bool:
+    def read(x: Any, into: Taken) -> bool:
         if type(x) is not kind:
             return False
         if is_sequence:

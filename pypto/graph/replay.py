@@ -156,39 +156,33 @@ class Ready:
         Those of the plan that are not in use, by the sizes of dimensions by name.
     places : sequence of (int, int)
         Where these sizes are: of which argument, along which axis.
-    facts : callable
-        Gives what the function takes from outside, which is to be what it was.
     fill : callable, optional
         Makes the result of the function out of the outputs; without it, it is the output.
     reader : callable, optional
-        Takes the arrays out of positional and named arguments; without it, all are positional and arrays.
+        Gives the arrays of a call, from positional and named arguments and from outside; without it, all arguments are
+        positional and arrays, and nothing is read from outside.
     kept : sequence of ndarray, optional
         Arrays from outside of the function that an `out` may not overlap; None where there is no `out`.
     """
 
-    __slots__ = ("facts", "fill", "frames", "kept", "known", "places", "reader")
+    __slots__ = ("fill", "frames", "kept", "places", "reader")
 
     def __init__(
         self,
         frames: Mapping[tuple[int, ...], list[ReplayedFrame]],
         places: Sequence[tuple[int, int]],
-        facts: Callable[[], Any] | None,
         fill: Callable[..., Any] | None,
         reader: CallReader | None = None,
         kept: Sequence[Array] | None = None,
     ) -> None:
         self.frames = frames
         self.places = places
-        self.facts = facts
-        self.known = None if facts is None else facts()
         self.fill = fill
         self.reader = reader
         self.kept = kept
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, or NOT_REPLAYED where nothing was done."""
-        if self.facts is not None and self.facts() != self.known:
-            return NOT_REPLAYED
         out: Any = None
         arrays: Sequence[Any] = args
         if kwargs and self.kept is not None and "out" in kwargs:

@@ -39,6 +39,15 @@ class Tensor(NDArrayOperatorsMixin):
     """An array of a traced function; see numpy for what its methods mean."""
 
     __array_priority__ = 1000
+    stands_in = True
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class that numpy would have given: functions that ask what they have been given go the same way."""
+        if self.graph.is_lazy:
+            return Tensor
+        is_scalar = not self.node.shape and (bool(self.steps) or self.storage.node.op != "input")
+        return self.dtype.type if is_scalar else np.ndarray
 
     def __init__(
         self, graph: Graph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.capture.kinds import is_array, is_number, is_plain
+from pypto.graph.capture.reads import Reads, reading
+from pypto.graph.capture.rows import Outside, Path
+from pypto.graph.capture.scalars import plain
 from pypto.graph.dims import Dim, Size
 from pypto.graph.guards import Guards
 from pypto.graph.launches import watched
 from pypto.graph.named import path_of, positional
 from pypto.graph.node import Graph, Node
-from pypto.graph.pytree import Slot, leaves, mapped
+from pypto.graph.pytree import Slot, children, leaves, mapped
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.strides import contiguous
 from pypto.graph.tensor import Storage, Tensor
@@ -35,9 +39,10 @@ class Traced:
     graph : Graph
         Its outputs are the arrays of the result, and then those that arguments are updated with.
     arrays : list of ndarray
-        What the graph was traced with: arrays among the arguments, then arrays from outside of the function.
+        What the graph was traced with: arrays among the arguments, then what is read from outside of the function at
+        each call, then arrays that the function itself has made without tracing.
     given : int
-        How many of these are arguments.
+        How many of these a call gives.
     result : Any
         The function's result, with the numbers of outputs as `Slot` for arrays.
     updates : list of (int, int)
@@ -49,16 +54,18 @@ class Traced:
     given: int
     result: Any
     updates: list[tuple[int, int]] = field(default_factory=list)
+    outside: Outside = field(default_factory=Outside)
 
 
 class TracedGraph(Graph):
     """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
 
-    __slots__ = ("arrays", "held", "tensors")
+    __slots__ = ("arrays", "held", "reads", "tensors")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
+        self.reads: Reads | None = None
         self.tensors: dict[int, Tensor] = {}
         self.held: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
 
@@ -119,22 +126,34 @@ def trace_by_name(
     kwargs: dict[str, Any],
     shapes: Mapping[int, tuple[int, ...]],
     dims: tuple[Dim, ...],
+    varying: Collection[Path] = (),
 ) -> Traced:
-    """`trace` where some arrays, by their `id`, have shapes with dimensions by name."""
+    """`trace` where some arrays, by their `id`, have shapes with dimensions by name, and some numbers vary."""
     graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
+    reads = graph.reads = Reads(graph, varying)
     parameters = positional(function)
+    others: list[Any] = []
 
     def enter(path: str, leaf: Any) -> Any:
-        if not isinstance(leaf, np.ndarray):
+        name = path_of(path, parameters)
+        if is_array(leaf):
+            return reads.argument(name, leaf, shapes.get(id(leaf)))
+        if is_plain(leaf) and not is_number(leaf):
             return leaf
-        return graph.argument(path_of(path, parameters), leaf, shape=shapes.get(id(leaf)))
+        others.append(leaf)
+        return reads.other(len(others) - 1, name, leaf)
 
-    inner_args, inner_kwargs = mapped((args, kwargs), enter)
-    before = {id(t.storage): t.storage.node for t in graph.tensors.values()}
-    given = len(graph.inputs)
     drawn = random_state()
-    with mode(watch=watched):
-        tree = function(*inner_args, **inner_kwargs)
+    with reading(reads):
+        inner_args, inner_kwargs = mapped((args, kwargs), enter)
+        given = list(graph.arrays)
+        seen = reads.root(function)
+        for name, copy in containers_in((inner_args, inner_kwargs), parameters):
+            reads.stand_in(name, copy)
+        with mode(watch=watched):
+            tree = seen(*inner_args, **inner_kwargs)
+        reads.check()
+        result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
     if drawn is not None and random_state() != drawn:
         code = getattr(function, "__code__", None)
         raise NotTraced(
@@ -142,13 +161,42 @@ def trace_by_name(
             problem="its numbers would be those of the first call in every call",
             way="draw them outside of the function, and pass them as an argument",
         )  # fmt: skip
-    result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
-    updates = []
-    for number, tensor in enumerate(list(graph.tensors.values())):
-        node = tensor.storage.node
-        if node is not before.get(id(tensor.storage), graph.inputs[number]):
-            updates.append((number, output(graph, own_node(graph, tensor))))
-    return Traced(graph, graph.arrays, given, result, updates)
+    return arranged(graph, reads, given, result)
+
+
+def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:
+    """The traced function with its inputs in order: arguments, what each call reads from outside, other arrays."""
+    updated = {}
+    for array, tensor, node in zip(graph.arrays, list(graph.tensors.values()), list(graph.inputs), strict=True):
+        if tensor.storage.node is not node:
+            updated[id(array)] = output(graph, own_node(graph, tensor))
+    used = {x for node in graph.nodes for x in node.inputs}.union(graph.outputs)
+    inputs = {id(array): node for array, node in zip(graph.arrays, graph.inputs, strict=True)}
+    rest = [array for array in graph.arrays[len(given) :] if inputs[id(array)] in used]
+    read = [array for array in rest if id(array) in reads.inputs]
+    arrays = [*given, *read, *(array for array in rest if id(array) not in reads.inputs)]
+    graph.inputs[:] = [inputs[id(array)] for array in arrays]
+    updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
+    outside = reads.outside(read)
+    graph.reads = None
+    return Traced(graph, arrays, len(given) + len(read), result, updates, outside)
+
+
+def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
+    """The containers among arguments, each with its name."""
+    found: list[tuple[str, Any]] = []
+
+    def walk(path: str, x: Any) -> None:
+        below = children(x)
+        if below is None:
+            return
+        if "." in path:
+            found.append((path_of(path, parameters), x))
+        for name, part in below[1]:
+            walk(f"{path}.{name}" if path else name, part)
+
+    walk("", tree)
+    return found
 
 
 def random_state() -> Any:
@@ -164,7 +212,8 @@ def leave(graph: Graph, path: str, leaf: Any) -> Any:
     """A leaf of the result: the slot of an array, or a constant as it is."""
     if isinstance(leaf, Tensor):
         return Slot(output(graph, own_node(graph, leaf)))
-    if isinstance(leaf, np.ndarray):
+    leaf = plain(leaf)
+    if is_array(leaf):
         return Slot(output(graph, lift(graph, leaf).node))
     if isinstance(leaf, Size):
         return leaf

@@ -7,7 +7,7 @@ resolution says, so that a traced function computes in the types that it has in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph import composed
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
 from pypto.graph.dims import Size
 from pypto.graph.node import Graph, Node
 from pypto.graph.places import checked, here
@@ -94,10 +96,12 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
         if value.graph is not graph:
             value = brought(graph, value)
         return value if dtype is None else cast(value, dtype)
+    if is_scalar(value):
+        return lifted(graph, value, dtype)
     if isinstance(value, Size):
         number_type = tensor_type((), np.int64 if dtype is None else dtype)
         return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
-    if isinstance(value, np.ndarray) and value.ndim:
+    if is_array(value) and value.ndim:
         from pypto.graph.trace import captured
 
         return lift(graph, captured(graph, value), dtype)
@@ -111,6 +115,22 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
         return lift(graph, number, dtype)
     wanted = np.dtype(dtype if dtype is not None else number.dtype)
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def lifted(graph: Graph, value: Scalar, dtype: Any) -> Tensor:
+    """A run-time scalar as an input of the graph; where the graph is of another function, as a number."""
+    if value.reads.graph is not graph:
+        return lift(graph, value.pin(), dtype)
+    wanted = np.dtype(dtype if dtype is not None else np.asarray(value.value).dtype)
+    found: Tensor = value.given(wanted)
+    return found
+
+
+def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
+    """A run-time scalar that is a number of a type; a number where it is not."""
+    if type(value.value) is not int or dtype.kind not in "iu":
+        return value
+    return value if computed(partial(holds, dtype), value) else value.pin()
 
 
 def brought(graph: Graph, value: Tensor) -> Tensor:
@@ -150,6 +170,8 @@ def weak(value: Any) -> Any:
     """What numpy's promotion takes for an operand: its dtype, or the kind of a Python number."""
     if isinstance(value, Size):
         return int
+    if is_scalar(value):
+        return weak(value.value)
     if type(value) in (int, float, bool):
         return np.dtype(bool) if type(value) is bool else type(value)
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -179,6 +201,7 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     if ufunc.nout > 1:
         raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
     *wanted, result = resolved(ufunc, inputs, dtype)
+    inputs = tuple(fitting(x, d) if is_scalar(x) else x for x, d in zip(inputs, wanted, strict=True))
     if any(type(x) is int and not holds(d, x) for x, d in zip(inputs, wanted, strict=True)):
         wanted = widened(name, inputs, wanted)
     if name in _LOGICAL:
@@ -255,7 +278,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     """``np.where`` of three operands."""
     graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
     kinds = [weak(x) for x in (a, b)]
-    pairs = [(0 if isinstance(x, Size) else x, kind) for x, kind in zip((a, b), kinds, strict=True)]
+    pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
     values = [x for x, kind in pairs if isinstance(kind, type)]
     dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in pairs))
     if len(values) == 2:

@@ -150,16 +150,13 @@ def test_a_lazy_array_shows_itself() -> None:
 
 
 def test_a_traced_array_shows_itself() -> None:
-    shown = []
-
     @pto.fuse
     def f(x: Any) -> Any:
         y = np.tanh(x) * 2
-        shown.append((repr(x), repr(y), y._repr_html_()))
-        return y
+        return repr(x), repr(y), y._repr_html_()
 
-    f(X)
-    assert shown[0][0] == "<array of a traced function: f32[40, 64], input x>"
-    assert shown[0][1].startswith("<array of a traced function: f32[40, 64], %3 = mul %1, %2, test_lazy.py:")
-    assert "only its type is known" in shown[0][2]
-    assert "np.tanh(x)" in shown[0][2].replace('<span class="n">2</span>', "2")
+    shown = f(X)
+    assert shown[0] == "<array of a traced function: f32[40, 64], input x>"
+    assert shown[1].startswith("<array of a traced function: f32[40, 64], %3 = mul %1, %2, test_lazy.py:")
+    assert "only its type is known" in shown[2]
+    assert "np.tanh(x)" in shown[2].replace('<span class="n">2</span>', "2")

@@ -144,15 +144,13 @@ def test_of_two_branches_one_runs() -> None:
     assert "call, moved by numpy" in str(fused.plan(x, x))
 
 
-def test_a_branch_that_does_not_run_costs_nothing_and_fails_not() -> None:
-    ran = []
-
+def test_a_branch_that_does_not_run_costs_nothing_and_fails_not(capsys: pytest.CaptureFixture[str]) -> None:
     @pto.jit
     def spoil(x: Any, out: Any) -> None:
         out[:] = x[:] * 0
 
     def heavy(x: Any) -> Any:
-        ran.append("traced")
+        print("traced")
         out = np.zeros_like(x)
         spoil[1](x, out)
         return out
@@ -160,7 +158,7 @@ def test_a_branch_that_does_not_run_costs_nothing_and_fails_not() -> None:
     fused = pto.fuse(lambda x, go: pt.cond(go, heavy, lambda x: x, x))
     x = np.ones(4, np.float32)
     np.testing.assert_array_equal(fused(x, np.array(False)), x)
-    assert ran == ["traced"]
+    assert capsys.readouterr().out == "traced\n"
     np.testing.assert_array_equal(fused(x, np.array(True)), x * 0)
     assert pt.cond(True, lambda: 3, lambda: 4) == 3
 
@@ -231,7 +229,13 @@ def test_a_kernel_updates_what_it_writes_and_nothing_else() -> None:
     np.testing.assert_array_equal(high, x + 1)
 
 
-def test_a_kernel_on_arrays_from_outside_is_refused() -> None:
+def test_a_kernel_writes_to_an_array_from_outside() -> None:
     outside = np.zeros((2, 37), np.float32)
+    x = np.ascontiguousarray(X[:2])
+    fused = pto.fuse(lambda x: scaled[2](x, outside, 1.0))
+    for _ in range(3):
+        outside[:] = 7
+        fused(x)
+        np.testing.assert_array_equal(outside, x)
     with pytest.raises(NotTraced, match="from outside"):
-        pto.fuse(lambda x: scaled[2](x, outside, 1.0))(np.ascontiguousarray(X[:2]))
+        pto.fuse(lambda x: scaled[2](x, np.zeros((2, 37), np.float32), 1.0))(x)

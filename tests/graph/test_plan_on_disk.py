@@ -48,14 +48,14 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_printed_and_parsed(name: str) -> None:
     function, options = CASES[name]
-    plan = pto.fuse(function, **options).plan(X, W)
+    version, arrays, _ = pto.fuse(function, **options).version_for((X, W), {})
+    plan = version.plan
     text = plan_text(plan)
     again = parse_plan(text)
     assert plan_text(again) == text
     assert (again.arena_bytes, len(again.steps)) == (plan.arena_bytes, len(plan.steps))
     sizes = {"n": 40} if options else {}
-    given = [X, W, *plan.fixed.values()]
-    for a, b in zip(again.run(given, sizes), plan.run([X, W], sizes), strict=True):
+    for a, b in zip(again.run([*arrays, *plan.fixed.values()], sizes), plan.run(arrays, sizes), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -121,7 +121,7 @@ def test_a_plan_from_disk_runs_without_reading_a_kernel(cache: Cache, options: A
 
 
 def launch_of(plan: Any) -> list[Any]:
-    return launches(plan, [X, W])[plan.kernels[0].kernel]
+    return launches(plan, [X, W, OUTSIDE])[plan.kernels[0].kernel]
 
 
 def test_another_line_type_or_layout_is_another_entry(cache: Cache) -> None:

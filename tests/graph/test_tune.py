@@ -167,7 +167,7 @@ def test_kernels_that_are_not_compiled_are_not_tuned() -> None:
 def test_the_first_candidate_is_what_was_decided_on() -> None:
     fused = pto.fuse(layer)
     fused(X, W)
-    traced = next(iter(fused._versions.values()))[0].traced
+    traced = fused.versions[0].traced
     for group in groups_of(traced.graph, surroundings_of(traced)[0]).groups:
         first, *others = tile_candidates(group.program)
         assert first == tile_sizes(group.program)
@@ -204,7 +204,7 @@ def test_a_second_process_uses_the_tuned_sizes(tmp_path: Path) -> None:
 def test_a_trial_runs_on_memory_of_its_own() -> None:
     fused = pto.fuse(lambda x: np.exp(x) + 1)
     fused(X)
-    version = next(iter(fused._versions.values()))[0]
+    version = fused.versions[0]
     frame, times = tune.traced_run(version.plan, [X], {})
     (text,) = groups_of(version.traced.graph, surroundings_of(version.traced)[0]).texts()
     assert text is not None

@@ -1,0 +1,175 @@
+"""Classes of the user's that tell which attributes a traced function reads and writes, while it is traced.
+
+A class gets methods that ask the recorder of this context, if there is one; in other threads objects are as ever. They
+are taken off when the last trace that needs them ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+from pypto.graph.capture.kinds import is_class
+
+_LEFT: Final = frozenset(
+    (
+        "__init__", "__new__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__del__", "__repr__",
+        "__str__", "__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__", "__set_name__",
+        "__getstate__", "__setstate__", "__post_init__",
+    )
+)  # fmt: skip
+_NONE: Final = object()
+
+
+class Instrumented:
+    """Classes that have such methods now, each with what it had instead of them."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[type]()
+        self.originals: dict[type, dict[str, Any]] = {}
+        self.lock = threading.Lock()
+
+    def begin(self, kind: type) -> bool:
+        """Whether a class can tell what is read; each `begin` has its `end`."""
+        with self.lock:
+            if not self.counts[kind] and not self.put_on(kind):
+                del self.counts[kind]
+                return False
+            self.counts[kind] += 1
+            return True
+
+    def put_on(self, kind: type) -> bool:
+        made = methods_of(kind)
+        originals = {name: kind.__dict__.get(name, _NONE) for name in made}
+        try:
+            for name, method in made.items():
+                type.__setattr__(kind, name, method)
+        except TypeError:  # a class of another language
+            return False
+        self.originals[kind] = originals
+        return True
+
+    def end(self, kind: type) -> None:
+        with self.lock:
+            self.counts[kind] -= 1
+            if self.counts[kind]:
+                return
+            del self.counts[kind]
+            for name, original in self.originals.pop(kind).items():
+                if original is _NONE:
+                    type.__delattr__(kind, name)
+                else:
+                    type.__setattr__(kind, name, original)
+
+
+INSTRUMENTED: Final = Instrumented()
+
+
+class Watched:
+    """The classes that one trace has instrumented."""
+
+    def __init__(self) -> None:
+        self.classes: dict[type, bool] = {}
+
+    def watch(self, kind: type) -> bool:
+        """Whether instances of a class tell what is read of them."""
+        if kind not in self.classes:
+            bases = [c for c in kind.__mro__[1:] if is_class(c)]
+            self.classes[kind] = INSTRUMENTED.begin(kind)
+            for base in bases:
+                self.watch(base)
+        return self.classes[kind]
+
+    def watch_class(self, value: Any) -> None:
+        """Watch the instances that a function makes of a class."""
+        if is_class(value) and not issubclass(value, BaseException):
+            self.watch(value)
+
+    def end(self) -> None:
+        for kind, is_on in self.classes.items():
+            if is_on:
+                INSTRUMENTED.end(kind)
+        self.classes.clear()
+
+
+def inherited(kind: type, name: str) -> Any:
+    """The method of a class as it is without such methods."""
+    for base in kind.__mro__:
+        method = base.__dict__.get(name)
+        if method is not None:
+            own = getattr(method, "instead_of", method)
+            if own is not None:
+                return own
+    raise AttributeError(name)
+
+
+def methods_of(kind: type) -> dict[str, Any]:
+    """The methods that a class gets."""
+    from pypto.graph.capture.reads import READS
+
+    def __getattribute__(self: Any, name: str) -> Any:
+        reads, plain = READS.get(), inherited(kind, "__getattribute__")
+        if reads is None:
+            return plain(self, name)
+        return reads.attribute(self, name, functools.partial(plain, self, name))
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        reads, plain = READS.get(), inherited(kind, "__setattr__")
+        if reads is None or is_set_by_code(type(self), name):
+            plain(self, name, value)
+        else:
+            reads.assigned(self, name, value, functools.partial(plain, self, name, value))
+
+    def __delattr__(self: Any, name: str) -> None:
+        reads, plain = READS.get(), inherited(kind, "__delattr__")
+        if reads is None:
+            plain(self, name)
+        else:
+            reads.assigned(self, name, None, functools.partial(plain, self, name))
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        reads, plain = READS.get(), inherited(kind, "__init__")
+        if reads is not None and id(self) not in reads.known:
+            reads.made[id(self)] = self
+        if plain is object.__init__:
+            args, kwargs = (), {}
+        seen(plain)(self, *args, **kwargs)
+
+    made: dict[str, Any] = dict(
+        __getattribute__=__getattribute__, __setattr__=__setattr__, __delattr__=__delattr__, __init__=__init__
+    )
+    for name, method in made.items():
+        method.instead_of = kind.__dict__.get(name)
+    for name, method in kind.__dict__.items():
+        if isinstance(method, FunctionType) and name not in _LEFT:
+            made[name] = rebinding(method)
+    return made
+
+
+def is_set_by_code(kind: type, name: str) -> bool:
+    """Whether setting an attribute runs a function of the user's."""
+    owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
+    return isinstance(owned, property)
+
+
+def seen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as the trace of this context sees it."""
+    from pypto.graph.capture.reads import as_seen
+
+    found: Callable[..., Any] = as_seen(function)
+    return found
+
+
+def rebinding(method: FunctionType) -> Callable[..., Any]:
+    """A method whose globals are seen while a function is traced."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return seen(method)(*args, **kwargs)
+
+    call.instead_of = method  # type: ignore[attr-defined]
+    return call

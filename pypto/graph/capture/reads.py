@@ -1,0 +1,379 @@
+"""What a traced function reads from outside, noted while it is read: the recorder of `rows`.
+
+A value becomes what the function sees instead of it: an array a tensor, a container a copy with tensors in it, a
+function a copy whose globals are seen, too. Objects stay themselves; their classes tell what is read (`attributes`).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import is_dataclass
+from io import IOBase
+from types import FunctionType, MethodType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.errors.graph import NotTraced, OutsideWritten
+from pypto.graph.capture import kinds, rebinding
+from pypto.graph.capture.ambient import Generators
+from pypto.graph.capture.attributes import Watched
+from pypto.graph.capture.modules import ModuleView
+from pypto.graph.capture.rows import (
+    Check, Get, Given, Outside, Path, Row, anything, array_equal, array_like, container_like, equal, equal_set, identical, of_type,
+    one_of, same_memory,
+)  # fmt: skip
+from pypto.graph.capture.scalars import Scalar, is_scalar
+from pypto.graph.places import here
+
+if TYPE_CHECKING:
+    from pypto.graph.trace import TracedGraph
+
+_REMEMBERED: Final = type(functools.lru_cache(len))
+READS: Final[ContextVar[Reads | None]] = ContextVar("reads", default=None)
+
+
+class Reads:
+    """The reads of a function that is being traced.
+
+    Parameters
+    ----------
+    graph : TracedGraph
+    varying : collection of Path
+        Numbers that are run-time scalars, since they differ from call to call.
+    """
+
+    def __init__(self, graph: TracedGraph, varying: Collection[Path] = ()) -> None:
+        self.graph = graph
+        self.varying = varying
+        self.rows: list[Row] = []
+        self.values: list[Any] = []  # kept while the function is traced, so that an `id` stays one object's
+        self.entered: list[Any] = []
+        self.places: dict[Path, int] = {}
+        self.known: dict[int, int] = {}  # rows of arrays, containers, functions and objects by `id`
+        self.inputs: dict[int, Given] = {}  # what gives inputs of the graph, by the `id` of their array
+        self.scalars: dict[Any, Any] = {}  # arrays that stand for run-time scalars, by row and type
+        self.operands: dict[int, list[int]] = {}  # of computed rows
+        self.pinned: set[Path] = set()
+        self.copies: list[tuple[str, Any, list[Any]]] = []
+        self.watched = Watched()
+        self.made: dict[int, Any] = {}  # objects that the function itself makes
+        self.generators = Generators()
+        self.functions = rebinding.Functions(self)
+
+    # --- rows ------------------------------------------------------------------------------------------------------
+
+    def add(self, path: Path, text: str, get: Get, check: Check, value: Any, number: type | None = None) -> int:
+        """One more row, and what it gives now."""
+        place = self.places[path] = len(self.rows)
+        self.rows.append(Row(path, text, get, check, number))
+        self.values.append(value)
+        self.entered.append(value)
+        return place
+
+    def root(self, function: Any) -> Any:
+        """The traced function as it is called."""
+        if not kinds.is_function(function):
+            return self.meet(("function",), "self", lambda values, roots: roots.function, function)
+        place = self.add(("function",), function.__name__, lambda values, roots: roots.function, anything, function)
+        self.known[id(function)] = place
+        self.functions.root = function
+        self.entered[place] = self.functions.copy(function, place, function.__name__)
+        return self.entered[place]
+
+    def argument(self, text: str, array: Any, shape: tuple[int, ...] | None = None) -> Any:
+        """An array among the arguments."""
+        known = self.known.get(id(array))
+        if known is None:
+            number = len(self.graph.arrays)
+            get = lambda values, roots: roots.arrays[number]  # noqa: E731
+            known = self._keep(("array", number), text, get, anything, array)
+            self.entered[known] = self.graph.argument(text, array, shape=shape)
+        return self.entered[known]
+
+    def other(self, number: int, text: str, value: Any) -> Any:
+        """What is neither array nor container in the arguments."""
+        return self.meet(("other", number), text, lambda values, roots: roots.others[number], value)
+
+    def meet(self, path: Path, text: str, get: Get, value: Any, raw: bool = False) -> Any:
+        """What the function sees of a value; `raw` where it sees the value itself, whatever this gives."""
+        place = self.places.get(path)
+        if place is not None:
+            return self.entered[place]
+        if getattr(type(value), "stands_in", False):
+            return value.pin() if is_scalar(value) and value.reads is not self else value
+        known = self.known.get(id(value))
+        if known is not None and self.values[known] is value:
+            place = self.add(path, text, get, one_of(known), value)
+            self.entered[place] = self.functions.copies.get(id(value), self.entered[known])
+            return self.entered[place]
+        return self._meet(path, text, get, value, raw)
+
+    def _meet(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        if kinds.is_number(value):
+            return self._number(path, text, get, value, raw)
+        if kinds.is_plain(value) or type(value) is set:
+            self.add(path, text, get, equal_set(value) if type(value) is set else equal(value), value)
+            return value
+        if kinds.is_array(value):
+            return self._array(path, text, get, value, raw)
+        if kinds.is_container(value):
+            return self._container(path, text, get, value, raw)
+        if isinstance(value, MethodType | functools.partial | _REMEMBERED):
+            return self._callable(path, text, get, value)
+        if kinds.is_module(value):
+            place = self._keep(path, text, get, anything, value)
+            self.entered[place] = ModuleView(self, place, value)
+        elif kinds.is_function(value):
+            place = self._keep(path, text, get, identical(value), value)
+            self.entered[place] = self.functions.copy(value, place, text)
+        elif kinds.is_object(value):
+            place = self._object(path, text, get, value)
+        else:
+            if isinstance(value, Iterator) and not isinstance(value, IOBase):
+                raise NotTraced(
+                    self.functions.line_of_root(), what=f"`{text}`", way="pass what it gives as an argument",
+                    problem="it is an iterator, and what it gives now would be what it gives in every call",
+                )  # fmt: skip
+            memory = kinds.bytes_of(value)
+            check = identical(value) if memory is None else same_memory(type(value), memory)
+            place = self._keep(path, text, get, check, value)
+            self.generators.watch(text, value)
+            self.watched.watch_class(value)
+            if getattr(type(value), "is_fused", False):
+                self.child(place, "attr", "function", value.function)
+        return self.entered[place]
+
+    def _keep(self, path: Path, text: str, get: Get, check: Check, value: Any) -> int:
+        place = self.add(path, text, get, check, value)
+        self.known[id(value)] = place
+        return place
+
+    def child(self, parent: int, kind: str, name: Any, value: Any, raw: bool = False) -> Any:
+        """A value that is reached from the one of another row."""
+        text = self.rows[parent].text
+        get = GETTERS[kind](parent, name)
+        return self.meet((kind, parent, name), TEXTS[kind].format(text, name), get, value, raw)
+
+    # --- values of each kind ---------------------------------------------------------------------------------------
+
+    def _number(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        absolute = self.absolute(path)
+        if absolute in self.varying and not raw:
+            place = self.add(path, text, get, of_type(type(value)), value)
+            self.entered[place] = Scalar(self, place, value)
+            return self.entered[place]
+        self.add(path, text, get, equal(value), value, None if raw else type(value))
+        return value
+
+    def _array(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        place = self._keep(path, text, get, array_equal(value) if raw else array_like(value), value)
+        self.inputs[id(value)] = Given(place)
+        self.entered[place] = self.graph.argument(text, value)
+        return self.entered[place]
+
+    def _container(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        place = self._keep(path, text, get, container_like(value), value)
+        kind = "attr" if type(value) is SimpleNamespace else "item"
+        entered = {name: self.child(place, kind, name, x, raw) for name, x in items_of(value)}
+        self.entered[place] = found = copied(value, entered)
+        self.stand_in(text, found)
+        return found
+
+    def stand_in(self, text: str, made: Any) -> None:
+        """Note a copy of a container, which is to be as it is when the function ends."""
+        self.made[id(made)] = made
+        self.copies.append((text, made, contents(made)))
+
+    def _callable(self, path: Path, text: str, get: Get, value: Any) -> Any:
+        """A bound method, a partial call, or a function that remembers its results."""
+        names = ("__func__", "__self__") if type(value) is MethodType else ("func", "args", "keywords")
+        names = ("__wrapped__",) if isinstance(value, _REMEMBERED) else names
+        place = self.add(path, text, get, of_type(type(value)), value)
+        parts = [self.child(place, "attr", name, getattr(value, name)) for name in names]
+        if type(value) is MethodType:
+            self.entered[place] = MethodType(*parts)
+        elif len(parts) == 1:
+            self.entered[place] = parts[0]
+        else:
+            self.entered[place] = functools.partial(parts[0], *parts[1], **parts[2])
+        return self.entered[place]
+
+    def _object(self, path: Path, text: str, get: Get, value: Any) -> int:
+        place = self._keep(path, text, get, of_type(type(value)), value)
+        if not self.watched.watch(type(value)):
+            for name, x in list(getattr(value, "__dict__", {}).items()):
+                self.child(place, "attr", name, x, raw=True)
+        return place
+
+    # --- what objects tell -----------------------------------------------------------------------------------------
+
+    def place_of(self, value: Any) -> int | None:
+        """The row of an object; None of one that the function makes itself."""
+        known = self.known.get(id(value))
+        if known is not None and self.values[known] is value:
+            return known
+        if self.made.get(id(value)) is value:
+            return None
+        try:
+            reference = weakref.ref(value)
+        except TypeError:
+            reference = lambda: None  # noqa: E731
+        text = f"a {type(value).__name__}"
+        return self._keep(("weak", id(value)), text, lambda values, roots: reference(), of_type(type(value)), value)
+
+    def attribute(self, value: Any, name: str, plain: Callable[[], Any]) -> Any:
+        """What a function sees of an attribute that it reads."""
+        if name.startswith("__") and name != "__dict__":
+            return plain()
+        owned = owned_by(type(value), name)
+        if isinstance(owned, property) and owned.fget is not None:
+            return self.functions.of(owned.fget)(value)
+        if isinstance(owned, functools.cached_property) and name not in object.__getattribute__(value, "__dict__"):
+            return self.functions.of(owned.func)(value)
+        found = plain()
+        place = self.place_of(value)
+        if isinstance(owned, FunctionType | staticmethod | classmethod) and not in_instance(value, name):
+            if place is not None and ("method", place, name) not in self.places:
+                self.add(("method", place, name), name, self._again(place), has_method(name, owned), owned)
+            return self.functions.bound(found)
+        return found if place is None else self.child(place, "attr", name, found)
+
+    def _again(self, place: int) -> Get:
+        return lambda values, roots: values[place]
+
+    def assigned(self, value: Any, name: str, new: Any, plain: Callable[[], None]) -> None:
+        """An attribute that the function sets: one of its own objects, or an array that it has updated in place.
+
+        Raises
+        ------
+        OutsideWritten
+            At the user's line.
+        """
+        place = self.place_of(value)
+        if place is None:
+            plain()
+            return
+        read = self.places.get(("attr", place, name))
+        if read is None or self.entered[read] is not new or kinds.is_number(new):
+            raise OutsideWritten(here().loc(), what=f"`{self.rows[place].text}.{name}`")
+
+    def pin(self, place: int) -> None:
+        """Note the numbers from outside that a value is computed of: the plan is for these numbers."""
+        if place in self.operands:
+            for operand in self.operands[place]:
+                self.pin(operand)
+        else:
+            self.pinned.add(self.absolute(self.rows[place].path))
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def absolute(self, path: Path) -> Path:
+        """A path without numbers of rows, which differ from trace to trace."""
+        if path[0] in GETTERS:
+            return (path[0], self.absolute(self.rows[path[1]].path), path[2])
+        return path
+
+    def check(self) -> None:
+        """Refuse what the function has changed outside of itself.
+
+        Raises
+        ------
+        OutsideWritten
+        """
+        for text, made, before in self.copies:
+            after = contents(made)
+            if len(after) != len(before) or any(a is not b for a, b in zip(after, before, strict=True)):
+                raise OutsideWritten(self.functions.line_of_root(), what=f"`{text}`")
+        self.functions.check()
+        self.generators.check(self.functions.line_of_root())
+
+    def outside(self, arrays: Iterable[Any]) -> Outside:
+        """The program of the reads, which gives the inputs of the graph that these arrays stand for."""
+        rows = [Row(self.absolute(r.path), r.text, r.get, r.check, r.number) for r in self.rows]
+        return Outside(rows, tuple(self.inputs[id(x)] for x in arrays), frozenset(self.pinned))
+
+
+@contextmanager
+def reading(reads: Reads) -> Iterator[None]:
+    """Have classes and functions tell one trace what is read."""
+    token = READS.set(reads)
+    try:
+        yield
+    finally:
+        READS.reset(token)
+        reads.functions.ambient.end()
+        reads.watched.end()
+
+
+def as_seen(function: Any) -> Any:
+    """A function as the trace of this context sees it, if there is one."""
+    reads = READS.get()
+    return function if reads is None else reads.functions.of(function)
+
+
+def in_instance(value: Any, name: str) -> bool:
+    return name in getattr(value, "__dict__", ())
+
+
+def owned_by(kind: type, name: str) -> Any:
+    """What a class has by a name, as it is when nobody traces."""
+    owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
+    return getattr(owned, "instead_of", owned)
+
+
+def has_method(name: str, owned: Any) -> Check:
+    """An object has a method of its class, as it was."""
+
+    def check(value: Any, values: list[Any]) -> bool:
+        return owned_by(type(value), name) is owned and not in_instance(value, name)
+
+    return check
+
+
+def items_of(value: Any) -> list[tuple[Any, Any]]:
+    """What is in a container, by name or number."""
+    value = vars(value) if type(value) is SimpleNamespace else value
+    return list(value.items() if isinstance(value, dict) else enumerate(value))
+
+
+def copied(value: Any, items: dict[Any, Any]) -> Any:
+    """A container like another one with other things in it."""
+    if isinstance(value, tuple):
+        return type(value)(*items.values()) if hasattr(value, "_fields") else tuple(items.values())
+    if type(value) in (list, dict):
+        return items if isinstance(value, dict) else list(items.values())
+    if type(value) is SimpleNamespace:
+        return SimpleNamespace(**items)
+    made = copy.copy(value)
+    for name, x in items.items():
+        kind = next(c for c in (dict, list, deque) if isinstance(value, c))
+        kind.__setitem__(made, name, x)
+    return made
+
+
+def contents(value: Any) -> list[Any]:
+    """What is in a container, in order, names included."""
+    if isinstance(value, SimpleNamespace) or is_dataclass(value):
+        value = getattr(value, "__dict__", {})
+    return [x for pair in value.items() for x in pair] if isinstance(value, dict) else list(value)
+
+
+def cell_of(parent: int, number: int) -> Get:
+    return lambda values, roots: values[parent].__closure__[number].cell_contents
+
+
+def attribute_of(parent: int, name: str) -> Get:
+    return lambda values, roots: getattr(values[parent], name)
+
+
+def item_of(parent: int, key: Any) -> Get:
+    return lambda values, roots: values[parent][key]
+
+
+GETTERS: Final = {"cell": cell_of, "attr": attribute_of, "item": item_of}
+TEXTS: Final = {"cell": "{1}", "attr": "{0}.{1}", "item": "{0}[{1!r}]"}

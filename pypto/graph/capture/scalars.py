@@ -1,0 +1,168 @@
+"""Run-time scalars: numbers that differ from call to call, and what a function computes of them.
+
+A number that a function was given with two values is an input of its plan. What Python computes of such numbers, Python
+computes again before each launch, with its own rules; in an operation with an array, the result has the type that numpy
+gives an operation with a number of Python. Where the value itself is asked for, the plan is for this value.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.rows import Given, equal, of_type
+
+if TYPE_CHECKING:
+    from pypto.graph.capture.reads import Reads
+
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+def binary(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflected form."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return computed(function, self, other) if is_operand(other) else NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        return computed(function, other, self) if is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+def is_operand(value: Any) -> bool:
+    """Whether Python computes with a value and a number."""
+    kind = type(value)
+    return not is_array(value) and (issubclass(kind, Scalar) or issubclass(kind, _NUMBERS))
+
+
+def unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self: computed(function, self)
+
+
+class Scalar:
+    """A number of Python or numpy that is known when a plan runs."""
+
+    stands_in = True
+    __slots__ = ("__weakref__", "reads", "row", "value")
+
+    def __init__(self, reads: Reads, row: int, value: Any) -> None:
+        self.reads = reads
+        self.row = row
+        self.value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.value)
+
+    def pin(self) -> Any:
+        """The number as it is: the plan is for this value alone."""
+        reads = self.reads
+        path = ("pin", self.row)
+        if path not in reads.places:
+            reads.pin(self.row)
+            row, text = self.row, reads.rows[self.row].text
+            reads.add(path, text, lambda values, roots: values[row], equal(self.value), self.value)
+        return self.value
+
+    def given(self, dtype: Any) -> Any:
+        """The input that has this number, in a type."""
+        reads = self.reads
+        array = reads.scalars.get((self.row, dtype))
+        if array is None:
+            array = reads.scalars[self.row, dtype] = np.array(self.value, dtype)
+            reads.inputs[id(array)] = Given(self.row, dtype)
+        return reads.graph.argument(reads.rows[self.row].text, array)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if all(is_scalar(x) or type(x) in (int, float) or isinstance(x, np.generic) for x in inputs):
+            if method == "__call__" and not kwargs and ufunc.nout == 1:
+                return computed(ufunc, *inputs)
+            return getattr(ufunc, method)(*map(plain, inputs), **kwargs)
+        from pypto.graph.ufuncs import dispatch
+
+        return dispatch(self.reads.graph, ufunc, method, inputs, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.pin(), dtype)
+
+    def __float__(self) -> float:
+        return float(self.pin())
+
+    def __int__(self) -> int:
+        return int(self.pin())
+
+    def __index__(self) -> int:
+        return operator.index(self.pin())
+
+    def __bool__(self) -> bool:
+        return bool(computed(bool, self))
+
+    def __hash__(self) -> int:
+        return hash(self.pin())
+
+    def __repr__(self) -> str:
+        return repr(self.pin())
+
+    def __str__(self) -> str:
+        return str(self.pin())
+
+    def __format__(self, how: str) -> str:
+        return format(self.pin(), how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pin(), name)
+
+    __add__, __radd__ = binary(operator.add)
+    __sub__, __rsub__ = binary(operator.sub)
+    __mul__, __rmul__ = binary(operator.mul)
+    __truediv__, __rtruediv__ = binary(operator.truediv)
+    __floordiv__, __rfloordiv__ = binary(operator.floordiv)
+    __mod__, __rmod__ = binary(operator.mod)
+    __pow__, __rpow__ = binary(operator.pow)
+    __lt__, __le__, __gt__, __ge__ = (binary(f)[0] for f in (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = (binary(f)[0] for f in (operator.eq, operator.ne))  # type: ignore[assignment]
+    __neg__, __pos__, __abs__ = (unary(f) for f in (operator.neg, operator.pos, operator.abs))
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a run-time scalar, whatever it says of its class."""
+    return issubclass(type(value), Scalar)
+
+
+def number_of(value: Any) -> Any:
+    """The number of this call, where a value is a run-time scalar: for what follows from its type alone."""
+    return value.value if is_scalar(value) else value
+
+
+def plain(value: Any) -> Any:
+    """A number as it is, where it is a run-time scalar: the plan is for this number."""
+    return value.pin() if is_scalar(value) else value
+
+
+def computed(function: Callable[..., Any], *operands: Any) -> Any:
+    """What a function gives of run-time scalars: one that is computed in each call, or the answer to a question."""
+    first = next(x for x in operands if is_scalar(x))
+    reads = first.reads
+    value = function(*map(number_of, operands))
+    parts = tuple((True, x.row) if is_scalar(x) else (False, x) for x in operands)
+    path = ("compute", function, tuple((is_row, x if is_row else repr(x), type(x)) for is_row, x in parts))
+    if path in reads.places:
+        return reads.entered[reads.places[path]]
+
+    def get(values: list[Any], roots: Any) -> Any:
+        return function(*(values[x] if is_row else x for is_row, x in parts))
+
+    name = getattr(function, "__name__", "number")
+    is_number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+    reads.operands[len(reads.rows)] = [x for is_row, x in parts if is_row]
+    place = reads.add(path, name, get, of_type(type(value)) if is_number else equal(value), value)
+    if is_number:
+        reads.entered[place] = Scalar(reads, place, value)
+    return reads.entered[place]
+
+
