@@ -28,10 +28,11 @@ Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 class Storage:
     """What stands for the memory of an array: the node that it holds at this point of the function."""
 
-    __slots__ = ("node", "shared")
+    __slots__ = ("is_given", "node", "shared")
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.is_given = node.op == "input"  # an array from outside, which numpy makes no number of
         self.shared = False  # whether something may or may not be a view of it
 
 
@@ -46,8 +47,8 @@ class Tensor(NDArrayOperatorsMixin):
         """The class that numpy would have given: functions that ask what they have been given go the same way."""
         if self.graph.is_lazy:
             return Tensor
-        is_scalar = not self.node.shape and (bool(self.steps) or self.storage.node.op != "input")
-        return self.dtype.type if is_scalar else np.ndarray
+        is_number = not self.node.shape and (bool(self.steps) or not self.storage.is_given)
+        return self.dtype.type if is_number else np.ndarray
 
     def __init__(
         self, graph: Graph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None

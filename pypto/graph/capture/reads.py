@@ -259,7 +259,7 @@ class Reads:
             plain()
             return
         read = self.places.get(("attr", place, name))
-        if read is None or self.entered[read] is not new or kinds.is_number(new):
+        if read is None or self.entered[read] is not new:
             raise OutsideWritten(here().loc(), what=f"`{self.rows[place].text}.{name}`")
 
     def pin(self, place: int) -> None:
