@@ -439,3 +439,12 @@ def test_threads_that_use_an_object_see_it_as_it_is() -> None:
     stop.set()
     thread.join()
     assert set(seen) == {np.ndarray}
+
+
+def test_an_array_that_is_an_argument_too_is_one_array() -> None:
+    fused = pto.fuse(lambda x: x.__iadd__(W[0]) * W)
+    np.testing.assert_array_equal(fused(W), [4, 4, 4])
+    W[:] = 1
+    np.testing.assert_array_equal(fused(W.copy()), [2, 2, 2])
+    np.testing.assert_array_equal(fused(W.copy()), [2, 2, 2])
+    np.testing.assert_array_equal(W, 1)

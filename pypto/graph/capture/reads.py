@@ -55,6 +55,7 @@ class Reads:
         self.entered: list[Any] = []
         self.places: dict[Path, int] = {}
         self.known: dict[int, int] = {}  # rows of arrays, containers, functions and objects by `id`
+        self.arguments: dict[int, int] = {}  # arrays among the arguments by `id`
         self.inputs: dict[int, Given] = {}  # what gives inputs of the graph, by the `id` of their array
         self.scalars: dict[Any, Any] = {}  # arrays that stand for run-time scalars, by row and type
         self.operands: dict[int, list[int]] = {}  # of computed rows
@@ -79,21 +80,17 @@ class Reads:
         """The traced function as it is called."""
         if not kinds.is_function(function):
             return self.meet(("function",), "self", lambda values, roots: roots.function, function)
-        place = self.add(("function",), function.__name__, lambda values, roots: roots.function, anything, function)
-        self.known[id(function)] = place
         self.functions.root = function
-        self.entered[place] = self.functions.copy(function, place, function.__name__)
-        return self.entered[place]
+        place = None
+        if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
+            get = lambda values, roots: roots.function  # noqa: E731
+            place = self._keep(("function",), function.__name__, get, anything, function)
+        return self.functions.copy(function, place, function.__name__)
 
     def argument(self, text: str, array: Any, shape: tuple[int, ...] | None = None) -> Any:
         """An array among the arguments."""
-        known = self.known.get(id(array))
-        if known is None:
-            number = len(self.graph.arrays)
-            get = lambda values, roots: roots.arrays[number]  # noqa: E731
-            known = self._keep(("array", number), text, get, anything, array)
-            self.entered[known] = self.graph.argument(text, array, shape=shape)
-        return self.entered[known]
+        self.arguments.setdefault(id(array), len(self.arguments))
+        return self.graph.argument(text, array, shape=shape)
 
     def other(self, number: int, text: str, value: Any) -> Any:
         """What is neither array nor container in the arguments."""
@@ -106,6 +103,11 @@ class Reads:
             return self.entered[place]
         if getattr(type(value), "stands_in", False):
             return value.pin() if is_scalar(value) and value.reads is not self else value
+        if id(value) in self.arguments and kinds.is_array(value):
+            number = self.arguments[id(value)]
+            place = self.add(path, text, lambda v, roots: get(v, roots) is roots.arrays[number], equal(True), True)
+            self.entered[place] = self.graph.argument(text, value)
+            return self.entered[place]
         known = self.known.get(id(value))
         if known is not None and self.values[known] is value:
             place = self.add(path, text, get, one_of(known), value)

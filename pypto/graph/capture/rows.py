@@ -23,7 +23,7 @@ Path = tuple[Any, ...]
 _GONE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, ReferenceError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Roots:
     """Where the reads of a call begin: the traced function, arrays in its arguments, and what is no container there."""
 
@@ -72,14 +72,18 @@ class Outside:
     rows: list[Row] = field(default_factory=list)
     given: tuple[Given, ...] = ()
     pinned: frozenset[Path] = frozenset()  # numbers whose value was asked for
+    steps: tuple[tuple[Get, Check], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.steps = tuple((row.get, row.check) for row in self.rows)
 
     def read(self, roots: Roots) -> list[Array] | None:
         """The arrays for inputs of the plan behind those of arguments; None where something is not as it was."""
         values: list[Any] = []
         try:
-            for row in self.rows:
-                value = row.get(values, roots)
-                if not row.check(value, values):
+            for get, check in self.steps:
+                value = get(values, roots)
+                if not check(value, values):
                     return None
                 values.append(value)
         except _GONE:
