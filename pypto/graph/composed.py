@@ -10,7 +10,7 @@ from typing import Any, Final
 from pypto.graph.exponents import without_negatives
 from pypto.graph.node import Graph, Node
 from pypto.graph.types import TensorType
-from pypto.ir.types import DTYPES, DType
+from pypto.ir.types import DTYPES, DType, uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,22 @@ def of_integers(op: str) -> Callable[..., Node]:
     return lambda m, x: m(op, x) if x.type.dtype.is_float else x
 
 
+def compared(op: str) -> Callable[..., Node]:
+    """A comparison. Of signed and unsigned integers of 64 bits, which have no common type, a negative one is less."""
+
+    def function(m: Maker, x: Node, y: Node) -> Node:
+        kinds = x.type.dtype.kind, y.type.dtype.kind
+        if kinds not in (("int", "uint"), ("uint", "int")):
+            return m(op, x, y)
+        signed = x if kinds[0] == "int" else y
+        below = m("lt", signed, 0)
+        found = m(op, *(m("cast", n, dtype=uint64) for n in (x, y)))
+        is_so = op == "ne" or (op in ("lt", "le") and signed is x) or (op in ("gt", "ge") and signed is y)
+        return m("or_", below, found) if is_so else m("and_", m("not_", below), found)
+
+    return function
+
+
 def sign(m: Maker, x: Node) -> Node:
     dtype = x.type.dtype
     positive, negative = (m("cast", m(op, x, 0), dtype=dtype) for op in ("gt", "lt"))
@@ -156,10 +172,16 @@ _POWERS: Final = (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4)
 _LOG_2: Final = 0.6931471805599453
 _DEGREES: Final = 57.29577951308232
 
+_COMPARISONS: Final = {
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+
 COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
     {
         "add": bool_or,
         "multiply": bool_and,
+        "absolute": lambda m, x: x if x.type.dtype.is_bool else m("abs", x),
+        **{name: compared(op) for name, op in _COMPARISONS.items()},
         "square": lambda m, x: m("mul", x, x),
         "reciprocal": lambda m, x: m("div", 1.0, x),
         "positive": lambda m, x: x,

@@ -42,7 +42,7 @@ def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None)
 
 
 def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    if x.dtype.kind in "iub" and decimals >= 0:
+    if x.dtype.kind in "iu" and decimals >= 0:
         return put(copy(x), out)
     if not decimals:
         return put(call(x.graph, np.rint, (x,)), out)

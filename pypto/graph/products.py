@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import WrongShapes
+from pypto.graph.dims import is_fixed
 from pypto.graph.movement import reshape, squeeze, transpose
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
@@ -191,7 +192,8 @@ def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
 
 
 def contract(x: Tensor, a: str, y: Tensor, b: str, kept: set[str]) -> tuple[Tensor, str]:
-    """Two operands: labels that both have and nobody keeps are summed."""
+    """Two operands: labels that both have and nobody keeps are summed; a size of 1 is repeated as the other."""
+    x, y = repeated(x, a, y, b), repeated(y, b, x, a)
     summed = [c for c in a if c in b and c not in kept]
     batch = [c for c in a if c in b and c in kept]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
@@ -211,6 +213,13 @@ def contract(x: Tensor, a: str, y: Tensor, b: str, kept: set[str]) -> tuple[Tens
     if gone:
         found = total(found, gone)
     return found, "".join(c for c in names if c in kept)
+
+
+def repeated(x: Tensor, a: str, y: Tensor, b: str) -> Tensor:
+    """An operand with the sizes of another where it has 1 for a label of both."""
+    sizes = dict(zip(b, y.node.shape, strict=True))
+    shape = tuple(sizes.get(c, n) if is_fixed(n) and n == 1 else n for c, n in zip(a, x.node.shape, strict=True))
+    return x if shape == x.node.shape else x.moved("broadcast_to", shape=shape)
 
 
 def merge(x: Tensor, names: str, *groups: list[str]) -> Tensor:

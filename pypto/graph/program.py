@@ -25,7 +25,7 @@ from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
 from pypto.graph.nodes import SORTS
 from pypto.graph.online import Online, online_of
-from pypto.ops.table import REDUCTIONS, SCANS
+from pypto.ops.table import ARG_REDUCTIONS, REDUCTIONS, SCANS
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
 COLUMNS_BLOCK = 512  # columns that a program reduces at a time
@@ -111,6 +111,11 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
     values = {n: lines[dims] for n, dims in space.values.items()}
     reads = {use: lines[dims] for use, dims in space.reads.items()}
+    for node in space.nodes:
+        if node.op in ARG_REDUCTIONS:
+            line = reads.get((node, 0), values.get(node.inputs[0], ()))
+            if sum(a not in values[node] for a in line) > 1:
+                raise Clash("a position over several axes has no form")
     parallel = tuple(a for a in space.parallel if a in sizes)
     head = {a: axis for axis in first for a in chain(axis, merged)}
     draft = Draft(space, sizes, values, reads, parallel, head, threads)

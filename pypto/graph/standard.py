@@ -87,6 +87,8 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
 
 def triangle(lower: bool) -> Callable[..., Tensor]:
     def function(x: Tensor, k: int = 0) -> Tensor:
+        if x.ndim == 1:  # numpy repeats it as rows
+            x = functions.broadcast_to(x, (x.node.shape[0], x.node.shape[0]))
         # Rows and columns count from different numbers: as one array they would be needed in two orders.
         rows, columns = (k, 0) if k else (int(lower), int(not lower))
         compared = ("greater", "less")[not lower] + ("_equal" if k else "")

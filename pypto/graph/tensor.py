@@ -64,6 +64,10 @@ class Tensor(NDArrayOperatorsMixin):
         """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
         return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
 
+    def __pow__(self, other: Any) -> Any:
+        """``x ** other``; numpy gives the square of bools in the type of `np.square`, not of `np.power`."""
+        return np.square(self) if type(other) is int and other == 2 else super().__pow__(other)
+
     @property
     def node(self) -> Node:
         """The node that this array is at this point of the function."""

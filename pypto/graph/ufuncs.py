@@ -203,7 +203,10 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     *wanted, result = resolved(ufunc, inputs, dtype)
     inputs = tuple(fitting(x, d) if is_scalar(x) else x for x, d in zip(inputs, wanted, strict=True))
     if any(type(x) is int and not holds(d, x) for x, d in zip(inputs, wanted, strict=True)):
-        wanted = widened(name, inputs, wanted)
+        if name in _COMPARISONS:
+            return beyond(graph, ufunc, inputs, wanted)
+        number = next(x for x, d in zip(inputs, wanted, strict=True) if type(x) is int and not holds(d, x))
+        raise untraced(name, f"{number} is no number of {wanted[0]}", "cast the array to a wider type")
     if name in _LOGICAL:
         operands = [truth(graph, x) for x in inputs]
     else:
@@ -225,14 +228,13 @@ def holds(dtype: np.dtype[Any], number: int) -> bool:
     return dtype.kind not in "iu" or int(np.iinfo(dtype).min) <= number <= int(np.iinfo(dtype).max)
 
 
-def widened(name: str, inputs: tuple[Any, ...], wanted: list[Any]) -> list[Any]:
-    """Types of operands, one of which is a number that is none of the other's: such are compared and nothing else."""
-    wide = np.dtype(np.int64)
-    fits = all(np.can_cast(d, wide) for d in wanted) and all(holds(wide, x) for x in inputs if type(x) is int)
-    if fits and name in _COMPARISONS:
-        return [wide for _ in wanted]
-    number = next(x for x, d in zip(inputs, wanted, strict=True) if type(x) is int and not holds(d, x))
-    raise untraced(name, f"{number} is no number of {wanted[0]}", "cast the array to a wider type")
+def beyond(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any]) -> Tensor:
+    """A comparison with a number that the type of an array has not: it is the same for each element."""
+    first = type(inputs[0]) is int and not holds(wanted[0], inputs[0])
+    number, array = inputs if first else inputs[::-1]
+    shape = lift(graph, array).node.shape
+    answer = bool(ufunc(number, 0) if first else ufunc(0, number))
+    return Tensor.fresh(graph, graph.constant(answer, tensor_type(shape, np.bool_), here()))
 
 
 def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:

@@ -1,0 +1,145 @@
+"""Runs random functions fused and in numpy, in several processes: `python -m tests.graph.compare_functions 1000`.
+
+It prints how many agree, how many are refused and why, and the text of those that differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import os
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import pypto as pto
+from pypto.errors import Diagnostic
+from tests.graph.random_functions import EPS, FLOATS, NAMES, Function
+
+REFUSALS = ("E341", "E342", "E343", "E344", "E345", "E346", "E354")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a function: `agrees`, `refused` or `differs`, and why."""
+
+    seed: int
+    kind: str
+    reason: str = ""
+    text: str = ""
+
+
+def defined(function: Function) -> Any:
+    """The function of a text, which the tracer finds through `linecache`."""
+    text, file = function.text(), f"<random function {function.seed}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = {**NAMES, "state": function.state}
+    exec(compile(text, file, "exec"), names)
+    return names["function"]
+
+
+def computed(function: Function, noise: Any = None) -> list[Any]:
+    """What numpy computes, statement by statement; with noise after each one that is not exact."""
+    names = {**NAMES, "state": function.state, **{f"a{n}": x for n, x in enumerate(function.arrays)}}
+    with np.errstate(all="ignore"):
+        for statement in function.statements:
+            exec(statement.reference, names)
+            value = np.asarray(names[statement.name])
+            if noise is not None and not statement.exact and str(value.dtype) in FLOATS:
+                error = noise.uniform(-1, 1, value.shape) * EPS[str(value.dtype)]
+                names[statement.name] = (value.astype(np.float64) * (1 + error)).astype(value.dtype)
+    return [np.asarray(names[name]) for name in function.results]
+
+
+def difference(function: Function, found: list[Any]) -> str:
+    """What differs between the results of a fused function and numpy's, or nothing."""
+    wanted = computed(function)
+    exact = {s.name: s.exact for s in function.statements}
+    noisy = [computed(function, np.random.default_rng(n)) for n in range(6)]
+    for n, (name, a, b) in enumerate(zip(function.results, map(np.asarray, found), wanted, strict=True)):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            return f"{name} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
+        if str(b.dtype) not in FLOATS:
+            if not np.array_equal(a, b):
+                return f"{name} is {a.tolist()}, not {b.tolist()}"
+            continue
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        with np.errstate(all="ignore"):
+            carried = np.max(
+                [np.nan_to_num(np.abs(each[n].astype(np.float64) - y), nan=np.inf) for each in noisy], axis=0
+            )
+            size = np.max(np.abs(y), where=np.isfinite(y), initial=0.0)
+            allowed = 0 if exact[name] else 8 * carried + 4 * EPS[str(b.dtype)] * (np.abs(y) + size / 8)
+            near = (np.abs(x - y) <= allowed) | (x == y) | (np.isnan(x) & np.isnan(y))
+        if not np.all(near | ~np.isfinite(np.broadcast_to(allowed, y.shape))):
+            return f"{name} is {a.tolist()}, not {b.tolist()}"
+    return ""
+
+
+def outcome(seed: int, calls: int = 2) -> Outcome:
+    """Draw a function, fuse it, and compare it with numpy; then again with other values of what it reads by attributes."""
+    function = Function(seed).drawn()
+    text = function.text()
+    if not function.statements:
+        return Outcome(seed, "agrees")
+    fused = pto.fuse(defined(function))
+    for call in range(calls):
+        if call:
+            function.state.scale, function.state.shift = -function.state.scale, function.state.shift + 2
+        try:
+            problem = difference(function, fused(*function.arrays))
+        except Diagnostic as error:
+            if error.code in REFUSALS:
+                return Outcome(seed, "refused", reason(error), text)
+            problem = f"{error}"
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            return Outcome(seed, "differs", f"call {call}: {problem}", text)
+        if "state." not in text:
+            break
+    return Outcome(seed, "agrees")
+
+
+def reason(error: Diagnostic) -> str:
+    """The first line of a refusal without numbers of its own."""
+    first = str(error).split("\n")[0]
+    return "".join("N" if c.isdigit() else c for c in first[:7]).replace("ENNN", error.code) + first[7:90]
+
+
+def outcomes(first: int, count: int, processes: int, calls: int = 2) -> list[Outcome]:
+    seeds = range(first, first + count)
+    run = partial(outcome, calls=calls)
+    if processes == 1:
+        return [run(seed) for seed in seeds]
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(run, seeds, chunksize=20))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--show", type=int, default=10, help="how many that differ are printed")
+    parser.add_argument("--calls", type=int, default=2, help="with other values of attributes each time")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found = outcomes(given.seed, given.count, given.processes, given.calls)
+    differing = [o for o in found if o.kind == "differs"]
+    for o in differing[: given.show]:
+        print(f"--- seed {o.seed}: {o.reason[:1500]}\n{o.text}")
+    counts = Counter(o.kind for o in found)
+    print(", ".join(f"{counts[kind]} {kind}" for kind in ("agrees", "refused", "differs")))
+    for why, number in Counter(o.reason for o in found if o.kind == "refused").most_common():
+        print(f"{number:5}  {why}")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
