@@ -50,6 +50,9 @@ class LanguageModel:
         """Inputs of the first block, of some windows at once."""
         return (self.blocks.embed(self.data[i : i + BATCH]) for i in range(0, len(self.data), BATCH))
 
+    def copy_tokenizer(self, folder: Path) -> None:
+        """Nothing: the keys of the file have all of it."""
+
     def sample(self) -> Values:
         """Inputs of the first window."""
         return self.blocks.embed(self.data[:1])

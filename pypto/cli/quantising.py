@@ -39,13 +39,15 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
     length: Annotated[int, typer.Option(min=2, help="Tokens of a window, and at most of a sentence.")] = 512,
     decode: Annotated[int, typer.Option(min=0, help="Tokens to make, for the speed before and after.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for the model, as compressed-tensors.")
+        Path | None, typer.Option("--output", "-o", help="A folder for the whole model, which this library reads.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="A folder for the work: after a kill, it goes on there.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A picture of the report, as in report.svg.")] = None,
     json: Json = False,
 ) -> None:
     """Quantise a model block by block, and report what each layer lost, bytes, and perplexities or cosines.
+
+    The folder of --output is read by quant.load_llama or quant.load_bert, and its quantised layers by quant.load.
 
     A language model is a GGUF file. A sentence encoder is a folder in the form of transformers, with config.json,
     model.safetensors and tokenizer.json; each line of the text is a sentence.
@@ -63,7 +65,7 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
         from pypto.cli.workloads import Request
 
         config = quant.Config(scheme_of(weights), inputs=inputs_of(inputs), algorithm=algorithm, skip=skip or [])
-        refuse_output(config, model, output)
+        refuse_output(model, output)
         refuse_plot(plot)
         if not text.is_file():
             raise UsageError(f"there is no file {text}")
@@ -71,7 +73,8 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
         workload = workload_of(model, request)
         layers, report, worth = quantised(workload, config, resume)
         if output is not None:
-            quant.save(layers, output)
+            quant.save(layers, output, workload.blocks)
+            workload.copy_tokenizer(output)
         if plot is not None:
             report.plot(plot)
         said = [one for one in (worth, workload.speed(layers)) if one is not None]
@@ -83,19 +86,14 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
             print(one)
 
 
-def refuse_output(config: Config, model: Path, output: Path | None) -> None:
-    """Say before the work that the form of the files has no place for factors, or that the model would be lost."""
-    from pypto.quant.algorithm import find
-
+def refuse_output(model: Path, output: Path | None) -> None:
+    """Say before the work that the model would be lost, or that the output is no folder."""
     if output is None:
         return
     if output.resolve() == model.resolve():
         raise UsageError(f"--output {output} is the folder of the model: give another one")
-    found = find(config.algorithm)
-    if any(step.factors for step in found.steps or (found,)):
-        raise UsageError(
-            f"compressed-tensors has no place for the factors of {found.name}: leave out --output, or use gptq"
-        )
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"--output {output} is a file: give a folder")
 
 
 def refuse_plot(path: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pypto import quant
 from pypto.cli.specs import UsageError
 from pypto.cli.workloads import Layers, Measurement, Request, Step
 from pypto.quant.blocks import Progress, Values
-from pypto.quant.pretrained import SentenceTokenizer
+from pypto.quant.pretrained import TOKENIZER_FILE, SentenceTokenizer
 
 CALIBRATE: Final = 512  # sentences
 EVALUATE: Final = 64
@@ -27,6 +28,7 @@ Tokens = tuple[Any, Any]  # ids and mask
 class SentenceEncoder:
     """A model of a folder, with batches of sentences to calibrate on, and others to evaluate."""
 
+    folder: Path
     blocks: quant.Bert
     data: list[Tokens]
     unseen: list[Tokens]
@@ -49,7 +51,7 @@ class SentenceEncoder:
                 f"for: give a longer text, or smaller --windows or --evaluate"
             )
         calibrated, unseen = lines[:first], lines[first : first + others]
-        return cls(model, batches(tokenize, calibrated), batches(tokenize, unseen))
+        return cls(folder, model, batches(tokenize, calibrated), batches(tokenize, unseen))
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -59,6 +61,10 @@ class SentenceEncoder:
     def batches(self) -> Iterator[Values]:
         """Inputs of the first block, of some sentences at once."""
         return (self.blocks.inputs(*tokens) for tokens in self.data)
+
+    def copy_tokenizer(self, folder: Path) -> None:
+        """That of the model's folder."""
+        shutil.copyfile(self.folder / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
     def sample(self) -> Values:
         """Inputs of the first sentences."""

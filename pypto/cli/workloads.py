@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from pypto.quant.blocks import Block, Progress, Values
+from pypto.quant.bert import Bert
+from pypto.quant.blocks import Progress, Values
 from pypto.quant.layer import QuantizedLayer
+from pypto.quant.llama import Llama
 
 Step = Callable[[str], Progress]  # begins a phase of the bar
 Layers = Mapping[str, QuantizedLayer]
@@ -58,8 +61,11 @@ class Workload(Protocol):
     """A model, and the parts of a text that calibrate it and that it is measured on."""
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Llama | Bert:
         """The model."""
+
+    def copy_tokenizer(self, folder: Path) -> None:
+        """Write what turns a text into tokens, where the model's own files do not."""
 
     @property
     def phases(self) -> tuple[str, ...]:

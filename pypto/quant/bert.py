@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -17,9 +17,16 @@ from pypto.quant.structure import as_array
 from pypto.quant.weight import Array, Layer, check_finite
 
 WORDS: Final = "embeddings.word_embeddings.weight"
+POSITIONS: Final = "embeddings.position_embeddings.weight"
+SEGMENTS: Final = "embeddings.token_type_embeddings.weight"
 # Tensors that change no embedding: numbers of positions, and what the trained model had behind the encoder.
 BEHIND: Final = ("embeddings.position_ids", "pooler.dense.*", "cls.*", "classifier.*", "qa_outputs.*")
-QKV: Final = ("query", "key", "value")
+# Linear layers of a block, and their names in transformers; several of the same inputs are one.
+LINEAR: Final = {
+    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"), "output": ("attention.output.dense",),
+    "up": ("intermediate.dense",), "down": ("output.dense",),
+}  # fmt: skip
+NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +106,8 @@ class Bert(Sequence[Block]):
         NotFinite
         """
         read = Tensors.of(tensors)
-        segments = read("embeddings.token_type_embeddings.weight")
-        positions = read("embeddings.position_embeddings.weight") + segments[0]
+        segments = read(SEGMENTS)
+        positions = read(POSITIONS) + segments[0]
         layers = tuple(read.layer(str(number), name) for number, name in enumerate(read.layers()))
         found = cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps, len(segments))
         read.refuse_unread()
@@ -110,6 +117,34 @@ class Bert(Sequence[Block]):
     def layer_names(self) -> tuple[str, ...]:
         """Names of all linear layers, in the order in which they compute."""
         return tuple(one.name for layer in self.layers for one in layer.linear)
+
+    def beside(self, layers: Collection[str]) -> dict[str, Array]:
+        """Tensors that are not those of some layers, under the names of transformers; for `pypto.quant.save`.
+
+        Raises
+        ------
+        NoSuchLayer
+            For a layer that the model has not.
+        """
+        check_layers(layers, self.layer_names)
+        segments = np.zeros((self.segments, self.words.shape[1]), np.float32)  # the first is added to the positions
+        found = {WORDS: self.words, POSITIONS: self.positions, SEGMENTS: segments}
+        norms = {"embeddings.LayerNorm": self.norm}
+        for number, layer in enumerate(self.layers):
+            own = (layer.attention_norm, layer.norm)
+            norms |= {f"encoder.layer.{number}.{name}": norm for name, norm in zip(NORMS, own, strict=True)}
+            for one in layer.linear:
+                found |= {} if one.name in layers else tensors_of(one)
+        found |= {f"{name}.weight": norm.weight for name, norm in norms.items()}
+        return found | {f"{name}.bias": norm.bias for name, norm in norms.items()}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What transformers says of such a model."""
+        return {
+            "model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute",
+            "num_hidden_layers": len(self), "num_attention_heads": self.heads, "layer_norm_eps": self.eps,
+        }  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -249,11 +284,19 @@ class Tensors:
 
     def layer(self, own: str, name: str) -> BertLayer:
         """A transformer layer."""
-        return BertLayer(
-            self.linear(f"{own}.qkv", *(f"{name}.attention.self.{part}" for part in QKV)),
-            self.linear(f"{own}.output", f"{name}.attention.output.dense"),
-            self.norm(f"{name}.attention.output.LayerNorm"),
-            self.linear(f"{own}.up", f"{name}.intermediate.dense"),
-            self.linear(f"{own}.down", f"{name}.output.dense"),
-            self.norm(f"{name}.output.LayerNorm"),
+        qkv, output, up, down = (
+            self.linear(f"{own}.{part}", *(f"{name}.{one}" for one in names)) for part, names in LINEAR.items()
         )
+        attention, last = (self.norm(f"{name}.{norm}") for norm in NORMS)
+        return BertLayer(qkv, output, attention, up, down, last)
+
+
+def tensors_of(layer: Layer) -> dict[str, Array]:
+    """Tensors of a linear layer of a model, under the names of transformers."""
+    number, _, part = layer.name.partition(".")
+    names = [f"encoder.layer.{number}.{name}" for name in LINEAR[part]]
+    found = {}
+    for kind, numbers in (("weight", layer.weight), ("bias", layer.bias)):
+        parts = np.split(numbers, len(names))
+        found |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+    return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -29,33 +29,40 @@ PARTS: Final = (
 )  # fmt: skip
 
 
-def save(
-    layers: Mapping[str, QuantizedLayer],
-    folder: str | os.PathLike[str],
-    others: Mapping[str, Array] | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> None:
+class WholeModel(Protocol):
+    """A model that says what else of it belongs into files."""
+
+    def beside(self, layers: Collection[str]) -> Mapping[str, Array]:
+        """Tensors that are not those of some layers."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What config.json says of the model."""
+
+
+def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str], model: WholeModel | None = None) -> None:
     """Write quantised layers; `load` gives the same layers back, whose results are the same bit for bit.
 
-    Without factors of inputs the files have the form of compressed-tensors. Those have no place for factors, as ``awq``
-    and ``smoothquant`` give them: with some, each such layer has an array ``input_factors`` more, and config.json says
-    ``pypto`` as its method, so that other readers refuse the files.
+    Without a model and without factors of inputs, the files have the form of compressed-tensors. That has no place for
+    factors, as ``awq`` and ``smoothquant`` give them: each such layer has an array ``input_factors`` more, and
+    config.json says ``pypto`` as its method, so that other readers refuse the files.
 
     Parameters
     ----------
     layers : mapping of str to QuantizedLayer
     folder : path
         Gets ``model.safetensors`` and ``config.json``.
-    others : mapping of str to array, optional
-        Further tensors of the model, which stay as they are.
-    config : mapping, optional
-        What else config.json says.
+    model : Llama or Bert, optional
+        Its other tensors and its settings are written, too: `load_llama` or `load_bert` reads the folder as a model,
+        and `load` its layers. The method is ``pypto``.
 
     Raises
     ------
     WrongCalibration
         For no layers, for what is no mapping of quantised layers, and schemes of floats, for which the form has no
         place.
+    NoSuchLayer
+        For a layer that the model has not.
 
     Examples
     --------
@@ -70,15 +77,16 @@ def save(
     check_layers(layers)
     groups = grouped(layers)
     arrays = {k: v for name, layer in layers.items() for k, v in arrays_of(name, layer, groups[name].has_order).items()}
-    twice = sorted(arrays.keys() & (others or {}).keys())
-    if twice:
-        raise WrongCalibration(what=f"two tensors are named {twice[0]}", way="give `others` without those of layers")
-    with_factors = any(layer.weight.transform is not None for layer in layers.values())
-    own = {KEY: config_of(list({id(group): group for group in groups.values()}.values()), with_factors)}
+    settings: Mapping[str, Any] = {}
+    if model is not None:
+        arrays |= model.beside(layers)
+        settings = model.settings
+    is_own = model is not None or any(layer.weight.transform is not None for layer in layers.values())
+    own = {KEY: config_of(list({id(group): group for group in groups.values()}.values()), is_own)}
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    save_arrays(path / WEIGHTS_FILE, arrays | dict(others or {}))
-    write(path / CONFIG_FILE, json.dumps(dict(config or {}) | own, indent=2, sort_keys=True).encode())
+    save_arrays(path / WEIGHTS_FILE, arrays)
+    write(path / CONFIG_FILE, json.dumps(dict(settings) | own, indent=2, sort_keys=True).encode())
 
 
 def check_layers(layers: Any) -> None:
@@ -161,7 +169,7 @@ def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
         For keys and arrays that may change what the numbers mean.
     """
     path = Path(folder)
-    config = mapping(str(path), read(path, CONFIG_FILE, read_json), CONFIG_FILE)
+    config = settings_of(path)
     groups = groups_of(str(path), config.get(KEY))
     arrays = read(path, WEIGHTS_FILE, load_file)
     names = [key.removesuffix(f".{SCALE}") for key in sorted(arrays) if key.endswith(f".{SCALE}")]
@@ -174,6 +182,11 @@ def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
     if not found:
         refuse(str(path), "it has no quantised layers")
     return found
+
+
+def settings_of(path: Path) -> Mapping[str, Any]:
+    """What config.json of a folder says."""
+    return mapping(str(path), read(path, CONFIG_FILE, read_json), CONFIG_FILE)
 
 
 def read(path: Path, name: str, reader: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -13,12 +13,22 @@ from pypto import library
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import Block, Linear, Progress, Values, float_layer
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
-from pypto.quant.llama_file import EMBEDDING, HEAD, LAST_NORM, LINEAR, NORMS, Sizes
+from pypto.quant.llama_file import (
+    ARCHITECTURE,
+    EMBEDDING,
+    HEAD,
+    LAST_NORM,
+    LINEAR,
+    LOGITS,
+    NORMS,
+    Sizes,
+    tensor_of,
+)
+from pypto.quant.llama_folder import METADATA, read_folder
 from pypto.quant.names import check_layers, check_range
 from pypto.quant.vocabulary import ends_of, tokenizer_of
 from pypto.quant.weight import Array, Layer, check_finite
 
-LOGITS: Final = "head"  # the name of the layer of the logits
 ROWS: Final = 256  # tokens whose logits are in memory at once
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]
 
@@ -204,6 +214,24 @@ class Llama(Sequence[Block]):
         """Tokens that end a text."""
         return ends_of(self.file.metadata)
 
+    def beside(self, layers: Collection[str]) -> dict[str, Array]:
+        """Tensors that are not those of some layers, under their names in the file; for `pypto.quant.save`.
+
+        Raises
+        ------
+        NoSuchLayer
+            For a layer that the model has not.
+        """
+        check_layers(layers, self.layer_names)
+        own = {tensor_of(name) for name in layers}
+        return {name: self.array(name) for name in self.sizes.shapes() if name in self.file.tensors and name not in own}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All keys of the file but its header."""
+        keys = {name: value for name, value in self.file.metadata.items() if not name.startswith("GGUF.")}
+        return {"model_type": ARCHITECTURE, METADATA: keys}
+
     def windows(self, text: str, length: int = 512) -> Array:
         """A text as tokens (windows, length), int32; the last, shorter window is left out.
 
@@ -296,11 +324,13 @@ def load_llama(
     ignore: Sequence[str] = (),
     context: int | None = None,
 ) -> Llama:
-    """A model of the Llama family out of a GGUF file.
+    """A model of the Llama family out of a GGUF file, or out of a folder that `save` wrote with such a model.
 
     Parameters
     ----------
     path : path
+        Of a folder, the quantised layers are there in floats, as their codes give them back; `load` gives them as
+        they are.
     cache, ignore, context
         Of `Llama`.
 
@@ -318,7 +348,8 @@ def load_llama(
     >>> model.perplexity(model.windows(text))  # doctest: +SKIP
     18.5
     """
-    return Llama(read_gguf(path), cache, ignore, context)
+    file = read_folder(path) if os.path.isdir(path) else read_gguf(path)
+    return Llama(file, cache, ignore, context)
 
 
 def refuse(what: str, way: str) -> NoReturn:

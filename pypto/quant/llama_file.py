@@ -23,6 +23,7 @@ LINEAR: Final = {
     "q": "attn_q", "k": "attn_k", "v": "attn_v", "output": "attn_output", "gate": "ffn_gate", "up": "ffn_up",
     "down": "ffn_down",
 }  # fmt: skip
+LOGITS: Final = "head"  # the name of the layer of the logits
 NORMS: Final = ("attn_norm", "ffn_norm")
 OPTIONAL: Final = (HEAD, ROPE_FACTORS)
 
@@ -244,6 +245,12 @@ def shortened(value: Any) -> str:
     """A value as text, at most some words of it."""
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def tensor_of(layer: str) -> str:
+    """The tensor of a linear layer of the model."""
+    number, _, part = layer.partition(".")
+    return HEAD if layer == LOGITS else f"blk.{number}.{LINEAR[part]}.weight"
 
 
 def refuse(file: GGUF, what: str) -> NoReturn:

@@ -12,9 +12,10 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto.errors.quant import NotRead, WrongCalibration
-from pypto.quant.bert import Bert
+from pypto.quant.bert import LINEAR, Bert, tensors_of
 from pypto.quant.blocks import load_file, read_json
-from pypto.quant.weight import Array
+from pypto.quant.formats import KEY, load
+from pypto.quant.weight import Array, Layer
 
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
@@ -39,7 +40,7 @@ DESCRIPTIVE: Final = (
     "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype",
     "finetuning_task", "transformers_version", "use_cache", "tie_word_embeddings", "return_dict", "output_attentions",
     "num_labels", "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class",
-    "prefix", "task_specific_params", "model_max_length",
+    "prefix", "task_specific_params", "model_max_length", KEY,
 )  # fmt: skip
 MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers
 
@@ -50,7 +51,8 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
     Parameters
     ----------
     folder : path
-        Has ``config.json`` and ``model.safetensors``.
+        Has ``config.json`` and ``model.safetensors``. One that `save` wrote with such a model will do: its quantised
+        layers are there in floats, as their codes give them back; `load` gives them as they are.
 
     Raises
     ------
@@ -69,10 +71,24 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
     path = Path(folder)
     config = checked(path)
     tensors = read(path, WEIGHTS_FILE, load_file)
+    if KEY in config:
+        tensors = in_floats(path, tensors)
     check_pooling(path)
     model = Bert.of(tensors, config["num_attention_heads"], float(config.get("layer_norm_eps", 1e-12)))
     check_sizes(path, config, model)
     return model
+
+
+def in_floats(path: Path, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Tensors of a folder with quantised layers, which are there as their codes give them back."""
+    layers = load(path)
+    own = tuple(f"{name}." for name in layers)
+    found = {name: array for name, array in tensors.items() if not name.startswith(own)}
+    for name, layer in layers.items():
+        if name.rpartition(".")[2] not in LINEAR or layer.bias is None:
+            refuse(path, f"a model of the BERT family has no layer {name}")
+        found |= tensors_of(Layer(name, layer.weight.dequantize(), layer.bias))
+    return found
 
 
 def check_sizes(path: Path, config: Mapping[str, Any], model: Bert) -> None:

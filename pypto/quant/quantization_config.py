@@ -11,8 +11,8 @@ from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.schemes import GROUP, TENSOR, Scheme
 
 FORMAT: Final = "compressed-tensors"
-WITH_FACTORS: Final = "pypto"  # the same arrays, and factors of inputs, which other readers would leave out
-METHODS: Final = (FORMAT, WITH_FACTORS)
+OWN: Final = "pypto"  # the same arrays, with factors of inputs or names of our own, which others would not read
+METHODS: Final = (FORMAT, OWN)
 LINEAR: Final = "Linear"
 # Keys that are read, or that change nothing; the others with the values at which they change nothing.
 KEYS: Final[Mapping[str, tuple[Any, ...]]] = {
@@ -82,12 +82,12 @@ def described(scheme: Scheme) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def config_of(groups: Sequence[SchemeGroup], with_factors: bool) -> dict[str, Any]:
+def config_of(groups: Sequence[SchemeGroup], is_own: bool) -> dict[str, Any]:
     """The part of config.json."""
     forms = {group.format for group in groups}
     form = forms.pop() if len(forms) == 1 else "mixed-precision"
     numbered = {f"group_{number}": group.json() for number, group in enumerate(groups)}
-    method = WITH_FACTORS if with_factors else FORMAT
+    method = OWN if is_own else FORMAT
     return {"quant_method": method, "format": form, "config_groups": numbered, "ignore": []}
 
 

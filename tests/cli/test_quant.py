@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pypto import quant
@@ -25,7 +26,34 @@ def test_a_model_is_quantised_and_written(files: tuple[str, ...], tmp_path: Path
     assert all(10 < line["output_sqnr"] < 60 for line in said["layers"])
     assert said["bytes_after"] < said["bytes_before"] / 6
     assert said["perplexity"]["quantised"] == pytest.approx(said["perplexity"]["float32"], rel=0.1)
-    assert list(quant.load(tmp_path / "o")) == sorted(line["layer"] for line in said["layers"])
+    layers = quant.load(tmp_path / "o")
+    assert list(layers) == sorted(line["layer"] for line in said["layers"])
+    model, again = quant.load_llama(files[0]), quant.load_llama(tmp_path / "o")
+    ids = again.windows(Path(files[2]).read_text("utf-8"), 32)
+    np.testing.assert_array_equal(ids, model.windows(Path(files[2]).read_text("utf-8"), 32))
+    assert again.perplexity(ids[20:23], layers) == model.perplexity(ids[20:23], layers)
+    assert again.perplexity(ids[20:23], layers) == pytest.approx(said["perplexity"]["quantised"], rel=1e-6)
+    assert again.perplexity(ids[20:23]) == pytest.approx(said["perplexity"]["quantised"], rel=1e-3)
+    assert quant.Decoder(again, layers).generate(ids[0], 5) == quant.Decoder(model, layers).generate(ids[0], 5)
+
+
+@pytest.mark.filterwarnings("ignore::pypto.errors.quant.FewSamples")
+def test_factors_are_written_too(files: tuple[str, ...], tmp_path: Path) -> None:
+    for algorithm in ("awq", "smoothquant+gptq"):
+        said = answer(
+            "quant", *files, "--algorithm", algorithm, "--weights", "int4:32", "--evaluate", "2", "-o", tmp_path
+        )
+        layers = quant.load(tmp_path)
+        assert any(layer.weight.transform is not None for layer in layers.values())
+        again = quant.load_llama(tmp_path)
+        ids = again.windows(Path(files[2]).read_text("utf-8"), 32)[20:22]
+        assert again.perplexity(ids, layers) == pytest.approx(said["perplexity"]["quantised"], rel=1e-6)
+
+
+def test_an_output_that_is_a_file(files: tuple[str, ...]) -> None:
+    found = called("quant", *files, "-o", files[2])
+    assert found.exit_code == 2
+    assert "is a file: give a folder" in found.stderr
 
 
 def test_int8_says_more_and_resumes(files: tuple[str, ...], tmp_path: Path) -> None:
@@ -51,7 +79,7 @@ def test_inputs_have_a_scale_for_each_group(files: tuple[str, ...]) -> None:
     [
         (("--weights", "int3"), 2, "schemes are int8, int8:tensor, int4, int4:GROUP"),
         (("--inputs", "row"), 2, "--inputs row: schemes are none, token, tensor, group:SIZE"),
-        (("--algorithm", "awq", "-o", "out"), 2, "no place for the factors of awq"),
+        (("--skip", "*.w"), 1, "the pattern '*.w' in `skip` matches no layer"),
         (("--algorithm", "qptq"), 1, "E383"),
         (("--evaluate", "1000"), 2, "windows of 32 tokens, and 20 + 1000 are asked for"),
     ],

@@ -76,7 +76,10 @@ def test_the_agreement_is_that_of_lines_behind_those_of_the_calibration(
     assert all(30 < line["output_sqnr"] < 60 for line in said["layers"])
     assert said["bytes_after"] < said["bytes_before"] / 3
     lines = [line for line in text.read_text("utf-8").splitlines() if line][-10:]
-    exact, found = vectors(folder, lines), vectors(folder, lines, quant.load(tmp_path / "o"))
+    layers = quant.load(tmp_path / "o")
+    exact, found = vectors(folder, lines), vectors(folder, lines, layers)
+    np.testing.assert_array_equal(vectors(tmp_path / "o", lines, layers), found)
+    assert quant.cosine(vectors(tmp_path / "o", lines), found).min() > 0.99
     cosines = quant.cosine(exact, found)
     assert said["agreement"]["least_cosine"] == pytest.approx(cosines.min(), abs=1e-4)
     assert said["agreement"]["mean_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from pypto import quant
-from pypto.errors.quant import NotRead, WrongCalibration, WrongResult
+from pypto.errors.quant import NoSuchLayer, NotRead, WrongCalibration, WrongResult
 from pypto.quant import formats
 from tests.quant.test_deploy import FLOATS, W8A8, layer_and_inputs
+from tests.quant.test_gguf import tokens, write
 
 CONFIGS = {name: config for name, config in (W8A8 | FLOATS).items() if "mxfp4" not in name.split()}
 
@@ -116,8 +117,6 @@ def test_what_the_format_cannot_hold(tmp_path: Path) -> None:
     ):
         with pytest.raises(WrongCalibration, match=text):
             quant.save(given, tmp_path / "new")  # type: ignore[arg-type]
-    with pytest.raises(WrongCalibration, match=r"two tensors are named a\.weight_scale"):
-        quant.save({"a": layer}, tmp_path / "new", {"a.weight_scale": np.ones(2)})
     assert not (tmp_path / "new").exists()
 
 
@@ -195,3 +194,26 @@ def test_a_report_has_the_errors_of_each_layer() -> None:
     assert found[8].lines[0].output_sqnr > found[4].lines[0].output_sqnr + 20
     assert found[4].json()["bytes_after"] == 64 * 48 // 2 + 64 * 4
     assert "int4 symmetric, per channel" in str(found[4])
+
+
+def test_a_whole_model_comes_back(tmp_path: Path) -> None:
+    """Of a folder as of the file: sizes, tensors, keys, and the layer of the logits."""
+    keys = {"llama.context_length": 99, "llama.rope.scaling.factor": 2.0, "general.name": "small"}
+    model = quant.load_llama(write(tmp_path / "a.gguf", keys=keys))
+    layers = {
+        "0.q": quant.QuantizedLayer("0.q", quant.quantize(model.file.array("blk.0.attn_q.weight"))),
+        "head": quant.QuantizedLayer("head", quant.quantize(model.head, scheme=quant.int4(group=16))),
+    }
+    quant.save(layers, tmp_path / "o", model)
+    again, ids = quant.load_llama(tmp_path / "o"), tokens()
+    assert (again.context, again.ends) == (99, model.ends)
+    np.testing.assert_array_equal(again.sizes.frequencies, model.sizes.frequencies)
+    assert again.perplexity(ids, quant.load(tmp_path / "o")) == model.perplexity(ids, layers)
+    np.testing.assert_array_equal(again.head, layers["head"].weight.dequantize())
+    np.testing.assert_array_equal(again.rows(ids), model.rows(ids))
+    with pytest.raises(NoSuchLayer, match=r"no layer 2\.q"):
+        quant.save({"2.q": layers["0.q"]}, tmp_path / "new", model)
+    assert not (tmp_path / "new").exists()
+    quant.save(layers, tmp_path / "o")
+    with pytest.raises(WrongCalibration, match=r"its config\.json has no gguf"):
+        quant.load_llama(tmp_path / "o")

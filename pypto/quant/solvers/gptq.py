@@ -175,7 +175,7 @@ class Columns:
         return share
 
     def block(self, codes: Array, start: int, stop: int, scales: Array, zeros: Array | None) -> Array:
-        """Round the columns of a block, each with its scales and zero points; gives their errors, (outputs, columns)."""
+        """Round the columns of a block, each by its scales and zero points; gives their errors, (outputs, columns)."""
         scheme = self.scheme
         offsets = np.zeros(scales.shape) if zeros is None else zeros.astype(np.float64)
         steps = scales.astype(np.float64)
