@@ -77,13 +77,17 @@ def quantise(  # noqa: PLR0913, PLR0917  # options of a command
             workload.copy_tokenizer(output)
         if plot is not None:
             report.plot(plot)
-        said = [one for one in (worth, workload.speed(layers)) if one is not None]
-        if json:
-            say_json(report.json() | {"model": str(model)} | {one.key: one.values for one in said})
-            return
-        print(report)
-        for one in said:
-            print(one)
+        say(report, [one for one in (worth, workload.speed(layers)) if one is not None], model, json)
+
+
+def say(report: Report, measured: list[Measurement], model: Path, json: bool) -> None:
+    """What was lost, for people or for programs."""
+    if json:
+        say_json(report.json() | {"model": str(model)} | {one.key: one.values for one in measured})
+        return
+    print(report)
+    for one in measured:
+        print(one)
 
 
 def refuse_output(model: Path, output: Path | None) -> None:

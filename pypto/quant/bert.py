@@ -23,8 +23,8 @@ SEGMENTS: Final = "embeddings.token_type_embeddings.weight"
 BEHIND: Final = ("embeddings.position_ids", "pooler.dense.*", "cls.*", "classifier.*", "qa_outputs.*")
 # Linear layers of a block, and their names in transformers; several of the same inputs are one.
 LINEAR: Final = {
-    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"), "output": ("attention.output.dense",),
-    "up": ("intermediate.dense",), "down": ("output.dense",),
+    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "output": ("attention.output.dense",), "up": ("intermediate.dense",), "down": ("output.dense",),
 }  # fmt: skip
 NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
 
@@ -295,8 +295,9 @@ def tensors_of(layer: Layer) -> dict[str, Array]:
     """Tensors of a linear layer of a model, under the names of transformers."""
     number, _, part = layer.name.partition(".")
     names = [f"encoder.layer.{number}.{name}" for name in LINEAR[part]]
-    found = {}
-    for kind, numbers in (("weight", layer.weight), ("bias", layer.bias)):
+    found: dict[str, Array] = {}
+    arrays: dict[str, Any] = {"weight": layer.weight, "bias": layer.bias}
+    for kind, numbers in arrays.items():
         parts = np.split(numbers, len(names))
         found |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
     return found

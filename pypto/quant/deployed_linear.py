@@ -44,22 +44,22 @@ class DeployedLinear(torch.nn.Module):
     @property
     def layer(self) -> DeployedLayer:
         """The layer with the numbers that the buffers have now."""
-        return of_parts(
-            self.empty, {name: self._buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()}
-        )
+        buffers: dict[str, Any] = self._buffers
+        return of_parts(self.empty, {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()})
 
     def forward(self, x: Any) -> Any:
         """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
         return torch.from_numpy(self.layer(x.detach().float().numpy())).to(x.dtype)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        for name, buffer in self._buffers.items():
+        buffers: dict[str, Any] = self._buffers
+        for name, buffer in buffers.items():
             moved = fn(buffer)
             if moved.device.type != "cpu":
                 what = f"layer {self.empty.name} is deployed on kernels of the CPU, and cannot move to {moved.device}"
                 raise WrongCalibration(what=what, way="move the other modules alone, or deploy the layers elsewhere")
             if moved.dtype == buffer.dtype:
-                self._buffers[name] = moved
+                buffers[name] = moved
         return self
 
     def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:

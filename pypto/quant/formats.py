@@ -113,7 +113,7 @@ def grouped(layers: Mapping[str, QuantizedLayer]) -> dict[str, SchemeGroup]:
     found: dict[tuple[Scheme, Scheme | None], list[str]] = {}
     for name, layer in layers.items():
         found.setdefault((layer.weight.scheme, layer.inputs), []).append(name)
-    groups = {}
+    groups: dict[str, SchemeGroup] = {}
     for (weights, inputs), names in found.items():
         has_order = any(layers[name].weight.order is not None for name in names)
         group = SchemeGroup(weights, inputs, names if len(found) > 1 else [LINEAR], has_order)
@@ -224,16 +224,17 @@ def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGro
             source,
             f"layer {name} has {'a' if index is not None else 'no'} weight_g_idx, and its scheme {said} actorder",
         )
-    zeros = part.get("weight_zero_point")
+    zeros: Any = part.get("weight_zero_point")
     if (zeros is None) != scheme.symmetric:
         refuse(source, f"layer {name} has {'no' if zeros is None else 'a'} weight_zero_point")
-    codes = part.get("weight")
+    codes: Any = part.get("weight")
     if scheme.bits == 4:
         outputs, columns = (int(size) for size in part["weight_shape"]) if "weight_shape" in part else (0, 0)
         check_packed(source, name, part["weight_packed"], outputs, columns)
         codes = unpacked(part["weight_packed"], columns)
         if zeros is not None and scheme.per != TENSOR:
             zeros = np.ascontiguousarray(unpacked(zeros.T, outputs).T)
+    check_parts(source, name, part, codes, group.inputs)
     order = None if index is None else order_of(source, name, index, scheme)
     if order is not None:
         codes = np.ascontiguousarray(codes[:, order])
@@ -245,6 +246,20 @@ def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGro
     return QuantizedLayer(
         name, weight, part.get("bias"), group.inputs, part.get("input_scale"), part.get("input_zero_point")
     )
+
+
+def check_parts(source: str, name: str, part: Mapping[str, Array], codes: Array, inputs: Scheme | None) -> None:
+    """Refuse codes that are no matrix, and parts that are missing or do not fit them."""
+    outputs, columns = np.shape(codes) if np.ndim(codes) == 2 else (-1, -1)
+    shapes = {"bias": (outputs,), "weight_g_idx": (columns,), "input_scale": (1,), "input_zero_point": (1,)}
+    for key, shape in shapes.items():
+        if key in part and part[key].shape != shape:
+            refuse(source, f"layer {name} has codes of the shape {np.shape(codes)}, and {key} of {part[key].shape}")
+    is_static = inputs is not None and inputs.per == TENSOR
+    needed = {"input_scale": is_static, "input_zero_point": is_static and not getattr(inputs, "symmetric", True)}
+    for key, is_needed in needed.items():
+        if is_needed != (key in part):
+            refuse(source, f"layer {name} has {'no' if is_needed else 'a'} {key}")
 
 
 def check_packed(source: str, name: str, words: Array, outputs: int, columns: int) -> None:

@@ -171,7 +171,7 @@ def names_of(model: Any) -> list[str]:
 
 def is_product(parameter: Any) -> bool:
     """Whether a parameter is a matrix, or several; numbers that are added to all rows are none."""
-    return parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1)
+    return bool(parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1))
 
 
 def warn_of_floats(found: Mapping[str, int], total: int) -> None:

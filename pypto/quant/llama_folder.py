@@ -35,14 +35,15 @@ class FloatTensor:
     @property
     def data(self) -> Array:
         """The numbers."""
-        is_layer = isinstance(self.numbers, QuantizedLayer)
-        return self.numbers.weight.dequantize() if is_layer else self.numbers
+        given = self.numbers
+        return given.weight.dequantize() if isinstance(given, QuantizedLayer) else given
 
     @property
     def shape(self) -> tuple[int, ...]:
         """In the order of GGUF, the reverse of numpy's."""
-        is_layer = isinstance(self.numbers, QuantizedLayer)
-        return tuple((self.numbers.weight.codes if is_layer else self.numbers).shape[::-1])
+        given = self.numbers
+        codes = given.weight.codes if isinstance(given, QuantizedLayer) else given
+        return tuple(codes.shape[::-1])
 
 
 def read_folder(folder: str | os.PathLike[str]) -> GGUF:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
     if KEY in config:
         tensors = in_floats(path, tensors)
     check_pooling(path)
-    model = Bert.of(tensors, config["num_attention_heads"], float(config.get("layer_norm_eps", 1e-12)))
+    model = Bert.of(tensors, config["num_attention_heads"], float(config["layer_norm_eps"]))
     check_sizes(path, config, model)
     return model
 
@@ -123,10 +124,10 @@ def check_pooling(path: Path) -> None:
 
 def mapping_of(path: Path, name: str) -> Mapping[str, Any]:
     """What a file of names and values holds."""
-    found = read(path, name, read_json)
+    found: Any = read(path, name, read_json)
     if not isinstance(found, dict):
         refuse(path, f"{name} is no configuration")
-    return found
+    return dict(found)
 
 
 def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
@@ -144,7 +145,7 @@ def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
 
 def checked(path: Path) -> Mapping[str, Any]:
     """The configuration of a model that `Bert` computes."""
-    given = {"hidden_act": "gelu"} | mapping_of(path, CONFIG_FILE)
+    given: dict[str, Any] = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, **mapping_of(path, CONFIG_FILE)}
     for key, value in {"model_type": None, **given}.items():
         if key in OFFERED and value not in OFFERED[key]:
             refuse(path, f"its {key} is {value}, and {OFFERED[key][0]} is offered")
@@ -154,6 +155,9 @@ def checked(path: Path) -> Mapping[str, Any]:
     for key in REQUIRED:
         if type(given.get(key)) is not int or given[key] < 1:
             refuse(path, f"{CONFIG_FILE} does not say {key}")
+    eps = given["layer_norm_eps"]
+    if type(eps) not in (int, float) or not 0 <= eps < math.inf:
+        refuse(path, f"its layer_norm_eps is {eps}, expected a finite number from 0 on")
     return given
 
 

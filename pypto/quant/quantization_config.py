@@ -132,7 +132,7 @@ def scheme_of(source: str, given: Mapping[str, Any]) -> Scheme:
         if key not in given:
             refuse(source, f"a scheme does not say {key}")
     per = given["strategy"]
-    size = given.get("group_size")
+    size: Any = given.get("group_size")
     if per == GROUP and (type(size) is not int or size < 1):
         refuse(source, f"groups have the size {size}")
     return Scheme(given["num_bits"], given["symmetric"], per, size if per == GROUP else 0)

@@ -74,7 +74,7 @@ def add_ends(tokenizer: Any, source: str, metadata: Mapping[str, Any], tokens: l
     from tokenizers.processors import TemplateProcessing
 
     asked = {name: bool(metadata.get(f"{PREFIX}add_{name}_token", False)) for name in ("bos", "eos")}
-    numbers = {name: metadata.get(f"{PREFIX}{name}_token_id") for name in asked if asked[name]}
+    numbers: dict[str, Any] = {name: metadata.get(f"{PREFIX}{name}_token_id") for name in asked if asked[name]}
     for name, number in numbers.items():
         if not isinstance(number, int) or not 0 <= number < len(tokens):
             what = f"{source} cannot be used: {PREFIX}add_{name}_token is set, and {PREFIX}{name}_token_id is {number}"

@@ -21,8 +21,8 @@ from pypto.quant.decoding.weights import Launch, LayerWeights, fuse
 from pypto.quant.deploy import DeployedLayer, deployed
 from pypto.quant.gguf import READERS, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.llama import LOGITS, Llama, integers
-from pypto.quant.llama_file import LAST_NORM, LINEAR, NORMS
+from pypto.quant.llama import Llama, integers
+from pypto.quant.llama_file import LAST_NORM, LINEAR, LOGITS, NORMS
 from pypto.quant.names import check_layers, check_range
 from pypto.quant.weight import Array, Layer
 

@@ -37,10 +37,11 @@ def gptq(
     is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
 
     With `act_order`, the columns of the largest inputs come first. ``True`` makes groups of columns that come one after
-    the other, so that files say the group of each column; ``"weight"`` keeps groups of neighbours, whose scales are
-    those of the weight as it is: compressed-tensors of today reads those alone. With `clip_steps`, so many ranges from the whole one
-    down to half of it are tried for each group, and the one with the least error is taken: a few large weights are
-    clipped, so that the others have finer steps.
+    the other: files say the group of each, which new versions of compressed-tensors do not read. ``"weight"`` keeps
+    groups of neighbours, whose scales are those of the weight as it is.
+
+    With `clip_steps`, so many ranges from the whole one down to half of it are tried for each group, and the one with
+    the least error is taken: a few large weights are clipped, so that the others have finer steps.
     """
     if act_order not in (False, True, WEIGHT):
         raise WrongScheme(what=f"act_order={act_order!r} is not offered", way=f"use False, True or {WEIGHT!r}")
