@@ -62,6 +62,13 @@ class UnstoredNaN(Diagnostic, ValueError):
     example = calls("lib.quantize_static(x * np.nan, g, g)", "lib.quantize_static(x, g, g)")
 
 
+class ScatteredOperand(Diagnostic, ValueError):
+    code = "E367"
+    template = "{operator}: `{arg}` has the strides {strides}, in elements, and the signature asks for `{layout}`"
+    hint = "pass a copy: `numpy.ascontiguousarray({arg})`, or `{arg}.contiguous()` of a tensor"
+    example = calls("lib.topk(x[:, ::2], k=2)", "lib.topk(np.ascontiguousarray(x[:, ::2]), k=2)")
+
+
 class NoSuchOperator(Diagnostic, LookupError):
     code = "E374"
     template = "the library has no operator {name}{suggestion}"

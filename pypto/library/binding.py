@@ -12,7 +12,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pypto.errors.launch import ReadOnlyArgument
-from pypto.errors.library import OperandDtype, OperandShape, OperandValue, UnrelatedSizes, UnstoredNaN, WrongOperands
+from pypto.errors.library import (
+    OperandDtype,
+    OperandShape,
+    OperandValue,
+    ScatteredOperand,
+    UnrelatedSizes,
+    UnstoredNaN,
+    WrongOperands,
+)
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
 from pypto.library.signature import ArraySpec, Signature
@@ -110,8 +118,22 @@ class Binder:
         if info.dtype not in allowed:
             text = " or ".join(map(str, allowed))
             raise OperandDtype(operator=self.operator, arg=spec.name, dtype=info.dtype, allowed=text)
+        self.check_layout(spec.name, info)
         if spec.name in self.effects and not info.writable:
             raise ReadOnlyArgument(kernel=self.operator, arg=spec.name)
+
+    def check_layout(self, name: str, info: ArrayInfo) -> None:
+        """Compare strides with those of the layout that the signature asks for."""
+        conditions = self.signature.conditions
+        expected, kind = 1, "contiguous" if name in conditions.contiguous else "contiguous_rows"
+        if name not in getattr(conditions, kind) or 0 in info.shape:
+            return
+        for size, stride in reversed(list(zip(info.shape, info.strides, strict=True))):
+            if size > 1 and stride != expected:
+                raise ScatteredOperand(operator=self.operator, arg=name, strides=info.strides, layout=f"{kind}({name})")
+            if kind == "contiguous_rows":
+                return
+            expected *= size
 
     def check_conditions(self, dims: Mapping[str, int], infos: Mapping[str, ArrayInfo]) -> None:
         """Compare sizes with each other, and the integers of arrays with the limits of the signature."""

@@ -12,6 +12,8 @@ They stand behind `where` in a signature, so that the call, the documentation an
     A range of the differences of neighbours, and of one element.
 ``any(codes)``
     Every value of the array has a meaning.
+``contiguous(mask)``, ``contiguous_rows(keys)``
+    Elements lie beside each other in memory, all of them or those of each row; kernels find them so.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pypto.library.expressions import OPERATIONS, Function, compiled
 Array = np.ndarray[Any, Any]
 
 # What many signatures ask for: rows of pages that a table lists, and sequences that lie one after the other.
-PAGED: Final = "1 <= page, 0 <= lengths <= p*page, 0 <= table[:cdiv(lengths, page)] < pages"
+PAGED: Final = "1 <= page, 0 <= lengths <= p*page, 0 <= table[:cdiv(lengths, page)] < pages, contiguous_rows(table)"
 RAGGED: Final = "starts[0] == 0, starts[-1] == t"
 
 
@@ -150,6 +152,8 @@ class Conditions:
     relations: tuple[Relation, ...] = ()
     ranges: tuple[Range, ...] = ()
     open: frozenset[str] = frozenset()
+    contiguous: frozenset[str] = frozenset()
+    contiguous_rows: frozenset[str] = frozenset()
 
     @staticmethod
     def parse(text: str, arrays: Collection[str]) -> Conditions:
@@ -161,20 +165,23 @@ class Conditions:
             Where something cannot be read.
         """
         found: list[Relation | Range] = []
-        free: set[str] = set()
+        listed: dict[str, set[str]] = {kind: set() for kind in ("any", "contiguous", "contiguous_rows")}
         for node in parts(text):
             match node:
-                case ast.Call(func=ast.Name(id="any"), args=args):
-                    free |= {arg.id for arg in args if isinstance(arg, ast.Name)}
+                case ast.Call(func=ast.Name(id=kind), args=args) if kind in listed:
+                    listed[kind] |= {arg.id for arg in args if isinstance(arg, ast.Name)}
                 case _:
                     found.append(condition(node, frozenset(arrays)))
         relations = tuple(one for one in found if isinstance(one, Relation))
-        return Conditions(relations, tuple(one for one in found if isinstance(one, Range)), frozenset(free))
+        ranges = tuple(one for one in found if isinstance(one, Range))
+        return Conditions(relations, ranges, *map(frozenset, listed.values()))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Those that a call checks."""
-        return tuple(one.text for one in (*self.relations, *self.ranges))
+        layouts = {"contiguous": self.contiguous, "contiguous_rows": self.contiguous_rows}
+        texts = [f"{kind}({', '.join(sorted(names))})" for kind, names in layouts.items() if names]
+        return (*(one.text for one in (*self.relations, *self.ranges)), *texts)
 
     @property
     def arrays(self) -> frozenset[str]:

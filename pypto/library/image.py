@@ -82,7 +82,7 @@ ROWS: Final = (
     ),
     Operator(
         "conv_bn_relu", "Convolution 3 x 3 with padding 1, batch normalisation as an affine map, and relu",
-        "x[n, c, h, w] f32|bf16, weight[3, 3, o, c], gain[o], bias[o] -> y[n, o, h, w]",
+        "x[n, c, h, w] f32|bf16, weight[3, 3, o, c], gain[o], bias[o] -> y[n, o, h, w] where 1 <= c",
         "`y = relu(conv(x, weight) * gain + bias)`, summed in float32; `gain` and `bias` hold mean, variance, scale "
         "and shift of the normalisation.", "Convolutional networks", conv_bn_relu,
         (

@@ -197,7 +197,7 @@ ROWS: Final = (
         name="topk",
         doc="The k largest of every row, descending, with their indices",
         text="scores[t, n] f32, lengths[b]? i32, k=2048, s=1 -> values[t, k] f32, indices[t, k] i32 "
-        "where 0 <= k, 1 <= s, t == b*s, 0 <= lengths <= n",
+        "where 0 <= k, 1 <= s, t == b*s, 0 <= lengths <= n, contiguous_rows(scores)",
         formula="`indices` are the k largest of the first `count` scores, descending, ties to the lowest index."
         " `count` is n, or with `lengths`, of the token j of s tokens of sequence i, `lengths[i] - (s-1-j)`. Where it "
         "is less than k, the tail of `indices` is -1 and that of `values` minus infinity. NaN is chosen last. Three "
@@ -221,7 +221,7 @@ ROWS: Final = (
         doc="The rows of a paged int8 cache with the largest scores, for every token",
         text="q[b, s, h, d] i8, q_scale[b, s, h] f16, keys[pages, page, d] i8, k_scale[pages, page] f16, "
         "weights[b, s, h] f16, lengths[b] i32, table[b, p] i32, k=2048 -> indices[b, s, k] i32 where "
-        f"0 <= k, 128*128*d < 2**31, {PAGED}, any(q, keys)",
+        f"0 <= k, 1 <= h, 1 <= d, 128*128*d < 2**31, {PAGED}, any(q, keys)",
         formula="`r[n, j] = f16(relu(q[n] @ key[j]) / 2048)`, `w[n] = f16(q_scale[n] * weights[n])`, `score[j] = "
         "k_scale[j] * sum over n of w[n] * r[n, j]`, summed in float32; then `topk` of the first `lengths - (s-1-j)` "
         "scores of token j.",
@@ -245,7 +245,7 @@ ROWS: Final = (
         "w_proj[h, n] bf16, ln_g[d] bf16, ln_b[d] bf16, cos[t, r] bf16, sin[t, r] bf16, hadamard_q[d, d] bf16, "
         "hadamard_k[d, d] bf16, index[t] i64|i32, k_cache[m, d] i8, k_scale_cache[m] f16, eps=1e-6 "
         "-> q[t, n, d] i8, q_scale[t, n] f16, weights[t, n] f16 where "
-        "r % 2 == 0, r <= d, 128*128*L < 2**31, 0 <= index < m, any(qn, w_qb, k_cache)",
+        "1 <= n, 1 <= r <= d, r % 2 == 0, 128*128*L < 2**31, 0 <= index < m, any(qn, w_qb, k_cache)",
         formula="`q = bf16((qn @ w_qb) * qn_scale * w_qb_scale)`; the first r columns of every head by `rope_half`; `q"
         " = bf16(q @ hadamard_q)`, in int8 by heads. `k = layer_norm(x @ w_k)`, turned, `bf16(k @ hadamard_k)`, in "
         "int8, into row `index` of the caches. `weights = bf16(x @ w_proj) / sqrt(n*d)`. The last token that names a "

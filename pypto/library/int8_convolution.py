@@ -122,7 +122,7 @@ ROWS: Final = (
     Operator(
         "conv_int8", "Convolution of int8 images and weights, with scales of the outputs and a float32 bias",
         f"{PADDED}, weight[kh, kw, c, o] i8, scale[o] f32, bias[o]? f32, stride_h=1, stride_w=1 -> y[n, o, {RESULT}, "
-        "128*128*kh*kw*c < 2**31, any(x, weight)",
+        "128*128*kh*kw*c < 2**31, any(x, weight), contiguous(x)",
         f"`y = conv(x, weight) * scale + bias`, the sum in int32. {WINDOWS}", "Jacob et al., 2018", conv_int8,
         (Implementation("rows", kernels.conv_int8),),
         {"small": {"n": 2, "h": 5, "w": 7, "c": 8, "kh": 3, "kw": 3, "o": 16},
@@ -134,7 +134,7 @@ ROWS: Final = (
     Operator(
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
         f"{PADDED}, weight[kh, kw, c] i8, scale[c] f32, bias[c]? f32, stride_h=1, stride_w=1 -> y[n, c, {RESULT}, "
-        "128*128*kh*kw < 2**31, any(x, weight)",
+        "128*128*kh*kw < 2**31, any(x, weight), contiguous(x)",
         f"`y = conv(x, weight) * scale + bias` for each channel, the sum in int32. {WINDOWS}", "MobileNets",
         depthwise_conv_int8,
         (

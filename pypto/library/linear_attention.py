@@ -67,7 +67,7 @@ ROWS: Final = (
         name="gated_delta_rule",
         doc="Linear attention by the gated delta rule, with its state in place",
         text="q[b, g, t, d] f32, k[b, g, t, d], v[b, h, t, e], gate[b, h, t], beta[b, h, t], state[b, h, e, d] "
-        "-> out[b, h, t, e] where h % g == 0",
+        "-> out[b, h, t, e] where h % g == 0, 1 <= d",
         formula="q and k have length 1 and serve `h/g` heads; for each token, with S the state transposed: `S = "
         "exp(gate) S`, `S = S + k^T (beta (v - k @ S))`, `out = q @ S / sqrt(d)`. The version `chunks` computes 64 "
         "tokens at once: corrections within them by forward substitution, all else by products.",

@@ -164,7 +164,7 @@ ROWS: Final = (
     Operator(
         "permute_tokens", "Rows of tokens in the order of their experts",
         "x[t, d] bf16|f32, ids[t, k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, ends[experts] i32 "
-        "where 0 <= experts, 0 <= ids < experts",
+        "where 1 <= d, 0 <= experts, 0 <= ids < experts",
         "`order` are the numbers of choices, `token * k + i`, sorted by expert, in their order within one; "
         "`y = x[order // k]`, `position[order[i]] = i`, and `ends[e]` is the number of choices of experts up to e.",
         "Mixtures of experts", permute_tokens,
@@ -178,7 +178,7 @@ ROWS: Final = (
     Operator(
         "grouped_matmul", "Products of ragged groups of rows with their weights",
         "x[t, k] bf16|f32, w[e, k, n], ends[e] i32 -> y[t, n] "
-        "where 0 <= ends[0], ends[-1] == t, 0 <= steps(ends)",
+        "where 0 <= ends[0], ends[-1] == t, 0 <= steps(ends), contiguous(ends)",
         "Rows from `ends[e-1]` to `ends[e]` times `w[e]`, summed in float32. `ends` ascends to t. One grid covers all "
         "groups: a prefix sum of their tiles says which group a program works on.", "Mixtures of experts",
         grouped_matmul,

@@ -166,7 +166,7 @@ ROWS: Final = (
     Operator(
         "mx_matmul", "Product of rows of MXFP8",
         "a[t, k] f8e4m3fn, a_scale[t, (k+63)//64, 2] u8, b[n, k], b_scale[n, (k+63)//64, 2] u8, bias[n]? f32, relu=0 "
-        "-> y[t, n] f32 where any(a_scale, b_scale)",
+        "-> y[t, n] f32 where 1 <= k, any(a_scale, b_scale)",
         "`y = (a * 2^(a_scale-127)) @ (b * 2^(b_scale-127)).T + bias`, summed in float32, and with `relu` at least 0. "
         "Scales are as `quantize_mx` gives them.", SOURCE, mx_matmul,
         (Implementation("widened", kernels.mx_matmul_widened), Implementation("tiles", kernels.mx_matmul)),

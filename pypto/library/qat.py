@@ -97,7 +97,7 @@ ROWS: Final = (
     ),
     Operator(
         "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
-        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32",
+        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32 where 1 <= d",
         "With `u = w / s` in float32, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
         "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
         "Quantisation-aware training", fake_quantize_backward,

@@ -132,7 +132,7 @@ def product_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "quantize_per_token", "Symmetric int8 quantisation with one scale per row",
-        "x[t, d] bf16|f16|f32, smooth[d]? f32 -> q[t, d] i8, scale[t] f32",
+        "x[t, d] bf16|f16|f32, smooth[d]? f32 -> q[t, d] i8, scale[t] f32 where 1 <= d",
         Q8.format("row") + " With `smooth`, `x * smooth` takes the place of `x`.", "DeepSeek-V3.2's MLA prolog",
         quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
         edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
@@ -141,7 +141,7 @@ ROWS: Final = (
     Operator(
         "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
         "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t, d] i8, scale[t, groups] f32 "
-        "where 1 <= groups, d % groups == 0",
+        "where 1 <= d, 1 <= groups, d % groups == 0",
         Q8.format("neighbours of a group") + " Groups have `d / groups` columns. With `smooth`, `x * smooth` takes the "
         "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
         (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},

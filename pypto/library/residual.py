@@ -98,7 +98,7 @@ def streams_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "block_attention", "Attention of a token over the outputs of earlier blocks of layers",
-        "v[b, t, l, d] bf16|f32, w[d], gain[d]?, scale=1.0 -> h[b, t, d]",
+        "v[b, t, l, d] bf16|f32, w[d], gain[d]?, scale=1.0 -> h[b, t, d] where 1 <= l",
         "`K = v / sqrt(mean(v²) + 1e-6) * gain`, `h = softmax over l of (K @ w * scale)` times v, in float32.",
         "Kimi's attention residuals", block_attention, (Implementation("tokens", kernels.block_attention),),
         {"small": {"b": 2, "t": 3, "l": 4, "d": 48}, "model": {"b": 1, "t": 4096, "l": 8, "d": 1024}},
@@ -117,7 +117,8 @@ ROWS: Final = (
     Operator(
         "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
         "x[t, n, d] bf16|f32, w[n*(n+2), n*d] f32, scale[3] f32, base[n*(n+2)] f32, rounds=20 "
-        "-> y[t, d], post[t, n] f32, comb[t, n, n] f32 where 1 <= rounds",
+        "-> y[t, d], post[t, n] f32, comb[t, n, n] f32 "
+        "where 1 <= n, 1 <= d, 1 <= rounds",
         "With the streams of a token in one row, `m = row @ w.T / sqrt(mean(row²) + 1e-6)`; its first n give `pre = "
         "sigmoid(m * scale[0] + base) + 1e-6`, the next n `post = 2 * sigmoid(m * scale[1] + base)`, and the others "
         "`comb = sinkhorn(m * scale[2] + base, rounds)`, n rows of n. `y = sum over k of pre[k] * x[k]`. In float32.",

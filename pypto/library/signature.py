@@ -147,7 +147,10 @@ def _conditions(text: str, where: str, arrays: tuple[ArraySpec, ...], numbers: M
     except ValueError as error:
         raise WrongSignature(text=text, problem=str(error)) from None
     known = {name for spec in arrays for name in (spec.name, *spec.names)} | numbers.keys()
-    for name in (*sorted(found.open), *(name for one in found.relations + found.ranges for name in sorted(one.names))):
+    for name in (
+        *sorted(found.open | found.contiguous | found.contiguous_rows),
+        *(name for one in found.relations + found.ranges for name in sorted(one.names)),
+    ):
         if name not in known:
             raise WrongSignature(text=text, problem=f"its conditions name `{name}`, which is not there")
     return found

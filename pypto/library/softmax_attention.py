@@ -108,7 +108,7 @@ ROWS: Final = (
         name="attention",
         doc="Attention of queries on keys and values, with groups of heads and a causal mask",
         text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0 -> out[b, h, n, e] "
-        "where h % g == 0",
+        "where h % g == 0, 1 <= d",
         formula="`out = softmax(q @ k.T * scale) @ v`, with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves"
         " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`. Softmax in float32 and one pass; "
         "weights are rounded to the dtype of the values before they are divided by their sum. A query that sees no key "
@@ -130,7 +130,8 @@ ROWS: Final = (
         name="paged_attention",
         doc="Attention of one query per sequence on a paged cache, split along the cache",
         text="q[b, h, d] bf16|f16|f32, keys[pages, page, g, d], values[pages, page, g, e], table[b, p] i32, "
-        f"lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e] where h % g == 0, 1 <= splits, {PAGED}",
+        f"lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e] where "
+        f"h % g == 0, 1 <= splits, 1 <= d, {PAGED}, contiguous_rows(keys, values)",
         formula="Row i of sequence b lies in page `table[b, i // page]`, at `i % page`. `out = softmax(q @ keys.T * "
         "scale) @ values` over the first `lengths[b]` rows, with `scale = 1/sqrt(d)` where it is 0. Each part of the "
         "pages has its maximum and sum, and a second kernel joins them. The version "

@@ -17,7 +17,10 @@ from pypto.library.softmax_attention import softmax
 SMALL: Final = {"t": 4, "h": 8, "c": 64, "r": 16, "pages": 20, "page": 16, "b": 2, "p": 6, "k": 70, "groups": 4}
 MODEL: Final = {"t": 8, "h": 128, "c": 512, "r": 64, "pages": 2048, "page": 128, "b": 4, "p": 512, "k": 2048,
                 "groups": 4}  # fmt: skip
-CHOSEN: Final = f"t % b == 0, {PAGED}, 0 <= topk[:seen(lengths)] < tokens(lengths)"
+CHOSEN: Final = (
+    f"t % b == 0, 1 <= r, {PAGED}, 0 <= topk[:seen(lengths)] < tokens(lengths), contiguous(topk), "
+    "contiguous_rows(keys, rope)"
+)
 FORMULA: Final = (
     "Token j of s tokens of sequence i sees `clamp(lengths[i] - s + 1 + j, 0, k)` rows, the first of `topk`, by "
     "`table`. `V = {0}`, `K = [V | rope]`, `out = softmax(q @ K.T * scale) @ V`, with `scale = 1/sqrt(c+r)` where it "
@@ -136,7 +139,7 @@ ROWS: Final = (
         doc="Latent attention over chosen rows of a paged int8 cache with scales",
         text="q_nope[t, h, c] bf16, q_rope[t, h, r], keys[pages, page, c] i8, rope[pages, page, r], "
         "scales[pages, page, groups] f32, topk[t, k] i32, table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c] "
-        f"where c % groups == 0, {CHOSEN}, any(keys)",
+        f"where c % groups == 0, {CHOSEN}, contiguous_rows(scales), any(keys)",
         formula=FORMULA.format("bf16(keys[row] * scales[row])")
         + " Each scale is that of `c / groups` neighbouring columns.",
         source="DeepSeek-V3.2's sparse attention",

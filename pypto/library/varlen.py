@@ -65,7 +65,8 @@ ROWS: Final = (
         doc="Attention within each of several sequences that lie one after the other, without padding",
         text="q[t, h, d] bf16|f16|f32, k[t, g, d], v[t, g, e], starts[s] i32, scale=0.0, causal=0, longest=0 "
         "-> out[t, h, e] where "
-        f"h % g == 0, 0 <= longest, {RAGGED}, 0 <= steps(starts) <= (longest or t)",
+        f"h % g == 0, 0 <= longest, {RAGGED}, 0 <= steps(starts) <= (longest or t), "
+        "1 <= d, contiguous_rows(v)",
         formula="Tokens from `starts[i]` to `starts[i + 1]` are a sequence; `starts` begins with 0 and ends with t. A "
         "token sees those of its sequence, with `causal` those up to itself: `out = softmax(q @ k.T * scale) @ v`, "
         "with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves `h/g` heads of queries. No sequence is longer"

@@ -261,7 +261,7 @@ ROWS: Final = (
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
         "a[t, k] i8, b[k, n] i8, row_scale[t, g] f32, column_scale[n] f32, bias[n]? f32 -> y[t, n] f32 "
-        "where k % g == 0, 128*128*(k // g) < 2**31, any(a, b)",
+        "where 1 <= k, k % g == 0, 128*128*(k // g) < 2**31, any(a, b)",
         "`y = sum over groups (a @ b) * row_scale[:, g, None]`, times `column_scale`, plus `bias`. Groups have `k / g` "
         "columns; the sum of a group is in int32, that of the groups in float32.",
         "DeepSeek-V3, 2024", w8a8_group_linear, INT8_GROUPS,

@@ -24,7 +24,7 @@ SPARSE: Final = {"t": 32, "h": 64, "d": 512, "pages": 1088, "page": 128, "b": 16
 SOURCE: Final = "DeepSeek-V4's attention"
 COMPRESSED: Final = (
     f"t % b == 0, 1 <= cpage, 1 <= ratio, 0 <= window, {PAGED}, lengths < (cp*cpage + 1)*ratio, "
-    "0 <= places[:cdiv(lengths // ratio, cpage)] < cpages"
+    "0 <= places[:cdiv(lengths // ratio, cpage)] < cpages, contiguous_rows(keys, compressed, places)"
 )
 WINDOW: Final = (
     "Token j of s of a sequence i sees `e = lengths[i] - s + 1 + j` rows of its pages, by `table`, and of these the "
@@ -211,7 +211,8 @@ ROWS: Final = (
     Operator(
         "window_attention", "Attention over the last rows of a paged cache, with sinks",
         "q[t, h, d] bf16, keys[pages, page, d], table[b, p] i32, lengths[b] i32, starts[b+1] i32, sink[h] f32, "
-        f"window=128, scale=0.0 -> out[t, h, d] where 0 <= window, {RAGGED}, 0 <= steps(starts), {PAGED}",
+        f"window=128, scale=0.0 -> out[t, h, d] where 0 <= window, {RAGGED}, 0 <= steps(starts), {PAGED}, "
+        "contiguous(starts), contiguous_rows(keys)",
         WINDOW + "Tokens of sequence i are those from `starts[i]` to `starts[i+1]`, so s may differ." + SOFTMAX,
         SOURCE, window_attention, versions("window_attention"),
         {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
@@ -237,7 +238,7 @@ ROWS: Final = (
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
         "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
         "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d] "
-        f"where {COMPRESSED}, 0 <= topk[:seen(lengths // ratio)] < tokens(lengths // ratio)",
+        f"where {COMPRESSED}, 0 <= topk[:seen(lengths // ratio)] < tokens(lengths // ratio), contiguous(topk)",
         WINDOW + "To these come the first `clamp(lengths[i] // ratio - s + 1 + j, 0, k)` rows of `topk`, of its "
         "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,
         versions("sparse_compressed_attention"),

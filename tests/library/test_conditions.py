@@ -11,7 +11,8 @@ import pytest
 import pypto as pto
 from pypto import library as lib
 from pypto.errors import Diagnostic
-from pypto.errors.library import OperandValue, UnrelatedSizes, WrongOperands, WrongSignature
+from pypto.errors.library import OperandValue, ScatteredOperand, UnrelatedSizes, WrongOperands, WrongSignature
+from pypto.ir.types import DType
 from pypto.library.conditions import Conditions, Range, aligned
 from pypto.library.expressions import compiled
 from pypto.library.signature import Signature
@@ -213,3 +214,58 @@ def test_a_row_of_a_table_has_limits_of_its_own() -> None:
 def test_only_zero_is_a_multiple_of_zero() -> None:
     remainder = compiled(ast.parse("t % b", mode="eval").body)
     assert [remainder({"t": t, "b": b}) for t, b in ((0, 0), (3, 0), (7, 4))] == [0, 3, 3]
+
+
+LAYOUTS = [
+    (name, array, kind)
+    for name, row in lib.rows.items()
+    for kind in ("contiguous", "contiguous_rows")
+    for array in sorted(getattr(row.signature.conditions, kind))
+]
+
+
+@pytest.mark.parametrize(("name", "array", "kind"), LAYOUTS)
+def test_operands_of_another_layout_are_refused_before_anything_is_written(name: str, array: str, kind: str) -> None:
+    values, _ = drawn(name, array)
+    x = values[array]
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+    wide[..., ::2] = x
+    for other in (wide[..., ::2], np.ascontiguousarray(x[..., ::-1])[..., ::-1]):
+        with pytest.raises(ScatteredOperand, match=rf"`{array}` has the strides .*{kind}\({array}\)"):
+            lib.rows[name](**{**values, array: other})
+    if kind == "contiguous" and x.ndim > 1:
+        with pytest.raises(ScatteredOperand, match=array):
+            lib.rows[name](**{**values, array: np.repeat(x, 2, axis=-2)[..., ::2, :]})
+
+
+def laid_out(x: Any) -> list[Any]:
+    """The same elements in other places: with gaps, backwards, by columns."""
+    wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
+    gaps = wide[tuple(slice(None, None, 2) for _ in x.shape)]
+    gaps[...] = x
+    return [gaps, np.ascontiguousarray(x[..., ::-1])[..., ::-1], np.asfortranarray(x)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", lib.rows)
+def test_every_layout_gives_the_same_or_is_refused(name: str) -> None:
+    row = lib.rows[name]
+    values = row.sample(np.random.default_rng(0), "small", str(row.signature.main_dtypes[-1]))
+    right = row.results(values)
+    for key, x in values.items():
+        for other in laid_out(x) if isinstance(x, np.ndarray) else ():
+            given = {**values, **{effect: values[effect].copy() for effect in row.effects}, key: other}
+            try:
+                found = row(**given)
+            except ScatteredOperand:
+                continue
+            named = dict(
+                zip(
+                    [s.name for s in row.signature.outputs],
+                    found if isinstance(found, tuple) else (found,),
+                    strict=False,
+                )
+            )
+            for result, expected in right.items():
+                got = given[result] if result in row.effects else named[result]
+                assert row.tolerance_of(result, DType("f32")).problem(got, expected) == "", (key, other.strides, result)
