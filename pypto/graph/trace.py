@@ -23,8 +23,9 @@ from pypto.graph.pytree import Slot, children, leaves, mapped
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.strides import contiguous
 from pypto.graph.tensor import Storage, Tensor
+from pypto.graph.types import TensorType
 from pypto.graph.ufuncs import lift, tensor_type
-from pypto.loc import Loc
+from pypto.loc import Caller, Loc
 from pypto.runtime.mode import mode
 
 Array = np.ndarray[Any, Any]
@@ -80,6 +81,19 @@ class TracedGraph(Graph):
             self.arrays.append(array)
             self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
         return self.tensors[id(array)]
+
+
+    def add(
+        self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
+    ) -> Node:
+        """The node of an op; a run-time scalar among attributes is the number of this call, which the plan is for."""
+        if self.reads is not None and self.reads.varying:
+            attrs = {name: pinned(value) for name, value in attrs.items()}
+        return super().add(op, *inputs, place=place, type=type, **attrs)
+
+
+def pinned(value: Any) -> Any:
+    return tuple(map(pinned, value)) if isinstance(value, tuple) else plain(value)
 
 
 def captured(graph: Graph, array: Array) -> Tensor:
