@@ -37,7 +37,9 @@ else:
     def __getattr__(name: str) -> Any:
         """What most programs do not ask for is loaded when one does."""
         if name not in _LATER:
-            raise AttributeError(f"module 'pypto' has no attribute {name!r}")
+            from pypto.options import suggestion
+
+            raise AttributeError(f"module 'pypto' has no attribute {name!r}{suggestion(name, __all__)}")
         from importlib import import_module
 
         return getattr(import_module(f"pypto.{_LATER[name]}"), name)

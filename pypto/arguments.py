@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
@@ -114,6 +114,11 @@ def check_function(x: Any) -> None:
     WrongDecorator
         When decorators stand in the wrong order, or twice.
     """
+    if getattr(type(x), "is_fused", False):
+        way = "a kernel reads and writes its arguments over a grid; fuse takes functions of numpy: use one of the two"
+        raise WrongDecorator(
+            decorator="pto.jit", given=f"the fused function `{x.__name__}`", wanted="a function", way=way
+        )
     if isinstance(x, FunctionType) or not hasattr(x, "run") or not hasattr(x, "arg_names"):
         return
     other = {"Autotuner": "pto.autotune", "Heuristics": "pto.heuristics"}.get(type(x).__name__)
@@ -121,6 +126,21 @@ def check_function(x: Any) -> None:
     below = f"decorators apply from the bottom up: write `@pto.jit` below `@{other}`, right above the function"
     way = below if other else "it is a kernel already: write `@pto.jit` once"
     raise WrongDecorator(decorator="pto.jit", given=given, wanted="a function", way=way)
+
+
+def check_kernel(x: Any, taker: str, way: str) -> None:
+    """Refuse what is no kernel, as a fused function is none.
+
+    Raises
+    ------
+    WrongDecorator
+    """
+    if not hasattr(x, "signature"):
+        name = getattr(x, "__name__", "")
+        kind = "the fused function" if getattr(type(x), "is_fused", False) else "the function"
+        given = f"{kind} `{name}`" if name else f"a {type(x).__name__}"
+        way = way if kind == "the fused function" else "decorate it: `@pto.jit`"
+        raise WrongDecorator(decorator=taker, given=given, wanted="a kernel", way=way)
 
 
 def place_of(error: Diagnostic, source: Callable[[], Any]) -> Loc | None:
@@ -163,3 +183,6 @@ class Boundary(contextlib.ContextDecorator):
             error.place(loc)
         if setting("traceback") != "full":
             error.__traceback__, error.__suppress_context__ = None, True
+
+
+BOUNDARY: Final = Boundary()  # of what knows its places itself

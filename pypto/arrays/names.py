@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import numpy as np
+
+from pypto.options import suggestion
 
 # fmt: off
 ELEMENTWISE: Final = (
@@ -53,5 +56,6 @@ def of_name(name: str) -> Any:
     """
     if name in (*ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING):
         return getattr(np, name)
-    reason = f": {REFUSED[name]}" if name in REFUSED else ""
+    known = (*sys.modules["pypto.arrays"].__all__, *ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING)
+    reason = f": {REFUSED[name]}" if name in REFUSED else suggestion(name, known)
     raise AttributeError(f"pypto.arrays has no {name!r}{reason}")

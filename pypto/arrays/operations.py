@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.graph import WrongKeyword
 from pypto.graph import ordering, products
+from pypto.graph.calling import keyword_meant
 from pypto.graph.fuse import Fused
 from pypto.graph.places import here
 from pypto.graph.tensor import Tensor
@@ -20,14 +20,6 @@ from pypto.graph.types import accumulator, is_floating
 from pypto.graph.ufuncs import cast, lift
 from pypto.ops.table import TABLE
 
-WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {  # of other libraries, and what numpy and this one call the same
-        "dim": ("axis",), "dims": ("axis",), "axes": ("axis",), "keepdim": ("keepdims",), "keep_dims": ("keepdims",),
-        "normalized_shape": ("axis",), "epsilon": ("eps",), "attn_mask": ("mask",), "input": ("x", "q"), "a": ("x",),
-        "query": ("q",), "key": ("k",), "value": ("v",), "num_classes": ("count",), "gamma": ("weight",),
-        "beta": ("bias",), "scale": ("weight",),
-    }
-)  # fmt: skip
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -47,7 +39,8 @@ def operation(function: F) -> F:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if not kwargs.keys() <= set(taken):
-            raise wrong_keyword(function.__name__, next(name for name in kwargs if name not in taken), taken)
+            with BOUNDARY:
+                raise wrong_keyword(function.__name__, next(name for name in kwargs if name not in taken), taken)
         traced = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))
         return function(*args, **kwargs) if traced else fused(*map(as_array, args), **kwargs)
 
@@ -56,8 +49,7 @@ def operation(function: F) -> F:
 
 def wrong_keyword(function: str, name: str, taken: tuple[str, ...]) -> WrongKeyword:
     """The error for a keyword that a function has not; words of other libraries lead to those of numpy."""
-    near = difflib.get_close_matches(name, taken, 1)
-    meant = next((word for word in WORDS.get(name, ()) if word in taken), near[0] if near else "")
+    meant = keyword_meant(name, taken)
     way = f"write `{meant}=`" if meant else f"`help(pypto.arrays.{function})` says what each argument means"
     text = ", ".join(f"`{x}`" for x in taken)
     return WrongKeyword(here().loc(), function=f"pypto.arrays.{function}", name=name, taken=text, way=way)

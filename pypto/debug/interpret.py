@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pypto.arguments import check_writable, describe, note_written
+from pypto.arguments import BOUNDARY, check_kernel, check_writable, describe, note_written
 from pypto.interp import run
 from pypto.runtime.arrays import array_info
 
@@ -39,6 +39,10 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     >>> out
     array([4.], dtype=float32)
     """
+    with BOUNDARY:
+        check_kernel(
+            kernel, "pto.interpret", "run it under `with pto.interpreter():`, or check it by `pto.verify(f, …)`"
+        )
     made = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
     made.uninitialized, made.memory = uninitialized, memory
     return made

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pypto.arguments import Boundary, describe
+from pypto.arguments import BOUNDARY, Boundary, check_kernel, describe
 from pypto.backends.base import ElementNumber, Slot, SlotNumber
 from pypto.compile import attributes, prepared, session
 from pypto.ir.core import Function
@@ -150,4 +150,7 @@ def simulate(kernel: Any, target: str = "ascend910b2") -> Simulator:
     >>> found.limit, 3e-6 < found.seconds < 100e-6
     ('memory', True)
     """
+    way = "take the kernels of its plan, `f.plan(…).kernels`, or run it under `pto.device('ascend-sim')`"
+    with BOUNDARY:
+        check_kernel(kernel, "pto.simulate", way)
     return Simulator(kernel, target)

@@ -344,10 +344,29 @@ class HostFunction(Diagnostic, TypeError):
     example = bodies("y[0] = float(n)", "y[0] = n.to(pto.float32)")
 
 
+class OnlyAnAnnotation(Diagnostic, TypeError):
+    code = "E394"
+    template = "pto.tensor is an annotation of parameters, and makes no array"
+    hint = "arrays are those of numpy: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one of which operations are noted"
+    example = programs(
+        """
+        pto.tensor(x)
+        """,
+        """
+        import pypto.arrays as pt
+
+        pt.lazy(x)
+        """,
+    )
+
+
 class OutsideKernel(Diagnostic, RuntimeError):
     code = "E236"
     template = "pto.{name} can be called inside a kernel only"
-    hint = "put the call into a function under `@pto.jit` and launch it as `kernel[grid](...)`"
+    hint = (
+        "put the call into a function under `@pto.jit` and launch it as `kernel[grid](...)`; functions on whole arrays "
+        "are those of numpy and of `pypto.arrays`"
+    )
     example = programs(
         """
         y[:] = pto.exp(x)

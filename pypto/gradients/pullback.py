@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY, check_kernel
 from pypto.errors.gradients import WrongGradient
 from pypto.gradients.kernel import AdjointKernel, adjoint
 
@@ -15,7 +16,7 @@ Pullback = Callable[..., tuple[Array, ...]]
 
 
 def vjp(
-    kernel: Any, grid: Any, /, *args: Any, wrt: Iterable[str] | None = None, **given: Any
+    kernel: Any, grid: Any = None, /, *args: Any, wrt: Iterable[str] | None = None, **given: Any
 ) -> tuple[tuple[Array, ...], Pullback]:
     """Launch a kernel, and give its results with a function for the vector-Jacobian product.
 
@@ -58,6 +59,8 @@ def vjp(
     >>> pullback(np.ones(3, np.float32))
     (array([2., 2., 2.], dtype=float32), array([0., 1., 2.], dtype=float32))
     """
+    with BOUNDARY:
+        check_kernel(kernel, "pto.vjp", "a function of numpy has no gradient here: write the kernel, and launch it")
     values = dict(zip(kernel.signature.names, kernel.signature.bind(args, given), strict=True))
     stored = adjoint(kernel, tuple(float_arrays(values))).stored(grid, **values)
     names = tuple(n for n in float_arrays(values) if n not in stored) if wrt is None else tuple(wrt)

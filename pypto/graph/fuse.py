@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
+from pypto.graph.calling import check_call, check_fusable
 from pypto.graph.capture.reads import as_seen
 from pypto.graph.capture.rows import Outside, Roots
 from pypto.graph.dims import Dim, Size, Sizes
@@ -73,6 +75,7 @@ class Fused(FusedViews):
         donate: Sequence[str] = (),
         overlap: bool = True,
     ) -> None:
+        check_fusable(function)
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.precision = precision
@@ -95,6 +98,11 @@ class Fused(FusedViews):
             found = self._ready.call(args, kwargs)
             if found is not NOT_REPLAYED:
                 return found
+        with BOUNDARY:
+            return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that is not like the one before."""
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
         try:
             shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
@@ -117,7 +125,8 @@ class Fused(FusedViews):
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """The plan for arguments like these, made if need be; nothing runs."""
-        return self.version_for(args, kwargs)[0].plan
+        with BOUNDARY:
+            return self.version_for(args, kwargs)[0].plan
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
         """The plan for some arguments, made if need be, with their arrays and the sizes of dimensions by name."""
@@ -168,9 +177,10 @@ class Fused(FusedViews):
         """
         from pypto.graph.tune import check_tunable, tuned_plan
 
-        check_tunable(self.__name__, budget)  # type: ignore[attr-defined]
-        version, arrays, sizes = self.version_for(args, kwargs)
-        plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
+        with BOUNDARY:
+            check_tunable(self.__name__, budget)  # type: ignore[attr-defined]
+            version, arrays, sizes = self.version_for(args, kwargs)
+            plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
         with self._lock:
             self._cache.replace(version, Version(plan, version.traced))
             self._ready = None
@@ -207,9 +217,7 @@ class Fused(FusedViews):
             collect(kwargs, arrays, others, facts, shapes)
         return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
-    def _ready_for(
-        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Ready | None:
+    def _ready_for(self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
         """Calls like one that was made, where a result needs no more than memory."""
         places = places_of(self._dims, self._named)
         if version.traced.updates or places is None:
@@ -252,6 +260,7 @@ class Fused(FusedViews):
 
     @without_collection()
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
+        check_call(self.function, args, kwargs)
         varying = frozenset(self._cache.varying)
         traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying)
         guards = traced.graph.guards

@@ -197,6 +197,13 @@ class Tensor(NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self.needs_value("`float(…)`", "leave it an array: one without dimensions computes like a number"))
 
+    def __format__(self, how: str) -> str:
+        if not how:
+            return str(self)
+        way = "print it behind the call, or return it; without a format, it shows its type"
+        found = self.needs_value("a format", way)
+        return format(found if found.ndim else found[()], how)
+
     def __int__(self) -> int:
         return int(self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own"))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from pypto.errors import Diagnostic
 from pypto.errors.graph import NotTraced
+from pypto.errors.launch import UnsupportedArgument
+from pypto.graph.capture.foreign import objection
 from pypto.graph.capture.kinds import is_array, is_number, is_plain
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.rows import Outside, Path
@@ -82,7 +86,6 @@ class TracedGraph(Graph):
             self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
         return self.tensors[id(array)]
 
-
     def add(
         self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
     ) -> Node:
@@ -150,6 +153,9 @@ def trace_by_name(
 
     def enter(path: str, leaf: Any) -> Any:
         name = path_of(path, parameters)
+        refused = objection(leaf)
+        if refused is not None:
+            raise UnsupportedArgument(kernel=graph.name, arg=name, got=refused[0], way=refused[1])
         if is_array(leaf):
             return reads.argument(name, leaf, shapes.get(id(leaf)))
         if is_plain(leaf) and not is_number(leaf):
@@ -164,7 +170,7 @@ def trace_by_name(
         seen = reads.root(function)
         for name, copy in containers_in((inner_args, inner_kwargs), parameters):
             reads.stand_in(name, copy)
-        with mode(watch=watched):
+        with mode(watch=watched), unwrapped():
             tree = seen(*inner_args, **inner_kwargs)
         reads.check()
         result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
@@ -176,6 +182,18 @@ def trace_by_name(
             way="draw them outside of the function, and pass them as an argument",
         )  # fmt: skip
     return arranged(graph, reads, given, result)
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """Raise what a traced array objects to as it is, where numpy has made another error of it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        cause = error.__cause__ or error.__context__
+        if isinstance(error, Diagnostic) or not isinstance(cause, Diagnostic):
+            raise
+        raise cause from None
 
 
 def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:

@@ -80,7 +80,8 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if targets[0] is None:
         return result
     if not isinstance(targets[0], Tensor):
-        raise untraced(ufunc.__name__, "`out` is an array from outside", "let it return a new array")
+        way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
+        raise untraced(ufunc.__name__, "`out` is an array that is not traced", way)
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
     return targets[0]
 

@@ -19,7 +19,9 @@ __all__ = ["EXACT", "Close", "Implementation", "Operator", "Registry", "Signatur
 def __getattr__(name: str) -> Operator:
     """An operator by its name."""
     if name.startswith("_") or name not in rows:
-        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}")
+        from pypto.options import suggestion
+
+        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{suggestion(name, rows)}")
     return rows[name]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pypto.errors.frontend import OutsideKernel
+from pypto.errors.frontend import OnlyAnAnnotation, OutsideKernel
 from pypto.loc import Caller
 from pypto.ops.row import REQUIRED, OpRow, Param
 
@@ -111,6 +111,13 @@ class constexpr_type:
 
 class tensor:
     """Annotation of what is known at run time: tiles, scalars and pointers. In kernels, `isinstance` knows it."""
+
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
+        try:
+            raise OnlyAnAnnotation(Caller.of(sys._getframe(1)).loc())
+        except OnlyAnAnnotation as error:
+            error.__traceback__ = None
+            raise
 
 
 class Promise:

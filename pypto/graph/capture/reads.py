@@ -22,6 +22,7 @@ from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import kinds, rebinding
 from pypto.graph.capture.ambient import Generators
 from pypto.graph.capture.attributes import Watched
+from pypto.graph.capture.foreign import objection
 from pypto.graph.capture.modules import ModuleView
 from pypto.graph.capture.rows import (
     Check, Get, Given, Outside, Path, Row, anything, array_equal, array_like, container_like, equal, equal_set, identical, of_type,
@@ -116,6 +117,10 @@ class Reads:
         return self._meet(path, text, get, value, raw)
 
     def _meet(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        refused = objection(value)
+        if refused is not None:
+            loc = self.functions.line_of_root()
+            raise NotTraced(loc, what=f"`{text}`", problem=f"it is {refused[0]}", way=refused[1])
         if kinds.is_number(value):
             return self._number(path, text, get, value, raw)
         if kinds.is_plain(value) or type(value) is set:

@@ -164,5 +164,3 @@ def computed(function: Callable[..., Any], *operands: Any) -> Any:
     if is_number:
         reads.entered[place] = Scalar(reads, place, value)
     return reads.entered[place]
-
-
