@@ -20,6 +20,38 @@ class UnsupportedArgument(Diagnostic, TypeError):
     example = launches("f[(1,)](x, y, 'two')", "f[(1,)](x, y, 2)")
 
 
+class NotPickled(Diagnostic, TypeError):
+    code = "E395"
+    template = "{what} cannot be pickled: {problem}"
+    hint = "define it at the head of a module, as functions that are pickled are; or pickle with cloudpickle"
+    example = programs(
+        """
+        import pickle
+
+        def made():
+            @pto.jit
+            def f(x, y):
+                y[:] = x[:]
+
+            return f
+
+        pickle.dumps(made())
+        """,
+        """
+        import copy
+
+        def made():
+            @pto.jit
+            def f(x, y):
+                y[:] = x[:]
+
+            return f
+
+        copy.deepcopy(made())
+        """,
+    )
+
+
 class ReadOnlyArgument(Diagnostic, TypeError):
     code = "E303"
     template = "{kernel} writes to `{arg}`, which is read-only"

@@ -27,9 +27,10 @@ from pypto.graph.planning import plan_of, surroundings_of
 from pypto.graph.pytree import mapped
 from pypto.graph.readers import CallReader, Taken, reader_of_call
 from pypto.graph.replay import NOT_REPLAYED, Ready
-from pypto.graph.trace import Slot, Traced, trace_by_name
+from pypto.graph.trace import Slot, trace_by_name
 from pypto.graph.views.shown import FusedViews
 from pypto.runtime.collection import without_collection
+from pypto.runtime.pickling import Pickled
 
 if TYPE_CHECKING:
     from pypto.graph.tune_report import PlanTuning
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Fused(FusedViews):
+class Fused(Pickled, FusedViews):
     """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
 
     Parameters
@@ -75,9 +76,11 @@ class Fused(FusedViews):
         donate: Sequence[str] = (),
         overlap: bool = True,
     ) -> None:
-        check_fusable(function)
+        with BOUNDARY:
+            check_fusable(function)
         functools.update_wrapper(self, function)
         self.function: Any = function
+        self._options = precision, dims, donate, overlap
         self.precision = precision
         self.overlap = overlap
         self._named = named_arrays(function, dims) if dims else ()
@@ -188,6 +191,12 @@ class Fused(FusedViews):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def named_function(self) -> Any:
+        return self.function
+
+    def pickled_parts(self) -> tuple[Any, ...]:
+        return type(self), self.function, *self._options
 
     def __repr__(self) -> str:
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
@@ -357,5 +366,8 @@ def fuse(
     >>> len(plans), f(np.float32([1, 3]))
     (1, array([0.25, 0.75], dtype=float32))
     """
+    if function is not None:
+        with BOUNDARY:
+            check_fusable(function)
     make = functools.partial(Fused, precision=precision, dims=dims, donate=donate, overlap=overlap)
     return make if function is None else make(function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -22,6 +22,10 @@ from pypto.graph.places import here
 from pypto.graph.strides import contiguous, strides_of
 from pypto.graph.types import TensorType
 
+_LEAVE: Final = (
+    "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
+    "`np.zeros_like(x, shape=…)`"
+)
 Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
@@ -195,7 +199,7 @@ class Tensor(NDArrayOperatorsMixin):
         )
 
     def __float__(self) -> float:
-        return float(self.needs_value("`float(…)`", "leave it an array: one without dimensions computes like a number"))
+        return float(self.needs_value("`float(…)`", _LEAVE))
 
     def __format__(self, how: str) -> str:
         if not how:
@@ -218,6 +222,21 @@ class Tensor(NDArrayOperatorsMixin):
             "`np.zeros_like(x, shape=…)`",
         )
         return np.array(found, dtype=dtype, copy=copy)
+
+    def __copy__(self) -> Tensor:
+        return self.copy()  # type: ignore[no-any-return]
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.copy()  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        """A lazy array is pickled as its value."""
+        from pypto.graph.lazy import lazy
+
+        return lazy, (np.array(self.needs_value("a pickle", "pickle the result of the call")),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph import composed
+from pypto.graph.capture.foreign import of_dtype
 from pypto.graph.capture.kinds import is_array
 from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
 from pypto.graph.dims import Size
@@ -160,10 +161,8 @@ def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
     """The type of arrays of a numpy dtype."""
     found = element_of(np.dtype(dtype))
     if found is None:
-        raise NotTraced(
-            here().loc(), what=f"the dtype {np.dtype(dtype)}", problem="kernels have no such type",
-            way="use a type of the language guide",
-        )  # fmt: skip
+        what, way = of_dtype(np.dtype(dtype)) or ("", "")
+        raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
     return TensorType(shape, found)
 
 

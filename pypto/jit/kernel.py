@@ -19,6 +19,7 @@ from pypto.options import KernelOptions
 from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
+from pypto.runtime.pickling import Pickled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization
 from pypto.runtime.tensors import is_traced
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_ENTRIES: Final = 4096
 
 
-class Kernel:
+class Kernel(Pickled):
     """A kernel. Launch it over a grid of programs as ``kernel[grid](arguments…)``.
 
     Options that may be tuned can stand among the arguments: ``kernel[grid](x, y, disable=("peeling",))`` runs the
@@ -146,6 +147,12 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with self.boundary:
             raise NotLaunched(kernel=self.signature.kernel)
+
+    def named_function(self) -> Any:
+        return self.function
+
+    def pickled_parts(self) -> tuple[Any, ...]:
+        return self.kind, self.function, self.options, tuple(sorted(self.opaque))
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.backends.plugin import Plugin
 from pypto.backends.registry import HOST, host, plugin_of
 from pypto.errors.library import NoImplementation
@@ -158,11 +159,12 @@ class Operator:
         NoImplementation
             Where no implementation runs on this platform and dtype.
         """
-        bound = self.bind(args, given)
-        run = self.implementation(backend_in_force(), bound.dtype, version).run
-        outputs = self.outputs(bound)
-        if not self.is_empty(bound, outputs):
-            run(**bound.values, **outputs)
+        with BOUNDARY:
+            bound = self.bind(args, given)
+            run = self.implementation(backend_in_force(), bound.dtype, version).run
+            outputs = self.outputs(bound)
+            if not self.is_empty(bound, outputs):
+                run(**bound.values, **outputs)
         results = tuple(outputs.values())
         return results[0] if len(results) == 1 else results or None
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from pypto.arguments import BOUNDARY
 from pypto.quant.blocks import Block, Calibration, calibrate_blocks
 from pypto.quant.config import Config
 
@@ -24,6 +25,7 @@ def calibrate(
 ) -> ModuleCalibration: ...
 
 
+@BOUNDARY
 def calibrate(
     model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
 ) -> Calibration | ModuleCalibration:

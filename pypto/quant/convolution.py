@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto import library
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration, WrongScheme
 from pypto.quant.algorithm import find
 from pypto.quant.config import Config
@@ -182,6 +183,7 @@ class ConvolutionCalibration:
         )  # fmt: skip
 
 
+@BOUNDARY
 def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> ConvolutionCalibration:
     """Begin a calibration of a network of convolutions.
 

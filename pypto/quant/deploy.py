@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto import library
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongScheme
 from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
@@ -55,6 +56,7 @@ class DeployedLayer:
         return y.reshape(*np.shape(x)[:-1], y.shape[1])
 
 
+@BOUNDARY
 def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, DeployedLayer]:
     """Put quantised layers onto kernels.
 

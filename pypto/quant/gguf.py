@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
 
 Array = Any
@@ -147,6 +148,7 @@ def q8_0(data: Array) -> GroupedWeight:
 READERS: Final = {"Q4_0": q4_0, "Q4_1": q4_1, "Q8_0": q8_0}
 
 
+@BOUNDARY
 def read_gguf(path: str | os.PathLike[str]) -> GGUF:
     """Open a GGUF file.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import FewSamples, WrongCalibration
 from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.config import Config
@@ -155,6 +156,7 @@ def transformed(statistics: Statistics, weight: QuantizedWeight) -> Statistics:
     return statistics if weight.transform is None else statistics.scaled(weight.transform)
 
 
+@BOUNDARY
 def quantize_weight(
     weight: Array,
     inputs: Array | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.quant.blocks import Block, Progress, Values, float_layer
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.line import Line
@@ -64,6 +65,7 @@ class Report:
         return "\n".join([head, *rows, total])
 
 
+@BOUNDARY
 def report(
     blocks: Sequence[Block],
     layers: Mapping[str, QuantizedLayer],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongScheme
 from pypto.quant.floats import FORMATS, FloatFormat
 
@@ -130,6 +131,7 @@ def refuse(what: str, way: str) -> None:
     raise WrongScheme(what=f"{what} is not offered", way=way)
 
 
+@BOUNDARY
 def int8(per: str = CHANNEL, symmetric: bool = True, **more: Any) -> Scheme:
     """Eight bits, for weights per channel or for activations per token.
 
@@ -149,6 +151,7 @@ def int8(per: str = CHANNEL, symmetric: bool = True, **more: Any) -> Scheme:
     return Scheme(8, symmetric, per, **more)
 
 
+@BOUNDARY
 def int4(group: int | None = None, symmetric: bool = True, **more: Any) -> Scheme:
     """Four bits for weights, with scales of groups of inputs, or of channels without `group`.
 
@@ -161,6 +164,7 @@ def int4(group: int | None = None, symmetric: bool = True, **more: Any) -> Schem
     return Scheme(4, symmetric, per, group or 0, **more)
 
 
+@BOUNDARY
 def fp8(form: str = "e4m3", per: str = CHANNEL, **more: Any) -> Scheme:
     """Floats of eight bits, ``"e4m3"`` or ``"e5m2"``, for weights or, per token, for activations.
 
@@ -172,6 +176,7 @@ def fp8(form: str = "e4m3", per: str = CHANNEL, **more: Any) -> Scheme:
     return Scheme(8, True, per, form=form, **more)
 
 
+@BOUNDARY
 def mxfp8(form: str = "e4m3") -> Scheme:
     """MXFP8: floats of eight bits, and a power of two for each 32 inputs.
 

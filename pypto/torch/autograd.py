@@ -12,6 +12,7 @@ from pypto.arguments import Boundary
 from pypto.errors.gradients import WrongGradient
 from pypto.gradients import AdjointKernel, adjoint
 from pypto.loc import Caller
+from pypto.options import suggestion
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel
@@ -128,5 +129,12 @@ def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mappi
         problem = f"`{unknown[0]}` is none of its parameters" if unknown else "`outputs` names no array"
         with Boundary(Caller.of(sys._getframe(1)).loc):
             way = f"name some of {', '.join(kernel.signature.names)}"
+            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
+    inputs = [n for n in kernel.signature.names if n not in outputs]
+    strange = next((n for n in outputs.values() if isinstance(n, str) and n not in inputs), None)
+    if strange is not None:
+        with Boundary(Caller.of(sys._getframe(1)).loc):
+            way = suggestion(strange, inputs, "did you mean `{}`? ") + f"its inputs are {', '.join(inputs)}"
+            problem = f"an output is to be like `{strange}`, which is none of its inputs"
             raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
     return KernelFunction(kernel, grid, dict(outputs))

@@ -9,12 +9,13 @@ from typing import Any
 from pypto.arguments import Boundary
 from pypto.errors.launch import NotLaunched
 from pypto.loc import Loc
+from pypto.runtime.pickling import Pickled
 from pypto.runtime.tensors import is_traced
 
 Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwargs)` and `arg_names`
 
 
-class KernelInterface:
+class KernelInterface(Pickled):
     """Launched as ``kernel[grid](arguments…)``, which is ``kernel.run(arguments…, grid=grid)``."""
 
     run: Callable[..., Any]
@@ -31,6 +32,9 @@ class KernelInterface:
     def launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """`kernel[grid](…)`."""
         return self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def named_function(self) -> Any:
+        return base_of(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = base_of(self)

@@ -104,3 +104,45 @@ def test_an_uncaught_mistake_shows_the_users_line_alone(launcher: str, tmp_path:
 
 def test_the_full_traceback_can_be_had(tmp_path: Path) -> None:
     assert os.path.join("pypto", "frontend", "build.py") in shown(tmp_path, PYPTO_TRACEBACK="full")
+
+
+MATRIX = np.ones((2, 8), np.float32)
+
+
+def traced(x: Any) -> Any:
+    return x if x[0] > 0 else -x
+
+
+def above_arrays() -> dict[str, Callable[[], Any]]:
+    """Mistakes in calls of fused functions, of the library and of quantisation."""
+    from pypto import arrays, library, quant
+
+    fused = pto.fuse(traced)
+    return {
+        "fuse": lambda: fused(X),
+        "fuse, an argument": lambda: fused(np.ma.masked_array(X)),
+        "fuse, a keyword": lambda: fused(X, dim=3),
+        "fuse, no function": lambda: pto.fuse(3),  # type: ignore[call-overload]
+        "fuse, a decorator": lambda: pto.fuse(precision="")(3),  # type: ignore[arg-type]
+        "plan": lambda: fused.plan(X),
+        "tune": lambda: fused.tune(X, budget=0),
+        "out": lambda: pto.fuse(lambda x: x + 1)(X, out=X),
+        "a function on arrays": lambda: arrays.softmax(X, dim=0),
+        "lib": lambda: library.rms_norm(MATRIX, X),
+        "lib, a keyword": lambda: library.rms_norm(MATRIX, X, outputs=3),
+        "quant": lambda: quant.load("no folder"),
+        "quant, a scheme": lambda: quant.int8(per="nothing"),
+        "quant, a model": lambda: quant.load_bert("no folder"),
+        "simulate": lambda: pto.simulate(fused),
+        "vjp": lambda: pto.vjp(fused),
+        "interpret": lambda: pto.interpret(fused),
+    }
+
+
+@pytest.mark.parametrize("name", above_arrays())
+def test_a_mistake_above_kernels_shows_no_frame_of_the_package(name: str) -> None:
+    with pytest.raises(Diagnostic) as caught:
+        above_arrays()[name]()
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    found = [Path(frame.filename).as_posix() for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert not [name for name in found if "/pypto/" in name]

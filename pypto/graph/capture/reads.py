@@ -25,8 +25,22 @@ from pypto.graph.capture.attributes import Watched
 from pypto.graph.capture.foreign import objection
 from pypto.graph.capture.modules import ModuleView
 from pypto.graph.capture.rows import (
-    Check, Get, Given, Outside, Path, Row, anything, array_equal, array_like, container_like, equal, equal_set, identical, of_type,
-    one_of, same_memory,
+    Check,
+    Get,
+    Given,
+    Outside,
+    Path,
+    Row,
+    anything,
+    array_equal,
+    array_like,
+    container_like,
+    equal,
+    equal_set,
+    identical,
+    of_type,
+    one_of,
+    same_memory,
 )  # fmt: skip
 from pypto.graph.capture.scalars import Scalar, is_scalar
 from pypto.graph.places import here

@@ -87,6 +87,15 @@ class Scalar:
 
         return dispatch(self.reads.graph, ufunc, method, inputs, kwargs)
 
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self.value), (self.pin(),)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.pin(), dtype)
 

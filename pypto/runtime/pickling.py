@@ -1,0 +1,94 @@
+"""Pickling of kernels and of fused functions: as Python pickles functions, by the module and the name.
+
+`cloudpickle`, and what stands on it (joblib, dask, ray), pickles functions by value where they have no such name. Then the
+function goes with its options, and with the lines of its source where they are in no file.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from pypto.errors.launch import NotPickled
+
+BY_VALUE: Final = ("cloudpickle", "dill")
+
+
+class Pickled:
+    """What is pickled by its name. A copy of it is itself, as a copy of a function is."""
+
+    def __reduce__(self) -> Any:
+        function = self.named_function()
+        module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
+        parts = self.pickled_parts() if is_by_value() else None
+        if is_named(self, module, name) and (module != "__main__" or parts is None):
+            return fetched, (module, name)
+        if parts is None:
+            problem = f"there is no such name in the module `{module}`, or it is something else there"
+            raise NotPickled(what=f"`{name}`", problem=problem)
+        rebuild, *arguments = parts
+        return restored, (rebuild, source_of(function), *arguments)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def named_function(self) -> Any:
+        """The function whose module and name this has."""
+        raise NotImplementedError
+
+    def pickled_parts(self) -> tuple[Any, ...] | None:
+        """What makes this again, and its arguments, of which the first is the function; None where nothing does."""
+        return None
+
+
+def is_named(value: Any, module: str, name: str) -> bool:
+    """Whether a module has a value under a name."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def fetched(module: str, name: str) -> Any:
+    """What a module has under a name."""
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def is_by_value() -> bool:
+    """Whether who pickles now pickles functions by value."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if any(part in BY_VALUE for part in str(frame.f_globals.get("__name__", "")).split(".")):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def source_of(function: Any) -> tuple[str, list[str]] | None:
+    """The file of a function and its lines, where they are not on disk: of a notebook, or a prompt."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or not isinstance(function, FunctionType):
+        return None
+    linecache.checkcache(code.co_filename)
+    return code.co_filename, linecache.getlines(code.co_filename, function.__globals__)
+
+
+def restored(rebuild: Callable[..., Any], source: tuple[str, list[str]] | None, *parts: Any) -> Any:
+    """What was pickled by value."""
+    if source is not None and not linecache.getlines(source[0]):
+        file, lines = source
+        linecache.cache[file] = sum(map(len, lines)), None, lines, file
+    return rebuild(*parts)
