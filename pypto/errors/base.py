@@ -60,6 +60,11 @@ class Diagnostic(PyptoError):
         self.fields = fields
         super().__init__(self.render())
 
+    def __reduce__(self) -> Any:
+        """A process of a pool hands an error to the one that waits for it."""
+        fields = {name: x if isinstance(x, str | int | float) else str(x) for name, x in self.fields.items()}
+        return restored, (type(self), str(self), self.loc, self.others, fields)
+
     def place(self, loc: Loc) -> None:
         """Give a diagnostic that was raised without a place the one that it is about."""
         self.loc = loc
@@ -92,6 +97,15 @@ class Diagnostic(PyptoError):
             lines += [f"  {label}:", *snippet(loc)]
         hint = self.hint.format(**self.fields)
         return "\n".join([*lines, f"  help: {hint}"] if hint else lines)
+
+
+def restored(
+    kind: type[Diagnostic], text: str, loc: Loc | None, others: tuple[tuple[str, Loc], ...], fields: dict[str, Any]
+) -> Diagnostic:
+    """A diagnostic that was pickled."""
+    made = kind.__new__(kind, text)
+    made.loc, made.others, made.fields, made.args = loc, others, fields, (text,)
+    return made
 
 
 def snippet(loc: Loc) -> list[str]:

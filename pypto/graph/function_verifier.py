@@ -15,7 +15,8 @@ from pypto.graph.stepwise import ComparedArray, StepByStep
 from pypto.markup import Shown, card, note, table
 
 if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused, Version
+    from pypto.graph.fuse import Fused
+    from pypto.graph.plan_cache import Version
 
 Array = np.ndarray[Any, Any]
 

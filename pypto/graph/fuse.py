@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Fused(Pickled, FusedViews):
+class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "donate", "overlap")):
     """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
 
     Parameters
@@ -80,7 +80,8 @@ class Fused(Pickled, FusedViews):
             check_fusable(function)
         functools.update_wrapper(self, function)
         self.function: Any = function
-        self._options = precision, dims, donate, overlap
+        self.dims = dims
+        self.donate = donate
         self.precision = precision
         self.overlap = overlap
         self._named = named_arrays(function, dims) if dims else ()
@@ -191,12 +192,6 @@ class Fused(Pickled, FusedViews):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
-
-    def named_function(self) -> Any:
-        return self.function
-
-    def pickled_parts(self) -> tuple[Any, ...]:
-        return type(self), self.function, *self._options
 
     def __repr__(self) -> str:
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]

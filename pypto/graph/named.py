@@ -58,7 +58,8 @@ class ArrayPath:
             tree = None if found is None else dict(found[1]).get(name)
         if not is_array(tree):
             raise self.wrong("there is no array of numpy")
-        return tree
+        array: np.ndarray[Any, Any] = tree
+        return array
 
     def wrong(self, problem: str) -> WrongDims:
         return WrongDims(what=f"`{self.path}`", problem=problem)

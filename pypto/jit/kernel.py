@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_ENTRIES: Final = 4096
 
 
-class Kernel(Pickled):
+class Kernel(Pickled, pickled=("function", "options", "opaque")):
     """A kernel. Launch it over a grid of programs as ``kernel[grid](arguments…)``.
 
     Options that may be tuned can stand among the arguments: ``kernel[grid](x, y, disable=("peeling",))`` runs the
@@ -147,12 +147,6 @@ class Kernel(Pickled):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with self.boundary:
             raise NotLaunched(kernel=self.signature.kernel)
-
-    def named_function(self) -> Any:
-        return self.function
-
-    def pickled_parts(self) -> tuple[Any, ...]:
-        return self.kind, self.function, self.options, tuple(sorted(self.opaque))
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"

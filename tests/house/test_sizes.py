@@ -138,7 +138,7 @@ BESIDE_THE_CORE = (
     *("pypto/backends/cpu/pipeline.py", "pypto/backends/cpu/techniques.py"),
     *("pypto/passes/preparing.py", "pypto/passes/optimizing.py"),
     *("pypto/frontend/advice.py", "pypto/frontend/weak.py", "pypto/passes/waiting.py"),
-    *("pypto/aot.py", "pypto/backends/cpu/runtime/aot.py"),
+    *("pypto/aot.py", "pypto/backends/cpu/runtime/aot.py", "pypto/runtime/pickling.py"),
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )
 

@@ -36,6 +36,8 @@ TYPES = MappingProxyType(
         "pypto.backends.cpu.gemm.ir": "an epilogue is part of a product, and emits one",
         "pypto.backends.cpu.gemm.macro_kernel": "variants of a product emit into its macro-kernel",
         "pypto.backends.llvm.lane_emitter": "conversions emit through the emitter that calls them",
+        "pypto.graph.capture.reads": "what is read from outside is noted where the function asks for it",
+        "pypto.graph.trace": "what is read from outside becomes inputs of the graph that is traced",
         "pypto.backends.cpu.loopir.allocate": "Loop IR names the buffers that it was built with",
         "pypto.backends.cpu.loopir.use_sets": "Loop IR keeps the use sets that passes have asked for",
         "pypto.backends.cpu.loopir.build": "library ops are built into the schedule that loads them",

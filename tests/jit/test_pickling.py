@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-import os
 import pickle
 import subprocess
 import sys
@@ -133,18 +131,17 @@ assert y.tolist() == [0, 5, 10, 15] == fused(x).tolist(), (y, fused(x))
 for head in heads:
     head[1](x, y)
     assert y.tolist() == [1, 2, 3, 4], y
-print(fused._options[3], heads[1].options.num_threads)
+print(fused.overlap, heads[1].options.num_threads)
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("cloudpickle") is None, reason="cloudpickle is not installed")
 def test_cloudpickle_takes_them_by_value(tmp_path: Path) -> None:
+    pytest.importorskip("cloudpickle")
     for name, text in (("write.py", BY_VALUE), ("read.py", READ)):
         program = tmp_path / name
         program.write_text(text, encoding="utf-8")
         done = subprocess.run(
             [sys.executable, program, tmp_path / "value"],
-            env={**os.environ},
             capture_output=True,
             text=True,
             check=True,
@@ -183,6 +180,14 @@ def test_a_pool_of_processes_runs_them(tmp_path: Path) -> None:
     program.write_text(POOL, encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
     assert done.stdout == "[1.0, 2.0, 3.0, 4.0] [0.0, 2.0, 4.0, 6.0]\n"
+
+
+def test_an_error_is_pickled() -> None:
+    with pytest.raises(NeedsValue) as caught:
+        pto.fuse(lambda x: x if x[0] > 0 else -x)(X)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.loc) == (NeedsValue, str(caught.value), caught.value.loc)
+    assert again.message == caught.value.message
 
 
 def test_a_lazy_array_is_pickled_as_its_value() -> None:

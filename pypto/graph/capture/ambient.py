@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.capture.code_names import globals_of, names_of
 from pypto.graph.capture.kinds import is_library
 from pypto.graph.places import here
 from pypto.loc import Loc
@@ -25,7 +26,8 @@ _MODULES: Final = frozenset(("time", "random", "_random", "secrets", "uuid", "da
 _NAMES: Final = frozenset(
     (
         "time", "random", "secrets", "uuid", "datetime", "date", "environ", "getenv", "urandom", "default_rng",
-        "SystemRandom", "Generator", "RandomState", "SeedSequence", "PCG64", "perf_counter", "monotonic", "now", "today",
+        "SystemRandom", "Generator", "RandomState", "SeedSequence", "PCG64", "perf_counter", "monotonic", "now",
+        "today",
     )
 )  # fmt: skip
 _CLOCKS: Final = frozenset(
@@ -40,8 +42,6 @@ _WAY: Final = "pass it as an argument: `f(x, …)`"
 
 def suspicious(code: CodeType, namespace: dict[str, Any]) -> bool:
     """Whether a function may ask for a time, a random number or the environment: then calls are watched."""
-    from pypto.graph.capture.rebinding import globals_of, names_of
-
     if not _NAMES.isdisjoint(names_of(code)):
         return True
     found = (namespace.get(name) for name in globals_of(code))
@@ -88,7 +88,7 @@ class Ambient:
         """A variable of the environment is a guard."""
         if isinstance(key, str):
             value = os.environ._data.get(os.environ.encodekey(key))  # type: ignore[attr-defined]
-            text = None if value is None else os.environ.decodevalue(value)  # type: ignore[attr-defined]
+            text = None if value is None else os.environ.decodevalue(value)
             self.reads.meet(
                 ("environ", key), f"os.environ[{key!r}]", lambda values, roots: os.environ.get(key), text, raw=True
             )
@@ -141,7 +141,7 @@ def state_of(value: Any) -> Any:
     if isinstance(value, random.Random):
         return None if isinstance(value, random.SystemRandom) else value.getstate()
     if numbers is not None and isinstance(value, numbers.Generator | numbers.RandomState | numbers.BitGenerator):
-        found = value if isinstance(value, numbers.BitGenerator) else value._bit_generator  # type: ignore[union-attr]
+        found = value if isinstance(value, numbers.BitGenerator) else value._bit_generator
         state: Any = found.state
         return {k: v.tobytes() if hasattr(v, "tobytes") else v for k, v in flat(state)}
     return None

@@ -109,45 +109,65 @@ def inherited(kind: type, name: str) -> Any:
 
 def methods_of(kind: type) -> dict[str, Any]:
     """The methods that a class gets."""
-    from pypto.graph.capture.reads import READS
-
-    def __getattribute__(self: Any, name: str) -> Any:
-        reads, plain = READS.get(), inherited(kind, "__getattribute__")
-        if reads is None:
-            return plain(self, name)
-        return reads.attribute(self, name, functools.partial(plain, self, name))
-
-    def __setattr__(self: Any, name: str, value: Any) -> None:
-        reads, plain = READS.get(), inherited(kind, "__setattr__")
-        if reads is None or is_set_by_code(type(self), name):
-            plain(self, name, value)
-        else:
-            reads.assigned(self, name, value, functools.partial(plain, self, name, value))
-
-    def __delattr__(self: Any, name: str) -> None:
-        reads, plain = READS.get(), inherited(kind, "__delattr__")
-        if reads is None:
-            plain(self, name)
-        else:
-            reads.assigned(self, name, None, functools.partial(plain, self, name))
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        reads, plain = READS.get(), inherited(kind, "__init__")
-        if reads is not None and id(self) not in reads.known:
-            reads.made[id(self)] = self
-        if plain is object.__init__:
-            args, kwargs = (), {}
-        seen(plain)(self, *args, **kwargs)
-
-    made: dict[str, Any] = dict(
-        __getattribute__=__getattribute__, __setattr__=__setattr__, __delattr__=__delattr__, __init__=__init__
-    )
+    made: dict[str, Any] = {
+        "__getattribute__": reading_method(kind), "__setattr__": setting_method(kind),
+        "__delattr__": deleting_method(kind), "__init__": making_method(kind),
+    }  # fmt: skip
     for name, method in made.items():
         method.instead_of = kind.__dict__.get(name)
     for name, method in kind.__dict__.items():
         if isinstance(method, FunctionType) and name not in _LEFT:
             made[name] = rebinding(method)
     return made
+
+
+def reads_now() -> Any:
+    """The recorder of this context, if a function is being traced in it."""
+    from pypto.graph.capture.reads import READS
+
+    return READS.get()
+
+
+def reading_method(kind: type) -> Callable[..., Any]:
+    def __getattribute__(self: Any, name: str) -> Any:
+        reads, plain = reads_now(), inherited(kind, "__getattribute__")
+        return plain(self, name) if reads is None else reads.attribute(self, name, functools.partial(plain, self, name))
+
+    return __getattribute__
+
+
+def setting_method(kind: type) -> Callable[..., Any]:
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        reads, plain = reads_now(), inherited(kind, "__setattr__")
+        if reads is None or is_set_by_code(type(self), name):
+            plain(self, name, value)
+        else:
+            reads.assigned(self, name, value, functools.partial(plain, self, name, value))
+
+    return __setattr__
+
+
+def deleting_method(kind: type) -> Callable[..., Any]:
+    def __delattr__(self: Any, name: str) -> None:
+        reads, plain = reads_now(), inherited(kind, "__delattr__")
+        if reads is None:
+            plain(self, name)
+        else:
+            reads.assigned(self, name, None, functools.partial(plain, self, name))
+
+    return __delattr__
+
+
+def making_method(kind: type) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        reads, plain = reads_now(), inherited(kind, "__init__")
+        if reads is not None and id(self) not in reads.known:
+            reads.made[id(self)] = self
+        if plain is object.__init__:
+            args, kwargs = (), {}
+        seen(plain)(self, *args, **kwargs)
+
+    return __init__
 
 
 def is_set_by_code(kind: type, name: str) -> bool:

@@ -15,30 +15,35 @@ _SUBSCRIPTED: Final = "take the parts that are needed, as arrays, before the cal
 
 
 def objection(value: Any) -> tuple[str, str] | None:
-    """Why a value is no array of a fused function though it looks like one, and the way out; None of everything else."""
+    """Why a value that looks like an array is none of a fused function, and the way out; None of everything else."""
     if is_array(value):
         return of_class(value) or of_dtype(value.dtype)
-    root = type(value).__module__.partition(".")[0]
-    name = type(value).__name__
+    if isinstance(value, complex | np.complexfloating):
+        return "a complex number", "pass its real and its imaginary part as two numbers"
+    return of_library(value, type(value).__module__.partition(".")[0], type(value).__name__)
+
+
+def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
+    """Why an array of another library is none of a fused function."""
     if root == "torch" and name in ("Tensor", "Parameter"):
         way = "pass `x.numpy()`, or `x.detach().numpy()`; for models of torch there is `pypto.torch`"
         return f"a tensor of torch, and no gradient would flow through it (device {value.device})", way
-    if root in ("jax", "jaxlib") and hasattr(value, "__array__"):
-        return "an array of jax", "pass `np.asarray(x)` of it"
-    if root == "pandas" and hasattr(value, "to_numpy"):
-        return f"a {name} of pandas", "pass `x.to_numpy(np.float32)` of it"
-    if root == "scipy" and hasattr(value, "toarray"):
-        return f"a sparse matrix ({name})", "pass `x.toarray()` of it, or compute with it outside of the function"
-    if name == "DeviceArray" and root == "pypto":
+    if root == "pypto" and name == "DeviceArray":
         return (
             f"an array on the device {value.device}",
             "pass `np.asarray(x)` of it, and give the device by `pto.device`",
         )
-    if isinstance(value, complex | np.complexfloating):
-        return "a complex number", "pass its real and its imaginary part as two numbers"
-    if type(value).__module__ == "datetime":
-        return f"a {name}", "pass a number, as `x.timestamp()` gives one"
-    if not isinstance(value, np.generic) and not isinstance(value, type) and has_memory(value):
+    rows = (
+        ("jax", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),
+        ("jaxlib", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),
+        ("pandas", "to_numpy", f"a {name} of pandas", "pass `x.to_numpy(np.float32)` of it"),
+        ("scipy", "toarray", f"a sparse matrix ({name})", "pass `x.toarray()` of it"),
+        ("datetime", "isoformat", f"a {name}", "pass a number, as `x.timestamp()` gives one"),
+    )
+    for library, mark, what, way in rows:
+        if root == library and hasattr(value, mark):
+            return what, way
+    if not isinstance(value, np.generic | type) and has_memory(value):
         return f"a {type(value).__module__}.{name}", "pass `np.asarray(x)` of it"
     return None
 

@@ -6,14 +6,11 @@ function a copy whose globals are seen, too. Objects stay themselves; their clas
 
 from __future__ import annotations
 
-import copy
 import functools
 import weakref
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import is_dataclass
 from io import IOBase
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +19,7 @@ from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import kinds, rebinding
 from pypto.graph.capture.ambient import Generators
 from pypto.graph.capture.attributes import Watched
+from pypto.graph.capture.containers import contents, copied, items_of
 from pypto.graph.capture.foreign import objection
 from pypto.graph.capture.modules import ModuleView
 from pypto.graph.capture.rows import (
@@ -146,6 +144,10 @@ class Reads:
             return self._container(path, text, get, value, raw)
         if isinstance(value, MethodType | functools.partial | _REMEMBERED):
             return self._callable(path, text, get, value)
+        return self._followed(path, text, get, value)
+
+    def _followed(self, path: Path, text: str, get: Get, value: Any) -> Any:
+        """A module, a function or an object, of which what is read is seen."""
         if kinds.is_module(value):
             place = self._keep(path, text, get, anything, value)
             self.entered[place] = ModuleView(self, place, value)
@@ -155,19 +157,30 @@ class Reads:
         elif kinds.is_object(value):
             place = self._object(path, text, get, value)
         else:
-            if isinstance(value, Iterator) and not isinstance(value, IOBase):
-                raise NotTraced(
-                    self.functions.line_of_root(), what=f"`{text}`", way="pass what it gives as an argument",
-                    problem="it is an iterator, and what it gives now would be what it gives in every call",
-                )  # fmt: skip
-            memory = kinds.bytes_of(value)
-            check = identical(value) if memory is None else same_memory(type(value), memory)
-            place = self._keep(path, text, get, check, value)
-            self.generators.watch(text, value)
-            self.watched.watch_class(value)
-            if getattr(type(value), "is_fused", False):
-                self.child(place, "attr", "function", value.function)
+            place = self._opaque(path, text, get, value)
         return self.entered[place]
+
+    def _opaque(self, path: Path, text: str, get: Get, value: Any) -> int:
+        """What is the same as long as it is the same object, or holds the same bytes.
+
+        Raises
+        ------
+        NotTraced
+            Of an iterator.
+        """
+        if isinstance(value, Iterator) and not isinstance(value, IOBase):
+            raise NotTraced(
+                self.functions.line_of_root(), what=f"`{text}`", way="pass what it gives as an argument",
+                problem="it is an iterator, and what it gives now would be what it gives in every call",
+            )  # fmt: skip
+        memory = kinds.bytes_of(value)
+        check = identical(value) if memory is None else same_memory(type(value), memory)
+        place = self._keep(path, text, get, check, value)
+        self.generators.watch(text, value)
+        self.watched.watch_class(value)
+        if getattr(type(value), "is_fused", False):
+            self.child(place, "attr", "function", value.function)
+        return place
 
     def _keep(self, path: Path, text: str, get: Get, check: Check, value: Any) -> int:
         place = self.add(path, text, get, check, value)
@@ -212,8 +225,11 @@ class Reads:
 
     def _callable(self, path: Path, text: str, get: Get, value: Any) -> Any:
         """A bound method, a partial call, or a function that remembers its results."""
-        names = ("__func__", "__self__") if type(value) is MethodType else ("func", "args", "keywords")
-        names = ("__wrapped__",) if isinstance(value, _REMEMBERED) else names
+        names: tuple[str, ...] = ("func", "args", "keywords")
+        if type(value) is MethodType:
+            names = ("__func__", "__self__")
+        elif isinstance(value, _REMEMBERED):
+            names = ("__wrapped__",)
         place = self.add(path, text, get, of_type(type(value)), value)
         parts = [self.child(place, "attr", name, getattr(value, name)) for name in names]
         if type(value) is MethodType:
@@ -240,10 +256,9 @@ class Reads:
             return known
         if self.made.get(id(value)) is value:
             return None
-        try:
+        reference: Callable[[], Any] = lambda: None  # noqa: E731
+        with suppress(TypeError):
             reference = weakref.ref(value)
-        except TypeError:
-            reference = lambda: None  # noqa: E731
         text = f"a {type(value).__name__}"
         return self._keep(("weak", id(value)), text, lambda values, roots: reference(), of_type(type(value)), value)
 
@@ -356,34 +371,6 @@ def has_method(name: str, owned: Any) -> Check:
     return check
 
 
-def items_of(value: Any) -> list[tuple[Any, Any]]:
-    """What is in a container, by name or number."""
-    value = vars(value) if type(value) is SimpleNamespace else value
-    return list(value.items() if isinstance(value, dict) else enumerate(value))
-
-
-def copied(value: Any, items: dict[Any, Any]) -> Any:
-    """A container like another one with other things in it."""
-    if isinstance(value, tuple):
-        return type(value)(*items.values()) if hasattr(value, "_fields") else tuple(items.values())
-    if type(value) in (list, dict):
-        return items if isinstance(value, dict) else list(items.values())
-    if type(value) is SimpleNamespace:
-        return SimpleNamespace(**items)
-    made = copy.copy(value)
-    for name, x in items.items():
-        kind = next(c for c in (dict, list, deque) if isinstance(value, c))
-        kind.__setitem__(made, name, x)
-    return made
-
-
-def contents(value: Any) -> list[Any]:
-    """What is in a container, in order, names included."""
-    if isinstance(value, SimpleNamespace) or is_dataclass(value):
-        value = getattr(value, "__dict__", {})
-    return [x for pair in value.items() for x in pair] if isinstance(value, dict) else list(value)
-
-
 def cell_of(parent: int, number: int) -> Get:
     return lambda values, roots: values[parent].__closure__[number].cell_contents
 
@@ -396,5 +383,5 @@ def item_of(parent: int, key: Any) -> Get:
     return lambda values, roots: values[parent][key]
 
 
-GETTERS: Final = {"cell": cell_of, "attr": attribute_of, "item": item_of}
+GETTERS: Final[Mapping[str, Callable[[int, Any], Get]]] = {"cell": cell_of, "attr": attribute_of, "item": item_of}
 TEXTS: Final = {"cell": "{1}", "attr": "{0}.{1}", "item": "{0}[{1!r}]"}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from types import CellType, CodeType, FunctionType, MethodType
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pypto.errors.graph import OutsideWritten
 from pypto.graph.capture import kinds
 from pypto.graph.capture.ambient import Ambient, suspicious
 from pypto.graph.capture.classes import TypeSeen
-from pypto.loc import Caller, Loc
+from pypto.graph.capture.code_names import globals_of, line_of, names_of
+from pypto.loc import Loc
 
 if TYPE_CHECKING:
     from pypto.graph.capture.reads import Reads
@@ -143,7 +142,7 @@ class Functions:
 
 def is_left(value: Any) -> bool:
     """Whether a value from outside is a module of a library, which nobody replaces."""
-    return isinstance(value, type(dis)) and kinds.is_library(value.__name__)
+    return isinstance(value, ModuleType) and kinds.is_library(value.__name__)
 
 
 def is_full(cell: CellType) -> bool:
@@ -160,42 +159,3 @@ def global_of(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
 
 def cell_of(parent: int, number: int) -> Callable[..., Any]:
     return lambda values, roots: values[parent].__closure__[number].cell_contents
-
-
-@lru_cache(maxsize=1024)
-def globals_of(code: CodeType) -> tuple[str, ...]:
-    """The globals that a function reads, and functions within it.
-
-    Examples
-    --------
-    >>> globals_of((lambda x: [x.shape[0] * scale for _ in range(n)]).__code__)
-    ('range', 'n', 'scale')
-    """
-    found = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            found += globals_of(part)
-    return tuple(dict.fromkeys(found))
-
-
-@lru_cache(maxsize=1024)
-def names_of(code: CodeType) -> tuple[str, ...]:
-    """The names of globals and attributes in a function, and in functions within it."""
-    inner = (names_of(part) for part in code.co_consts if isinstance(part, CodeType))
-    return tuple(dict.fromkeys((*code.co_names, *(name for names in inner for name in names))))
-
-
-def codes_of(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield from codes_of(part)
-
-
-def line_of(code: CodeType, op: str, name: str) -> Loc | None:
-    """The place of an instruction on a name."""
-    for each in codes_of(code):
-        for instruction in dis.get_instructions(each):
-            if instruction.opname == op and instruction.argval == name:
-                return Caller(each, instruction.offset // 2, each.co_firstlineno).loc()
-    return None

@@ -134,7 +134,7 @@ class Scalar:
     __mod__, __rmod__ = binary(operator.mod)
     __pow__, __rpow__ = binary(operator.pow)
     __lt__, __le__, __gt__, __ge__ = (binary(f)[0] for f in (operator.lt, operator.le, operator.gt, operator.ge))
-    __eq__, __ne__ = (binary(f)[0] for f in (operator.eq, operator.ne))  # type: ignore[assignment]
+    __eq__, __ne__ = (binary(f)[0] for f in (operator.eq, operator.ne))
     __neg__, __pos__, __abs__ = (unary(f) for f in (operator.neg, operator.pos, operator.abs))
 
 

@@ -15,7 +15,8 @@ from pypto.markup import Markup, card, folded, note, table, tag
 from pypto.markup.colours import coloured
 
 if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused, Version
+    from pypto.graph.fuse import Fused
+    from pypto.graph.plan_cache import Version
 
 MOST_ARGUMENTS = 4  # of a plan that are named
 
