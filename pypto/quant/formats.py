@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.blocks import load_file, read_json, write
 from pypto.quant.blocks import save as save_arrays
@@ -40,6 +41,7 @@ class WholeModel(Protocol):
         """What config.json says of the model."""
 
 
+@BOUNDARY
 def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str], model: WholeModel | None = None) -> None:
     """Write quantised layers; `load` gives the same layers back, whose results are the same bit for bit.
 
@@ -158,6 +160,7 @@ def group_index(weight: QuantizedWeight) -> Array:
     return found
 
 
+@BOUNDARY
 def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
     """Read quantised layers of linear layers; other tensors of the file stay unread.
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto import library
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.blocks import Block, Linear, Progress, Values, float_layer
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
@@ -318,6 +319,7 @@ def integers(ids: Any) -> Array:
     return found.astype(np.int64) if not found.size else found
 
 
+@BOUNDARY
 def load_llama(
     path: str | os.PathLike[str],
     cache: Cache | None = None,

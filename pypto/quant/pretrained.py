@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.bert import LINEAR, Bert, tensors_of
 from pypto.quant.blocks import load_file, read_json
@@ -46,6 +47,7 @@ DESCRIPTIVE: Final = (
 MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers
 
 
+@BOUNDARY
 def load_bert(folder: str | os.PathLike[str]) -> Bert:
     """A sentence encoder of the BERT family out of a folder in the form of `transformers`.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.quant import NotFinite, WrongCalibration, WrongResult
 from pypto.quant.floats import powers
 from pypto.quant.schemes import TENSOR, Scheme
@@ -128,6 +129,7 @@ def expand(per_group: Array, columns: int, scheme: Scheme) -> Array:
     return np.repeat(per_group, scheme.group, axis=1)[:, :columns] if scheme.group else per_group
 
 
+@BOUNDARY
 def grid(low: Array, high: Array, scheme: Scheme) -> tuple[Array, Array | None]:
     """Scales, and zero points of an asymmetric scheme, for ranges of numbers.
 
@@ -163,6 +165,7 @@ def grid(low: Array, high: Array, scheme: Scheme) -> tuple[Array, Array | None]:
     return scales, np.clip(zeros, scheme.low, scheme.high).astype(np.int8)
 
 
+@BOUNDARY
 def ranges(numbers: Array, scheme: Scheme, percentile: float = 100) -> tuple[Array, Array]:
     """The least and the largest number of each group: (outputs, groups) both.
 
@@ -185,6 +188,7 @@ def extremes(numbers: Array, percentile: float) -> tuple[Array, Array]:
     return low, high
 
 
+@BOUNDARY
 def quantize(numbers: Array, scales: Array, zeros: Array | None, scheme: Scheme) -> Array:
     """Codes of numbers: rounded to nearest, halves to even, and clipped to the range of the scheme.
 
