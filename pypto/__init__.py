@@ -15,7 +15,6 @@ from pypto.devices import device, to_device
 from pypto.errors import PyptoWarning
 from pypto.jit import Kernel, jit
 from pypto.language import *  # noqa: F403
-from pypto.language import __all__ as _names
 from pypto.process import get_num_threads, interpreter, set_num_threads
 from pypto.profiler import profile
 
@@ -63,9 +62,9 @@ if (_conflict := cann_conflict()) is not None:
     warnings.warn(_conflict, PyptoWarning, stacklevel=2)
 
 # fmt: off
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "AdjointKernel", "Blocking", "Config", "Kernel", "Space", "adjoint", "autotune", "checked", "device", "fuse",
     "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile", "set_num_threads",
     "simulate", "to_device", "verify", "vjp",
-    *_names,
 ]
+__all__ += language.__all__

@@ -211,7 +211,7 @@ def zero(x: Any) -> None:
 @jit
 def sum_of_rows(partial, total, BLOCK: pto.constexpr):  # type: ignore[no-untyped-def]
     """The sum of the rows of a matrix, row after row."""
-    j = pto.program_id(0) * BLOCK  # type: ignore[attr-defined]
+    j = pto.program_id(0) * BLOCK
     result = pto.zeros((BLOCK,), partial.dtype)
     for row in range(partial.shape[0]):
         result += partial[row, j : j + BLOCK]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -288,16 +288,30 @@ def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
     return tree
 
 
+if TYPE_CHECKING:
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+    class FusedFunction(Fused, Generic[P, R]):
+        """A fused function to a type checker: it is called as the function is, or with memory for the results."""
+
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, *args: Any, out: Any, **kwargs: Any) -> R: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
 @overload
 def fuse(
-    function: Callable[..., Any],
+    function: Callable[P, R],
     /,
     *,
     precision: str = "",
     dims: Mapping[str, Sequence[Dim | None]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
-) -> Fused: ...
+) -> FusedFunction[P, R]: ...
 @overload
 def fuse(
     *,
@@ -305,7 +319,7 @@ def fuse(
     dims: Mapping[str, Sequence[Dim | None]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
-) -> Callable[[Callable[..., Any]], Fused]: ...
+) -> Callable[[Callable[P, R]], FusedFunction[P, R]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
     /,

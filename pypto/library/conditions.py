@@ -93,8 +93,8 @@ class Range:
             x = np.diff(x.astype(np.int64))
         if not x.size:
             return ""
-        least = None if self.least is None else self.least(values)
-        beyond = None if self.beyond is None else self.beyond(values)
+        least: Any = None if self.least is None else self.least(values)
+        beyond: Any = None if self.beyond is None else self.beyond(values)
         if np.ndim(least) == np.ndim(beyond) == 0 and is_below(least, x.min()) and is_above(beyond, x.max()):
             return ""
         bad = np.zeros(x.shape, bool)
@@ -181,12 +181,12 @@ class Conditions:
         """Those that a call checks."""
         layouts = {"contiguous": self.contiguous, "contiguous_rows": self.contiguous_rows}
         texts = [f"{kind}({', '.join(sorted(names))})" for kind, names in layouts.items() if names]
-        return (*(one.text for one in (*self.relations, *self.ranges)), *texts)
+        return (*(one.text for one in self.relations), *(one.text for one in self.ranges), *texts)
 
     @property
     def arrays(self) -> frozenset[str]:
         """The arrays that a call reads to check them."""
-        return frozenset().union(*(one.arrays for one in (*self.relations, *self.ranges)))
+        return frozenset().union(*(one.arrays for one in self.relations), *(one.arrays for one in self.ranges))
 
 
 def parts(text: str) -> Iterator[ast.expr]:
@@ -243,8 +243,8 @@ def limits(  # what a comparison has
     first, stop = (slice.lower, slice.upper) if slice else (None, None)
     others = [*terms[:at], *terms[at + 1 :], first, stop]
     names = names_in(*others)
-    cut = [compiled(x) if x is not None else None for x in (first, stop)]
-    return Range(ast.unparse(node), name, names | {name}, (names | {name}) & arrays, least, beyond, *cut, steps)
+    begin, end = (compiled(x) if x is not None else None for x in (first, stop))
+    return Range(ast.unparse(node), name, names | {name}, (names | {name}) & arrays, least, beyond, begin, end, steps)
 
 
 def one_more(limit: ast.expr, op: ast.cmpop, exact: type[ast.cmpop]) -> ast.expr:

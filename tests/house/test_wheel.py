@@ -71,7 +71,7 @@ def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    data = (path for kind in ("*.ll", "*.txt", "*.h") for path in (ROOT / "pypto").rglob(kind))
+    data = (path for kind in ("*.ll", "*.txt", "*.h", "*.pyi") for path in (ROOT / "pypto").rglob(kind))
     sources = [*python_files("pypto"), *data]
     package = {path.relative_to(ROOT).as_posix() for path in sources}
     shipped = {name for name in names if not name.startswith(("pypto_jit-", *BESIDE))}
@@ -102,6 +102,61 @@ def test_clean_environment_has_the_command(clean_python: Path, tmp_path: Path) -
     assert (tmp_path / "mine" / "01_vector_add.py").is_file()
     run(command, "new", "scaled_add", cwd=tmp_path)
     assert (tmp_path / "scaled_add" / "scaled_add.py").is_file()
+
+
+TYPED = """
+import numpy as np
+import pypto as pto
+from pypto import library as lib
+
+
+@pto.jit
+def add(x: pto.tensor, y: pto.tensor, BLOCK: pto.constexpr) -> None:
+    i = pto.program_id(0) * BLOCK
+    y[i : i + BLOCK] = pto.maximum(x[i : i + BLOCK], 0.0) + pto.softmax(x[i : i + BLOCK])
+
+
+@pto.fuse
+def scaled(x: np.ndarray, factor: float = 2.0) -> np.ndarray:
+    return x * factor
+
+
+@pto.fuse(precision="tf32")
+def doubled(x: np.ndarray) -> np.ndarray:
+    return x * 2
+
+
+x = np.ones((4, 8), np.float32)
+add[(1,)](x, x, BLOCK=8)
+reveal_type(scaled(x, factor=1.0))
+reveal_type(doubled(x))
+reveal_type(scaled(x, out=x))
+reveal_type(lib.rms_norm(x, x[0]))
+reveal_type(lib.quantize_per_token(x))
+reveal_type(lib.scatter_update.check())
+scaled(x, 1.0, 2.0)
+scaled("x")
+lib.rms_norm(x)
+lib.rms_norm(x, x[0], epsilon=1.0)
+pto.program_ids(0)
+lib.rmsnorm(x)
+"""
+REVEALED = ("ndarray", "ndarray", "ndarray", "float", "tuple[numpy.ndarray[", "Sequence[Any]")
+REFUSED = ("call-overload",) * 4 + ("attr-defined",) * 2
+
+
+def test_type_checkers_know_names_arguments_and_results(clean_python: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "typed.py").write_text(TYPED, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--python-executable", str(clean_python), "--config-file", os.devnull]
+    done = subprocess.run([*command, "typed.py"], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+    types = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert len(types) == len(REVEALED), done.stdout
+    assert all(part in found for part, found in zip(REVEALED, types, strict=True)), types
+    assert "numpy.signedinteger" in types[4] or "int8" in types[4]
+    errors = {int(line): code for line, code in re.findall(r"typed.py:(\d+): error: .*\[(.*)\]", done.stdout)}
+    first = TYPED.splitlines().index("scaled(x, 1.0, 2.0)") + 1
+    assert errors == {first + n: code for n, code in enumerate(REFUSED)}, done.stdout
 
 
 def test_wheel_holds_the_simulated_device(wheel: Path) -> None:

@@ -12,10 +12,10 @@ import pypto as pto
 from pypto import library as lib
 from pypto.errors import Diagnostic
 from pypto.errors.library import OperandValue, ScatteredOperand, UnrelatedSizes, WrongOperands, WrongSignature
-from pypto.ir.types import DType
 from pypto.library.conditions import Conditions, Range, aligned
 from pypto.library.expressions import compiled
 from pypto.library.signature import Signature
+from pypto.runtime.arrays import array_info
 
 F32 = np.float32
 RANGES = [(name, one) for name, row in lib.rows.items() for one in row.signature.conditions.ranges]
@@ -268,4 +268,6 @@ def test_every_layout_gives_the_same_or_is_refused(name: str) -> None:
             )
             for result, expected in right.items():
                 got = given[result] if result in row.effects else named[result]
-                assert row.tolerance_of(result, DType("f32")).problem(got, expected) == "", (key, other.strides, result)
+                info = array_info(got, name, result)
+                assert info is not None
+                assert row.tolerance_of(result, info.dtype).problem(got, expected) == "", (key, other.strides, result)
