@@ -50,7 +50,8 @@ class Session:
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
     told: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
-    compilers: dict[str, str] = field(default_factory=dict)  # hashes of compilers by their files
+    # hashes of compilers by their files, and the folder of the backend among these
+    compilers: dict[tuple[str, str], str] = field(default_factory=dict)
     alarm: Alarm = alarm  # for compilations that take long
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
@@ -118,10 +119,12 @@ class Session:
 
     def key(self, backend: Backend, parts: tuple[tuple[str, str], ...]) -> CacheKey:
         """The key of what these parts, the compiler and the backend's sources make."""
-        files = package_files(str(backend.sources()))
+        place = backend.sources()
+        files = package_files(str(place)), place.name  # the files of the package are those of several backends
         if files not in self.compilers:
             hashed = functools.partial(compiler_hash, backend)
-            digest = self.remember((("sources", files),), lambda: hashed().encode()).decode() if files else hashed()
+            parts_of_files = (("sources", files[0]), ("backend", files[1]))
+            digest = self.remember(parts_of_files, lambda: hashed().encode()).decode() if files[0] else hashed()
             self.compilers[files] = digest
         return CacheKey((("format", _FORMAT), ("compiler", self.compilers[files]), *parts))
 

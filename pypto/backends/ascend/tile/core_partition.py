@@ -44,8 +44,11 @@ class CorePartition:
 
     @property
     def channels(self) -> list[Transfer]:
-        """One transfer of each channel."""
-        return list({transfer.channel: transfer for transfer in self.transfers}.values())
+        """The first transfer of each channel, which the channel's array is named after."""
+        firsts: dict[int, Transfer] = {}
+        for transfer in self.transfers:
+            firsts.setdefault(transfer.channel, transfer)
+        return list(firsts.values())
 
 
 def partition(function: Function) -> CorePartition:
@@ -57,6 +60,7 @@ def partition(function: Function) -> CorePartition:
         When it has no products, or when the cube core would need what the vector cores compute.
     """
     function = rewrite(rewrite(function, duplicate_ranges, OpBuilder), split_accumulation, OpBuilder)
+    function = separate_operands(function)
     regions = cube_regions_of(function)
     if not regions.dots:
         op, reason = regions.refused_product or (function.body.terminator, "it has no products")
@@ -96,6 +100,32 @@ def split_accumulation(r: Rewriter[OpBuilder], op: Op) -> list[Value] | None:
         return None
     a, b, acc = r.operands(op)
     return [r.builder.emit("add", r.builder.emit("dot", a, b), acc)]
+
+
+def separate_operands(function: Function) -> Function:
+    """Give each product whose operand is a sum in L0C a copy of that sum: nothing leads from L0C to L0A or L0B.
+
+    The sum and its copy are two tiles. The first one goes to the vector cores, and the second one comes back.
+    """
+    regions = cube_regions_of(function)
+    sums = {v for dot in regions.dots for v in dot.operands[:2] if v in regions.sums}
+    return rewrite(function, lambda r, op: copy_operands(r, op, sums), OpBuilder) if sums else function
+
+
+def copy_operands(r: Rewriter[OpBuilder], op: Op, sums: set[Value]) -> Sequence[Value] | None:
+    """Rewrite a product of sums as a product of their copies."""
+    operands = op.operands[:2]
+    if op.name != "dot" or not sums & set(operands):
+        return None
+    copies = {v: copied(r, v) if v in sums else r.value(v) for v in operands}
+    return [r.builder.emit("dot", *(copies[v] for v in operands), *map(r.value, op.operands[2:]), **op.attrs)]
+
+
+def copied(r: Rewriter[OpBuilder], v: Value) -> Value:
+    """Return a copy of a tile, by an op that leaves its shape."""
+    copy: Value = r.builder.create("reshape", (r.value(v),), {"shape": v.shape}, (v.type,)).result
+    copy.hint = v.hint
+    return copy
 
 
 def may_stay_on_cube(v: Value) -> bool:

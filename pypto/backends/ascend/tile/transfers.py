@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, cube_ops
-from pypto.ir.core import Op, Region, Value
+from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.ir.types import DType
 
 
@@ -80,26 +80,39 @@ def find_transfers(regions: CubeRegions) -> list[Transfer]:
 def assign_channels(regions: CubeRegions, exchanged: list[tuple[Value, bool]]) -> list[Transfer]:
     """Assign a channel to each tile.
 
-    Tiles of one type from different loops share a channel, since they pass in the same order. A tile that the cube core
-    keeps while others pass needs a channel of its own.
+    Tiles of one type share a channel where they pass in the same order, one after the other. The cube core keeps the
+    slot of a tile until its last use, so a tile that comes meanwhile needs another channel. So does a tile with several
+    uses.
     """
-    function = regions.function
-    top_level_position: dict[Value, int] = {}
-    for i, op in enumerate(function.body.ops):
-        top_level_position.update(
-            dict.fromkeys((*op.results, *(v for inner in op.regions for v in all_values(inner))), i)
-        )
-    channels: list[tuple[object, set[int]]] = []
+    positions = top_level_positions(regions.function)
+    channels: list[tuple[object, list[range]]] = []
     transfers = []
     for v, to_cube in exchanged:
         kind = (v.type, to_cube, v if to_cube and not has_single_use(regions, v) else None)
-        top = top_level_position.get(v, -1)
-        number = next((n for n, (k, used) in enumerate(channels) if k == kind and top not in used), len(channels))
+        first = positions.get(v, -1)
+        last = max((positions[op] for op in regions.users.get(v, [])), default=first) if to_cube else first
+        kept = range(first, last + 1)
+        number = next((n for n, (k, used) in enumerate(channels) if k == kind and not overlap(kept, used)), len(channels))
         if number == len(channels):
-            channels.append((kind, set()))
-        channels[number][1].add(top)
+            channels.append((kind, []))
+        channels[number][1].append(kept)
         transfers.append(Transfer(number, v, to_cube))
     return transfers
+
+
+def top_level_positions(function: Function) -> dict[Op | Value, int]:
+    """Return which op of the function's body each op and value belongs to."""
+    positions: dict[Op | Value, int] = {}
+    for i, op in enumerate(function.body.ops):
+        positions.update(dict.fromkeys((op, *op.results), i))
+        for region in op.regions:
+            positions.update(dict.fromkeys((*walk(region), *all_values(region)), i))
+    return positions
+
+
+def overlap(kept: range, used: list[range]) -> bool:
+    """Whether a slot is kept while one of the others is."""
+    return any(kept.start < other.stop and other.start < kept.stop for other in used)
 
 
 def has_single_use(regions: CubeRegions, v: Value) -> bool:
