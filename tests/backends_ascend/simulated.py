@@ -44,16 +44,17 @@ def run(
     kind: str = "",
     chip: AscendTarget = B2,
     verifies: bool = True,
+    edit: Callable[[str], str] = str,
     **arguments: Any,
 ) -> None:
-    """Launch on the simulated device, in place of a launch on the CPU."""
+    """Launch on the simulated device, in place of a launch on the CPU; `edit` changes the text."""
     made = lower(function_of(kernel, arguments), chip)
     assert kind in ("", made.kind)
     placed = bool(made.buffers) and made.buffers[0].address is not None
     ready = sync(made, chip) if placed else whole(made, chip)
     if verifies:
         verify(ready, chip)
-    text = emit(ready, chip)
+    text = edit(emit(ready, chip))
     device = opened(built() / "lib64" / "libascendcl.so")  # the one that `pto.device` has, too
     arrays = {name: x for name, x in arguments.items() if isinstance(x, np.ndarray)}
     try:

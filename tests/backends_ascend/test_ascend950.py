@@ -12,6 +12,7 @@ import pypto as pto
 from pypto.backends.ascend.cube.lower import lower_cube
 from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
 from pypto.backends.ascend.target import ascend_target
+from pypto.runtime.acl import AclError
 from tests.backends_ascend.simulated import function_of, run
 from tests.backends_ascend.test_cube_kernels import arrays, by_pointers, by_slices, near, turned
 from tests.backends_ascend.test_cube_mixed import attention, rows_times_all
@@ -79,3 +80,13 @@ def test_one_load_brings_a_whole_operand(dtype: Any) -> None:
         _, text = lower_to_text(function_of(product, {"a": a, "b": b, "c": c}), ascend_target(chip))
         assert text.count("LoadData2DParamsV2 ") == count
         assert ("LoadDataWithTranspose(" in text) == (count == 0 and dtype != np.float16)
+
+
+def test_small_products_that_add_to_each_other_have_a_barrier() -> None:
+    """The rule of the documentation names no chip: without it, the device finds the product that comes too soon."""
+    a, b, c, wanted = arrays(32, 32, 2500, np.float16, np.float32)
+    arguments, barrier = {"a": a, "b": b, "c": c, "BM": 32, "BN": 32, "BK": 16}, "PipeBarrier<PIPE_M>();"
+    run(by_slices, (1, 1), lower_kernel, kind="cube", chip=CHIP, **arguments)
+    near(c, wanted, 2500)
+    with pytest.raises(AclError, match=r"read after write in L0C.*PipeBarrier<PIPE_M>\(\) is missing"):
+        run(by_slices, (1, 1), lower_kernel, chip=CHIP, edit=lambda text: text.replace(barrier, ""), **arguments)

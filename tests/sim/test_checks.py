@@ -56,6 +56,8 @@ FAULTS = {
     "vector instructions that depend on each other": (
         LOAD + "Exp(b, a, n);\nMuls(b, b, 2.0f, n);", r"read after write in UB.*PipeBarrier<PIPE_V>\(\) is missing"),
     "memory that nobody wrote": (LOAD + "Add(b, a, b, n);", "reads byte 16384 of UB, which nothing has written"),
+    "an extremum with a number that is NaN": (
+        LOAD + "Maxs(b, a, __builtin_nanf(\"\"), n);", "fill a tensor with it for Max or Min"),
     "an event that is set twice": (
         "SetFlag<HardEvent::MTE2_V>(0); SetFlag<HardEvent::MTE2_V>(0);", "event MTE2_V 0 is set already"),
     "an event that nobody sets": ("WaitFlag<HardEvent::V_MTE3>(3);", "event V_MTE3 3 was never set"),

@@ -32,6 +32,7 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import TECHNIQUES
 from pypto.backends.ascend.tile.activation_idioms import recognize_activations
 from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.float8_operands import widen_float8
 from pypto.backends.ascend.tile.interleaving import reduce_interleaving
 from pypto.backends.ascend.tile.narrow_comparisons import narrow_comparisons
 from pypto.backends.ascend.tile.reduction_splitting import reduction_candidates, refusal_of_rows
@@ -107,6 +108,9 @@ TILE: Final = (
     Pass("narrow_comparisons", narrow_comparisons, "of what ranges do not decide: the vector unit compares 32 bits",
         optional=True),
 )  # fmt: skip
+FLOAT8: Final = (
+    Pass("float8_operands", widen_float8, "before the form is chosen: cube units of some chips take float16 alone"),
+)
 UNSTACK: Final = (
     Pass("unstack_products", unstack_products, "before tiles are split: the cube core multiplies matrices", "dot"),
 )
@@ -168,7 +172,7 @@ MIXED: Final = (LOWER_MIXED, COPY_COALESCING, IN_PLACE, LIST_SCHEDULING)
 VECTOR: Final = (LOWER_VECTOR, COPY_COALESCING, LICM)
 PLACE: Final = (DOUBLE_BUFFERING, ALLOCATE)
 PASSES: Final = (
-    *TILE, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, SPLIT_REDUCTIONS, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE,
+    *TILE, *FLOAT8, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, SPLIT_REDUCTIONS, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE,
     LOWER_MIXED, LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, UNIT_FLAGS,
     *L2_BYPASS, *SYNC,
 )  # fmt: skip
@@ -193,14 +197,15 @@ def lower_kernel(function: Function, target: AscendTarget) -> BlockKernel:
 def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
     """Lower a kernel in the first form that is possible, with the reason why each better form is not."""
     reasons: list[str] = []
-    function = run(function, TILE)
+    function = run(run(function, TILE), FLOAT8, target.multiplies)
     has_dots = any(op.name == "dot" for op in function.walk()) and not needs_one_core(function)
     for form in (cube_form, mixed_form) if has_dots else ():
         try:
             return form(function, target), tuple(reasons)
         except (NotCube, NoRoomOnAscend, NoForm) as error:
             reasons.append(str(error))
-    return replace(vector_form(function, target), off_cube=refusal_of(function, reasons)), tuple(reasons)
+    on_vectors = run(function, FLOAT8, ())
+    return replace(vector_form(on_vectors, target), off_cube=refusal_of(function, reasons)), tuple(reasons)
 
 
 def refusal_of(function: Function, reasons: list[str]) -> CubeRefusal | None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from pypto.errors import OptionError
 from pypto.errors.device import UnsupportedChip
+from pypto.ir.types import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8
 
 KB: Final = 1024
 FRACTAL_ROWS: Final = 16  # of the blocks that matrices are made of in a cube core's memories
@@ -37,7 +38,13 @@ class AscendTarget:
     copies a complete operand from L1 to L0 in one instruction, transposed or not (LoadData2DParamsV2). It lacks some of
     the older loads, and its fill instruction cannot write L0A or L0B. The cube unit overlaps consecutive products: an
     accumulation into fewer than `ordered_product_fractals` fractals needs a barrier. With `has_unit_flags`, products
-    and the way out of L0C order themselves by units of 512 bytes. Bandwidths are in bytes per second of the chip.
+    and the way out of L0C order themselves by units of 512 bytes. Products of `multiplies` are native. Bandwidths are
+    in bytes per second of the chip.
+
+    The facts are those of Ascend C's public documentation: capacities and alignments from the pages on buffers and on
+    the instructions that use them, `orders_vector` from the page on synchronisation, `multiplies` from the table of
+    types of Mmad, and `ordered_product_fractals` from its constraints: ``(m / 16) * (n / 16) < 10``, for all chips.
+    The simulated device has figures of its own, from the public headers; tests compare the two.
     """
 
     name: str
@@ -56,6 +63,7 @@ class AscendTarget:
     has_unit_flags: bool
     loads_panels: bool
     has_bf16_arithmetic: bool
+    multiplies: tuple[DType, ...] = (float16, bfloat16, float32, int8)
 
     @property
     def ratio(self) -> int:
@@ -94,7 +102,8 @@ _B1: Final = AscendTarget(
 _950: Final = replace(
     _B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
     memories=_MEMORIES_3510, hbm_bytes_per_second=1.637e12, l2_bytes=128 << 20, orders_vector=True,
-    ordered_product_fractals=0, has_unit_flags=False, loads_panels=True)  # fmt: skip
+    has_unit_flags=False, loads_panels=True,
+    multiplies=(*_B1.multiplies, float8_e4m3fn, float8_e5m2))  # fmt: skip
 
 
 def _type(base: AscendTarget, name: str, cores: int, mhz: int, l2_mb: int, hbm: float = 0.0) -> AscendTarget:

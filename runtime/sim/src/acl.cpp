@@ -74,6 +74,23 @@ aclError check_copy(const void* dst, size_t most, const void* src, size_t count,
     return ACL_SUCCESS;
 }
 
+void note_written(void* at, size_t count) {
+    const auto address = reinterpret_cast<uint64_t>(at);
+    ascsim::Allocation* found = ascsim::allocation_at(address);
+    found->note_written(address - found->address, count);
+}
+
+// A copy within the device has the holes of its source.
+void copy(void* dst, const void* src, size_t count) {
+    const auto to = reinterpret_cast<uint64_t>(dst), from = reinterpret_cast<uint64_t>(src);
+    std::memmove(dst, src, count);
+    ascsim::Allocation* target = ascsim::allocation_at(to);
+    const ascsim::Allocation* source = ascsim::allocation_at(from);
+    if (target == nullptr) return;
+    if (source == nullptr) target->note_written(to - target->address, count);
+    else target->note_copied(*source, from - source->address, to - target->address, count);
+}
+
 // Events are used by their handles, which are known as long as they live.
 Event* event_of(aclrtEvent event) {
     const auto found = device().events.find(event);
@@ -200,9 +217,8 @@ aclError aclrtMalloc(void** at, size_t bytes, aclrtMemMallocPolicy) {
     void* made = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (made == nullptr) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the machine has no memory left");
     std::memset(made, 0xA5, bytes);  // nobody may rely on zeros
-    auto allocation = std::make_unique<ascsim::Allocation>();
-    allocation->address = reinterpret_cast<uint64_t>(made), allocation->bytes = bytes;
-    device().memory[allocation->address] = std::move(allocation);
+    const auto address = reinterpret_cast<uint64_t>(made);
+    device().memory[address] = std::make_unique<ascsim::Allocation>(address, bytes);
     *at = made;
     return ACL_SUCCESS;
 }
@@ -235,6 +251,7 @@ aclError aclrtMemset(void* at, size_t most, int32_t value, size_t count) {
     if (const aclError error = ready()) return error;
     if (count > most || !holds(at, count)) return fail(ACL_ERROR_RT_PARAM_INVALID, "the range does not lie in device memory that was allocated");
     std::memset(at, value, count);
+    note_written(at, count);
     return ACL_SUCCESS;
 }
 
@@ -243,7 +260,7 @@ aclError aclrtMemcpy(void* dst, size_t most, const void* src, size_t count, aclr
     if (count == 0) return ACL_SUCCESS;
     if (const aclError error = ready()) return error;
     if (const aclError error = check_copy(dst, most, src, count, kind)) return error;
-    std::memmove(dst, src, count);
+    copy(dst, src, count);
     return ACL_SUCCESS;
 }
 
@@ -256,7 +273,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t most, const void* src, size_t count,
     if (found == nullptr) return no_stream();
     found->work.push_back([=] {
         const aclError error = check_copy(dst, most, src, count, kind);  // it may be freed by now
-        if (error == ACL_SUCCESS) std::memmove(dst, src, count);
+        if (error == ACL_SUCCESS) copy(dst, src, count);
         return error;
     });
     return ACL_SUCCESS;

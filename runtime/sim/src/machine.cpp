@@ -10,13 +10,14 @@ namespace {
 
 constexpr uint64_t KB = 1024;
 
-// Capacities of ascend C's documentation less what the compiler keeps for itself, in the order of `Space`.
+// In the order of `Space`: what the public headers call TOTAL_UB_SIZE, TOTAL_L1_SIZE and so on, by __NPU_ARCH__, less
+// what the compiler keeps of UB; BT, FB and alignments as the documentation of the copies there has them.
 constexpr Arch kArch2201{2201,
     {UINT64_MAX, 192 * KB - 256 - 8 * KB, 512 * KB - 256, 64 * KB, 64 * KB, 128 * KB, 1 * KB, 2 * KB},
-    {1, 32, 32, 512, 512, 64, 64, 128}, false, true, 10};
+    {1, 32, 32, 512, 512, 64, 64, 128}, false, true};
 constexpr Arch kArch3510{3510,
     {UINT64_MAX, 248 * KB, 512 * KB, 64 * KB, 64 * KB, 256 * KB, 4 * KB, 4 * KB},
-    {1, 32, 32, 512, 512, 64, 64, 64}, true, false, 0};
+    {1, 32, 32, 512, 512, 64, 64, 64}, true, false};
 
 thread_local Core* the_core = nullptr;
 
@@ -43,7 +44,7 @@ const char* name_of(Pipe pipe) {
 
 const char* name_of(DType dtype) {
     constexpr const char* names[] = {"int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t",
-                                     "uint64_t", "half", "bfloat16_t", "float"};
+                                     "uint64_t", "half", "bfloat16_t", "float", "fp8_e4m3fn_t", "fp8_e5m2_t"};
     return names[static_cast<int>(dtype)];
 }
 
@@ -58,7 +59,7 @@ const char* name_of(Op op) {
 }
 
 uint64_t size_of(DType dtype) {
-    constexpr uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4};
+    constexpr uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1};
     return sizes[static_cast<int>(dtype)];
 }
 
@@ -75,6 +76,33 @@ void LocalMemory::prepare(uint64_t bytes) {
     data.assign(bytes, 0xA5);  // whoever reads what nobody wrote finds no zeros
     defined.assign(bytes, 0);
     shadow.assign((bytes + kBlock - 1) / kBlock, Shadow{});
+}
+
+Allocation::Allocation(uint64_t at, uint64_t size) : address(at), bytes(size), written_(size / kBlock + 1) {}
+
+void Allocation::note_written(uint64_t from, uint64_t count) {
+    for (uint64_t b = from / kBlock; b * kBlock < from + count; ++b) written_[b] |= block_mask(from, from + count, b);
+}
+
+void Allocation::discard(uint64_t from, uint64_t count) {
+    for (uint64_t b = from / kBlock; b * kBlock < from + count; ++b) written_[b] &= ~block_mask(from, from + count, b);
+}
+
+uint64_t Allocation::first_unwritten(uint64_t from, uint64_t count) const {
+    for (uint64_t b = from / kBlock; b * kBlock < from + count; ++b)
+        if (const uint32_t missing = block_mask(from, from + count, b) & ~written_[b]; missing != 0)
+            return b * kBlock + static_cast<uint64_t>(__builtin_ctz(missing));
+    return from + count;
+}
+
+void Allocation::note_copied(const Allocation& source, uint64_t source_from, uint64_t from, uint64_t count) {
+    if (source.first_unwritten(source_from, count) == source_from + count) return note_written(from, count);
+    const std::vector<uint32_t> before = source.written_;  // it may be this one
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t at = source_from + i;
+        if ((before[at / kBlock] >> at % kBlock & 1) != 0) note_written(from + i, 1);
+        else discard(from + i, 1);
+    }
 }
 
 Core::Core(Launch& launch, const Arch& facts, int index, bool is_cube, int64_t block_index, int64_t sub)
@@ -235,6 +263,11 @@ void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writ
     const bool adds = writes && atomic != 0;
     Allocation& a = *launch_.find(ref.addr + from);
     const uint64_t first = ref.addr + from - a.address, last = first + bytes;
+    if (!writes || adds)
+        if (const uint64_t hole = a.first_unwritten(first, bytes); hole != last)
+            fail(std::string(adds ? "adds to" : "reads") + " byte " + std::to_string(hole) + " of device memory that has " + std::to_string(a.bytes) +
+                 ", which nothing has written");
+    if (writes) a.note_written(first, bytes);
     const Touch mine{seq_, 0, static_cast<uint16_t>(number), static_cast<uint8_t>(pipe_), adds};
     for (uint64_t b = first / kBlock; b * kBlock < last; ++b) {
         const uint32_t mask = block_mask(first, last, b);

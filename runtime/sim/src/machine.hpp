@@ -35,7 +35,6 @@ struct Arch {
     std::array<uint64_t, kSpaces> alignment;  // of addresses, in bytes
     bool orders_vector;                       // whether a vector instruction waits for the one before it
     bool loads_fractals_zz;                   // layout of L0A
-    int64_t ordered_fractals;                 // of a product's result, with which the next one may add to it at once
 };
 
 const Arch& arch_of(int number);
@@ -151,10 +150,18 @@ private:
     std::set<uint32_t> small_products_;
 };
 
-// Device memory that a program has allocated.
+// Device memory that a program has allocated, with a bit for each byte that anything has written.
 struct Allocation {
-    uint64_t address = 0, bytes = 0;
+    Allocation(uint64_t at, uint64_t size);
+    void note_written(uint64_t from, uint64_t count);
+    void note_copied(const Allocation& source, uint64_t source_from, uint64_t from, uint64_t count);
+    void discard(uint64_t from, uint64_t count);                    // what is there is nobody's any more
+    uint64_t first_unwritten(uint64_t from, uint64_t count) const;  // `from + count` when there is none
+    const uint64_t address, bytes;
     std::vector<Touch> writes, reads;
+
+private:
+    std::vector<uint32_t> written_;  // a word for each block
 };
 
 // One launch: its cores, the flags between them, and whose turn it is.

@@ -1,6 +1,7 @@
 // Elements of tensors as numbers: one way in and one way out for every dtype.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "ascsim/types.h"
@@ -8,7 +9,21 @@
 
 namespace ascsim {
 
+inline bool is_float8(DType dtype) { return dtype == DType::F8E4M3 || dtype == DType::F8E5M2; }
+
+// A float of 8 bits, from the parts of its code. E4M3 has no infinity, and one NaN for each sign.
+inline double widen_float8(DType dtype, uint8_t code) {
+    const int fraction_bits = dtype == DType::F8E4M3 ? 3 : 2, bias = dtype == DType::F8E4M3 ? 7 : 15;
+    const int magnitude = code & 0x7F, exponent = magnitude >> fraction_bits, fraction = magnitude & ((1 << fraction_bits) - 1);
+    const double sign = (code & 0x80) != 0 ? -1.0 : 1.0;
+    if (dtype == DType::F8E4M3 ? magnitude == 0x7F : magnitude > 0x7C) return NAN;
+    if (dtype == DType::F8E5M2 && magnitude == 0x7C) return sign * HUGE_VAL;
+    const int hidden = exponent != 0 ? 1 << fraction_bits : 0;
+    return sign * std::ldexp(static_cast<double>(hidden + fraction), std::max(exponent, 1) - bias - fraction_bits);
+}
+
 inline double load_float(DType dtype, const uint8_t* at) {
+    if (is_float8(dtype)) return widen_float8(dtype, *at);
     if (dtype == DType::F32) {
         float value;
         std::memcpy(&value, at, 4);
@@ -20,6 +35,7 @@ inline double load_float(DType dtype, const uint8_t* at) {
 }
 
 inline void store_float(DType dtype, uint8_t* at, double value) {
+    if (is_float8(dtype)) throw Fault("the simulated device has no instruction that writes float8");
     if (dtype == DType::F32) {
         const auto narrow = static_cast<float>(value);
         std::memcpy(at, &narrow, 4);

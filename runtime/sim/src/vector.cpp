@@ -174,6 +174,8 @@ void elementwise(Core& core, const Vector& v) {
     const uint64_t size = size_of(dtype), a_size = has_a ? size_of(v.a.dtype) : size;
     if (has_a) check_place(core, v.a);
     if (has_b) check_place(core, v.b);
+    if ((v.op == Op::Maxs || v.op == Op::Mins) && is_float(dtype) && std::isnan(v.scalar))
+        core.fail("the documentation does not say what a number that is NaN gives: fill a tensor with it for Max or Min");
     const Spread s = spread(v, size, a_size, size);
     if (has_a) touch(core, v.a, s.a, false), check_overlap(core, v, v.a, s.a, s.dst, v.count >= 0 || same(v.a_walk, v.dst_walk));
     if (has_b) touch(core, v.b, s.b, false), check_overlap(core, v, v.b, s.b, s.dst, v.count >= 0 || same(v.b_walk, v.dst_walk));

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pypto.backends.ascend.blockir.effects import form_of, views
 from pypto.backends.ascend.blockir.instructions import INSTRUCTIONS, RECORDS, RecordType
 from pypto.backends.ascend.blockir.ir import Argument, Expr, Instr, Read, Record, Scalar, View, Word
-from pypto.backends.ascend.emit.cxx import CTYPES, Names, argument, place, scalar, tensor, tensor_type
+from pypto.backends.ascend.emit.cxx import CTYPES, PRODUCT_TYPES, Names, argument, place, scalar, tensor, tensor_type
 from pypto.errors import CompilerBug
 from pypto.ir.types import named
 
@@ -58,7 +58,8 @@ def _template(kind: str, value: Argument) -> str:
 
 def _argument(kind: str, value: Argument, instr: Instr, names: Names) -> str:
     if isinstance(value, View):
-        return tensor(value, names)
+        ctype = PRODUCT_TYPES.get(value.elem) if instr.name == "Mmad" else None  # to all other instructions, bytes
+        return tensor(value, names) + (f".ReinterpretCast<{ctype}>()" if ctype else "")
     if isinstance(value, Word):
         return word(value)
     if isinstance(value, Record):

@@ -198,8 +198,8 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
         return Lanes(dtype, target)
     if (of_bytes := emit_on_bytes(cell, op, operands, sink)) is not None:
         return of_bytes
-    if isinstance(cell, ViaInstruction) and has_scalar_form(cell, op, operands):
-        return VectorEmitter(sink).arithmetic(cell.name, *operands)
+    if isinstance(cell, ViaInstruction) and is_extremum_with_number(cell, op, operands):
+        return extremum_with_number(VectorEmitter(sink), cell.name, operands)
     if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
         raise NoInstruction(NO_INT64)
     e, rule, narrow = VectorEmitter(sink), TABLE[op.name].lane_rule, ""
@@ -226,12 +226,19 @@ def emit_on_bytes(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch
     return convert(e, operands[0], op.result.dtype)
 
 
-def has_scalar_form(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
-    """Whether an extremum of floats and a number is one instruction: Maxs or Mins, which pass NaN as Max and Min do."""
+def is_extremum_with_number(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
+    """Whether an op is an extremum of floats and one number that gives NaN where either is NaN, as Max and Min do."""
     if cell.name not in ("Max", "Min") or len([x for x in operands if isinstance(x.at, View)]) != 1:
         return False
     known = all(x.dtype.is_float and x.dtype.mnemonic in cell.dtypes.split() for x in operands)
     return known and (cell.when is None or cell.when(op))
+
+
+def extremum_with_number(e: VectorEmitter, name: str, operands: Sequence[Lanes]) -> Lanes:
+    """Emit Maxs or Mins of a constant. Another number may be NaN, of which the documentation of Maxs and Mins says
+    nothing: it fills a vector for Max or Min, which give NaN."""
+    is_number = all(isinstance(x.at, View | int) or (isinstance(x.at, float) and x.at == x.at) for x in operands)
+    return e.arithmetic(name, *(x if is_number else Lanes(x.dtype, e.view(x)) for x in operands))
 
 
 def has_instruction(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:

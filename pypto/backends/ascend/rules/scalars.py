@@ -61,6 +61,12 @@ class Number:
     dtype: DType
 
 
+def in_range(value: int, dtype: DType) -> int:
+    """Return an integer as it is in a dtype, which wraps around; Python's integers grow without end."""
+    low, high = dtype.integer_range
+    return (value - low) % (high - low + 1) + low
+
+
 class ScalarEmitter:
     """`pypto.ops.emitter.Emitter` for the scalar unit. What it lacks raises `NotScalar`.
 
@@ -97,7 +103,8 @@ class ScalarEmitter:
             return self.double(f"{_DOUBLES[op]}Double", a.value, *(x.value for x in more))
         values = [(x if size(x.value) <= _SHORT else self.named(x)).value for x in (a, *more)]
         if a.dtype.is_int and a.dtype.bits >= 32 and op in "+-*":
-            return Number(fold(op, *values), a.dtype)
+            made = fold(op, *values)
+            return Number(in_range(made, a.dtype) if isinstance(made, int) else made, a.dtype)
         made = Expr(op, tuple(values))
         small = a.dtype.is_int and a.dtype.bits < 32
         return Number(Expr(a.dtype.mnemonic, (made,)) if small else made, a.dtype)
@@ -252,8 +259,7 @@ class ScalarEmitter:
         if dtype.is_narrow and a.dtype != float32:
             a = self.convert(a, float32)
         if isinstance(a.value, int) and dtype.is_int:
-            low, high = dtype.integer_range
-            return Number((int(a.value) - low) % (high - low + 1) + low, dtype)
+            return Number(in_range(a.value, dtype), dtype)
         if isinstance(a.value, int) and dtype == float32:
             return Number(float(a.value), dtype)
         if a.dtype.is_int and dtype.is_narrow:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.ascend.target import FRACTAL_ROWS, AscendTarget
-from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
+from pypto.ir.types import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8, int32
 
 SIDE: Final = FRACTAL_ROWS
 BLOCK_BYTES: Final = 32  # of one row of a fractal
 FRACTAL_BYTES: Final = SIDE * BLOCK_BYTES
-OPERANDS: Final = (float16, bfloat16, float32, int8)
+OPERANDS: Final = (float16, bfloat16, float32, int8, float8_e4m3fn, float8_e5m2)  # of which a chip may lack some
 STAGES: Final = 2  # of L1, L0A and L0B: one is filled while the other is in use
 
 

@@ -9,7 +9,7 @@ namespace ascsim {
 
 enum class Space : uint8_t { GM, UB, L1, L0A, L0B, L0C, BT, FB, COUNT };
 enum class Pipe : uint8_t { S, V, M, MTE1, MTE2, MTE3, FIX, COUNT, ALL };
-enum class DType : uint8_t { I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, COUNT };
+enum class DType : uint8_t { I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F8E4M3, F8E5M2, COUNT };
 
 enum class Op : uint8_t {
     Add, Sub, Mul, Div, Max, Min, And, Or, MulAddDst, AddRelu, SubRelu,

@@ -66,6 +66,14 @@ struct half {
     operator float() const { return ascsim::widen_half(bits); }
 };
 
+// Operands of products on dav-3510, and bytes to all else.
+struct fp8_e4m3fn_t {
+    uint8_t bits = 0;
+};
+struct fp8_e5m2_t {
+    uint8_t bits = 0;
+};
+
 // No number by itself: ToFloat and ToBfloat16 convert it. It has whole constants.
 struct bfloat16_t {
     uint16_t bits = 0;
@@ -88,6 +96,8 @@ constexpr DType dtype_of() {
     if constexpr (std::is_same_v<U, half>) return DType::F16;
     else if constexpr (std::is_same_v<U, bfloat16_t>) return DType::BF16;
     else if constexpr (std::is_same_v<U, float>) return DType::F32;
+    else if constexpr (std::is_same_v<U, fp8_e4m3fn_t>) return DType::F8E4M3;
+    else if constexpr (std::is_same_v<U, fp8_e5m2_t>) return DType::F8E5M2;
     else {
         static_assert(std::is_integral_v<U>, "Ascend C tensors hold half, bfloat16_t, float and integers");
         constexpr bool is_signed = std::is_signed_v<U>;
