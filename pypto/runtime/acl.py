@@ -46,7 +46,8 @@ _FUNCTIONS: Final = MappingProxyType(
         "aclInit": (ctypes.c_char_p,),
         "aclFinalize": (),
         "aclrtSetDevice": (_INT,),
-        "aclrtResetDevice": (_INT,),
+        "aclrtGetDevice": (_POINTER,),
+        "aclrtResetDeviceForce": (_INT,),
         "aclrtCreateStream": (_POINTER,),
         "aclrtDestroyStream": (_POINTER,),
         "aclrtSynchronizeStream": (_POINTER,),
@@ -121,6 +122,7 @@ def bound(path: Path) -> Any:
     library.aclrtGetSocName.restype = ctypes.c_char_p
     if hasattr(library, "ascsim_remarks"):
         library.ascsim_remarks.restype = ctypes.c_char_p
+        library.ascsim_discard.argtypes = (_POINTER, _SIZE, _POINTER)
     return library
 
 
@@ -159,6 +161,7 @@ class Device:
     queued: list[Function] = field(default_factory=list)  # kernels that may still run
     remarks: list[tuple[str, tuple[Function, ...]]] = field(default_factory=list)  # of a simulated device, on kernels
     freed: list[tuple[str, Any]] = field(default_factory=list)  # handles to free after the queued kernels
+    workspaces: dict[int, list[Memory]] = field(default_factory=dict)  # by stream, each one larger than those before
     lock: threading.RLock = field(default_factory=threading.RLock)
     entered: threading.local = field(default_factory=threading.local)
 
@@ -171,8 +174,9 @@ class Device:
             raise AclError(code, function, words.decode("utf-8", "replace").strip())
 
     def enter(self) -> None:
-        """Set the device for this thread, and open it when it is closed."""
-        if self.is_open and getattr(self.entered, "epoch", -1) == self.epoch:
+        """Set the device for this thread, and open it when it is closed. A thread has one device at a time, which
+        other devices set, too."""
+        if self.is_open and getattr(self.entered, "epoch", -1) == self.epoch and self.of_thread() == self.number:
             return
         if not self.is_open:
             code = self.functions.aclInit(None)
@@ -182,6 +186,11 @@ class Device:
         if not self.is_open:
             self.check(self.functions.aclrtCreateStream(ctypes.byref(self.stream)), "aclrtCreateStream")
             self.is_open = True
+
+    def of_thread(self) -> int:
+        """Return the number of the device that this thread works on; -1 if there is none."""
+        number = ctypes.c_int32(-1)
+        return -1 if self.functions.aclrtGetDevice(ctypes.byref(number)) else number.value
 
     def call(self, name: str, *arguments: Any) -> None:
         with self.lock:
@@ -217,6 +226,19 @@ class Device:
         memory = self.empty(array.nbytes)
         memory.write(array.ctypes.data, array.nbytes)
         return memory
+
+    def workspace(self, size: int) -> int:
+        """Return the address of memory for the next kernel on the current stream. Kernels of a stream run one after the
+        other and share it. Where it was too small for one, the former one stays: a captured graph may use it."""
+        with self.lock:
+            self.enter()
+            stream = self.current_stream()
+            kept = self.workspaces.setdefault(stream, [])
+            if not kept or kept[-1].size < size:
+                kept.append(self.empty(max(size, 2 * kept[-1].size if kept else 0)))
+            if hasattr(self.functions, "ascsim_discard"):  # a simulated device, which finds what no kernel writes
+                self.call("ascsim_discard", kept[-1].address, kept[-1].size, stream)
+            return kept[-1].address
 
     def load(self, binary: bytes, kind: str = "") -> Binary:
         """Load a binary from memory.
@@ -284,22 +306,27 @@ class Device:
             self.call(name, handle)
 
     def close(self) -> None:
-        """Reset the device: free memory, binaries and the stream."""
+        """Reset the device: free memory, binaries and the stream. Whoever else has set it must set it anew: a reset
+        that counts who has would not end a fault."""
         with self.lock:
             if self.is_open:
                 self.is_open, self.epoch = False, self.epoch + 1
-                self.queued, self.freed, self.used = [], [], set()
-                self.functions.aclrtResetDevice(self.number)
+                self.queued, self.freed, self.used, self.workspaces = [], [], set(), {}
+                self.functions.aclrtResetDeviceForce(self.number)
 
     def release(self, epoch: int, name: str, handle: Any) -> None:
-        """Free a handle after the queued kernels, which may use it."""
+        """Free a handle after the queued kernels, which may use it. It runs between any two steps of a thread, so the
+        thread goes on with the device that it had."""
         with self.lock:
             if not self.is_open or epoch != self.epoch:
                 return
             self.freed.append((name, handle))
-            if not self.queued:
-                freed, self.freed = self.freed, []
-                self.give_back(freed)
+            if self.queued:
+                return
+            freed, self.freed, before = self.freed, [], self.of_thread()
+            self.give_back(freed)
+            if before not in (-1, self.number):
+                self.check(self.functions.aclrtSetDevice(before), "aclrtSetDevice")
 
 
 @dataclass(eq=False)

@@ -119,13 +119,13 @@ VECTOR, CUBE = 0x41415246, 0x41494343
 
 DEVICES: Final[dict[str, Row]] = {
     "aclInit a second time": (lambda x: x.aclInit(None), 100002, "called twice"),
-    "another device": (lambda x: x.aclrtSetDevice(1), NO_DEVICE, "one simulated device"),
-    "a reset of another device": (lambda x: x.aclrtResetDevice(1), NO_DEVICE, "one simulated device"),
+    "another device": (lambda x: x.aclrtSetDevice(2), NO_DEVICE, "two simulated devices"),
+    "a reset of another device": (lambda x: x.aclrtResetDevice(2), NO_DEVICE, "two simulated devices"),
     "the current device for nobody": (lambda x: x.aclrtGetDevice(None), BAD, "deviceId is a null"),
     "a count for nobody": (lambda x: x.aclrtGetDeviceCount(None), BAD, "count is a null"),
     "an attribute for nobody": (lambda x: x.aclrtGetDeviceInfo(0, 102, None), BAD, "value is a null"),
     "an attribute of another device": (
-        lambda x: x.aclrtGetDeviceInfo(1, 102, ctypes.byref(ctypes.c_int64())), UNKNOWN, "one simulated device"),
+        lambda x: x.aclrtGetDeviceInfo(2, 102, ctypes.byref(ctypes.c_int64())), UNKNOWN, "two simulated devices"),
     "an attribute that there is not": (
         lambda x: x.aclrtGetDeviceInfo(0, 7, ctypes.byref(ctypes.c_int64())), UNKNOWN, "not know this attribute"),
     "the address of flags for nobody": (lambda x: x.aclrtGetHardwareSyncAddr(None), BAD, "addr is a null"),

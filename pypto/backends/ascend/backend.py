@@ -34,13 +34,6 @@ _COST: Final = 1000.0  # nanoseconds of a program, which nobody asks for: all co
 _LINE: Final = re.compile(r"\bline (\d+)")
 
 
-class Handle(Protocol):
-    """Device memory. It stays allocated as long as the object is referenced."""
-
-    @property
-    def address(self) -> int: ...
-
-
 class Runner(Protocol):
     """A device of the runtime. Its `epoch` grows with each reset, which invalidates everything loaded before."""
 
@@ -48,7 +41,7 @@ class Runner(Protocol):
 
     def load(self, binary: bytes, kind: str) -> Any: ...
 
-    def empty(self, size: int) -> Handle: ...
+    def workspace(self, size: int) -> int: ...
 
     def launch(self, function: Any, blocks: int, arguments: bytes) -> None: ...
 
@@ -175,9 +168,8 @@ class AscendBackend(Backend):
         assert runner is not None, "what was compiled for a chip alone has nothing to run on"
         function, blocks = executable.ready(runner), min(programs, self.cores(code))
         words = (ctypes.c_int64 * (FIXED_SLOTS + len(executable.abi))).from_address(args)
-        workspace = runner.empty(code.workspace * blocks) if code.workspace else None
         sync = runner.sync_address() if code.takes_sync_address else None
-        place = workspace.address if workspace else None
+        place = runner.workspace(code.workspace * blocks) if code.workspace else None
         runner.launch(function, blocks, packed(executable.abi, words, place, sync))
 
     def advice(self, artifact: Artifact) -> tuple[Diagnostic, ...]:

@@ -11,11 +11,6 @@ namespace acl {
 
 thread_local std::string the_message;
 
-Device& device() {
-    static Device the_device;
-    return the_device;
-}
-
 aclError fail(aclError code, const std::string& what) {
     the_message = what;
     return code;
@@ -24,13 +19,6 @@ aclError fail(aclError code, const std::string& what) {
 aclError none(const char* what) { return fail(ACL_ERROR_INVALID_PARAM, std::string(what) + " is a null pointer"); }
 
 aclError no_stream() { return fail(ACL_ERROR_RT_INVALID_HANDLE, "there is no such stream"); }
-
-aclError ready() {
-    if (!device().initialised) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
-    if (device().current < 0) return fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtSetDevice was not called");
-    if (device().broken) return fail(device().breakage, "the device stopped at a kernel's fault; aclrtResetDevice is needed");
-    return ACL_SUCCESS;
-}
 
 Stream* stream_of(aclrtStream stream) {
     if (stream == nullptr) return &device().standard;
@@ -125,53 +113,8 @@ uint64_t sync_address() {
 
 using namespace acl;
 
-aclError aclInit(const char*) {
-    const Guard guard(device().lock);
-    if (device().initialised) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called twice");
-    device().initialised = true;
-    return ACL_SUCCESS;
-}
-
-aclError aclFinalize(void) {
-    const Guard guard(device().lock);
-    if (!device().initialised) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called without aclInit");
-    device().initialised = false, device().current = -1, device().broken = false;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtSetDevice(int32_t id) {
-    const Guard guard(device().lock);
-    if (!device().initialised) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
-    if (id != 0) return fail(ACL_ERROR_RT_INVALID_DEVICEID, "there is one simulated device, number 0");
-    device().current = id;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtResetDevice(int32_t id) {
-    const Guard guard(device().lock);
-    if (id != 0) return fail(ACL_ERROR_RT_INVALID_DEVICEID, "there is one simulated device, number 0");
-    device().streams.clear(), device().standard.work.clear(), device().binaries.clear(), device().events.clear();
-    for (auto& [at, allocation] : device().memory) std::free(reinterpret_cast<void*>(at));
-    device().memory.clear();
-    device().broken = false, device().current = -1, device().remarks.clear();
-    return ACL_SUCCESS;
-}
-
-aclError aclrtGetDevice(int32_t* id) {
-    if (id == nullptr) return none("deviceId");
-    if (device().current < 0) return fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtSetDevice was not called");
-    *id = device().current;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtGetDeviceCount(uint32_t* count) {
-    if (count == nullptr) return none("count");
-    *count = 1;
-    return ACL_SUCCESS;
-}
-
 aclError aclrtCreateStream(aclrtStream* stream) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (stream == nullptr) return none("stream");
     if (const aclError error = ready()) return error;
     auto made = std::make_unique<Stream>();
@@ -181,13 +124,13 @@ aclError aclrtCreateStream(aclrtStream* stream) {
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (stream == nullptr) return none("stream");
     return device().streams.erase(stream) != 0 ? ACL_SUCCESS : no_stream();
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = ready()) return error;
     Stream* found = stream_of(stream);
     return found != nullptr ? drain(*found) : no_stream();
@@ -199,7 +142,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 }
 
 aclError aclrtSynchronizeDevice(void) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = ready()) return error;
     aclError first = drain(device().standard);
     for (auto& [key, stream] : device().streams)
@@ -208,7 +151,7 @@ aclError aclrtSynchronizeDevice(void) {
 }
 
 aclError aclrtMalloc(void** at, size_t bytes, aclrtMemMallocPolicy) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (at == nullptr) return none("devPtr");
     if (bytes == 0) return fail(ACL_ERROR_INVALID_PARAM, "no bytes are asked for");
     constexpr size_t kAlignment = 512;
@@ -224,7 +167,7 @@ aclError aclrtMalloc(void** at, size_t bytes, aclrtMemMallocPolicy) {
 }
 
 aclError aclrtFree(void* at) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (at == nullptr) return none("devPtr");
     if (device().memory.erase(reinterpret_cast<uint64_t>(at)) == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "this memory was not allocated, or freed already");
     std::free(at);
@@ -245,7 +188,7 @@ aclError aclrtFreeHost(void* at) {
 }
 
 aclError aclrtMemset(void* at, size_t most, int32_t value, size_t count) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (count == 0) return ACL_SUCCESS;
     if (at == nullptr) return none("devPtr");
     if (const aclError error = ready()) return error;
@@ -256,7 +199,7 @@ aclError aclrtMemset(void* at, size_t most, int32_t value, size_t count) {
 }
 
 aclError aclrtMemcpy(void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (count == 0) return ACL_SUCCESS;
     if (const aclError error = ready()) return error;
     if (const aclError error = check_copy(dst, most, src, count, kind)) return error;
@@ -265,7 +208,7 @@ aclError aclrtMemcpy(void* dst, size_t most, const void* src, size_t count, aclr
 }
 
 aclError aclrtMemcpyAsync(void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (count == 0) return ACL_SUCCESS;
     if (const aclError error = ready()) return error;
     if (const aclError error = check_copy(dst, most, src, count, kind)) return error;
@@ -280,7 +223,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t most, const void* src, size_t count,
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     constexpr uint32_t kAlone[] = {0x10, 0x20}, kAll = 0x3f;  // for the device only, external
     if (event == nullptr) return none("event");
     if ((flag & kAll) == 0 || flag > kAll) return fail(ACL_ERROR_RT_PARAM_INVALID, "there are no such flags of an event");
@@ -294,14 +237,14 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = check_event(event)) return error;
     device().events.erase(event);
     return ACL_SUCCESS;
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = check_event(event)) return error;
     if (const aclError error = ready()) return error;
     Stream* found = stream_of(stream);
@@ -314,19 +257,19 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = check_event(event)) return error;
     return stream_of(stream) != nullptr ? aclrtSynchronizeDevice() : no_stream();
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (const aclError error = check_event(event)) return error;
     return aclrtSynchronizeDevice();
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent first, aclrtEvent last) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (ms == nullptr) return none("ms");
     for (const aclrtEvent one : {first, last}) {
         if (const aclError error = check_event(one)) return error;
@@ -339,14 +282,32 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent first, aclrtEvent last) {
 
 // What no driver of hardware tells: a line for each copy that was slower than it need have been since the last call.
 extern "C" const char* ascsim_remarks(void) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     thread_local std::string told;
     return told.clear(), told.swap(device().remarks), told.c_str();
 }
 
-// For tests: what was asked for and not given back.
+// Before what is on the stream next, memory is nobody's any more, as if it had been allocated anew: no driver of hardware
+// does that, and a kernel that reads what an earlier one left in a workspace is wrong there, too.
+extern "C" aclError ascsim_discard(void* at, size_t bytes, aclrtStream stream) {
+    const Guard guard(library().lock);
+    if (const aclError error = ready()) return error;
+    Stream* found = stream_of(stream);
+    if (found == nullptr) return no_stream();
+    found->work.push_back([=] {
+        if (!holds(at, bytes)) return fail(ACL_ERROR_RT_PARAM_INVALID, "the range does not lie in device memory that was allocated");
+        const auto address = reinterpret_cast<uint64_t>(at);
+        ascsim::Allocation* memory = ascsim::allocation_at(address);
+        memory->discard(address - memory->address, bytes);
+        std::memset(at, 0xA5, bytes);
+        return static_cast<aclError>(ACL_SUCCESS);
+    });
+    return ACL_SUCCESS;
+}
+
+// For tests: what was asked for and not given back, of the thread's device.
 extern "C" size_t ascsim_live(int what) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     return what == 0 ? device().memory.size() : what == 1 ? device().binaries.size() : device().streams.size();
 }
 

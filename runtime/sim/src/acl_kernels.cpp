@@ -154,7 +154,7 @@ aclError check_arguments(const Entry& entry, size_t bytes, const aclrtPlaceHolde
 using namespace acl;
 
 aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (path == nullptr) return none("binPath");
     if (handle == nullptr) return none("binHandle");
     if (const aclError error = check_options(options, From::File)) return error;
@@ -169,7 +169,7 @@ aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions* optio
 }
 
 aclError aclrtBinaryLoadFromData(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (data == nullptr) return none("data");
     if (handle == nullptr) return none("binHandle");
     if (bytes == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "a binary of no bytes");
@@ -179,14 +179,14 @@ aclError aclrtBinaryLoadFromData(const void* data, size_t bytes, const aclrtBina
 }
 
 aclError aclrtBinaryUnLoad(aclrtBinHandle handle) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (handle == nullptr) return none("binHandle");
     if (device().binaries.erase(handle) == 0) return fail(ACL_ERROR_RT_INVALID_HANDLE, "there is no such binary");
     return ACL_SUCCESS;
 }
 
 aclError aclrtBinaryGetFunction(const aclrtBinHandle handle, const char* name, aclrtFuncHandle* function) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (handle == nullptr) return none("binHandle");
     if (name == nullptr) return none("kernelName");
     if (function == nullptr) return none("funcHandle");
@@ -200,7 +200,7 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle handle, const char* name, a
 
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle function, uint32_t blocks, aclrtStream stream, aclrtLaunchKernelCfg* config, void* args, size_t bytes,
                                        aclrtPlaceHolderInfo* places, size_t count) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (function == nullptr) return none("funcHandle");
     if (args == nullptr) return none("hostArgs");
     if (const aclError error = ready()) return error;
@@ -230,7 +230,7 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle function, uint32_t blocks
 }
 
 aclError aclrtGetHardwareSyncAddr(void** at) {
-    const Guard guard(device().lock);
+    const Guard guard(library().lock);
     if (at == nullptr) return none("addr");
     if (const aclError error = ready()) return error;
     *at = reinterpret_cast<void*>(ascsim::sync_address());

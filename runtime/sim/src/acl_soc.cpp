@@ -38,7 +38,7 @@ const char* aclrtGetSocName(void) { return acl::soc().name; }
 
 aclError aclrtGetDeviceInfo(uint32_t id, aclrtDevAttr attr, int64_t* value) {
     if (value == nullptr) return acl::none("value");
-    if (id != 0) return acl::fail(ACL_ERROR_RT_PARAM_INVALID, "there is one simulated device, number 0");
+    if (!acl::is_device_number(id)) return acl::fail(ACL_ERROR_RT_PARAM_INVALID, "there are two simulated devices, numbers 0 and 1");
     const acl::Soc& chip = acl::soc();
     switch (attr) {
         case ACL_DEV_ATTR_AICORE_CORE_NUM:

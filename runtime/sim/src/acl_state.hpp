@@ -1,6 +1,7 @@
-// The state behind the runtime library: one device, what a program has asked of it, and the records of known chips.
+// The state behind the runtime library: devices, what a program has asked of them, and the records of known chips.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -40,10 +41,12 @@ struct Binary {
     ~Binary();
 };
 
+constexpr int kDevices = 2;
+
 struct Device {
-    std::recursive_mutex lock;
-    bool initialised = false, broken = false;
-    int current = -1;
+    bool broken = false;
+    int users = 0;         // calls of aclrtSetDevice that no aclrtResetDevice has taken back
+    uint64_t resets = 0;
     uint64_t launches = 0;
     std::string remarks;
     aclError breakage = ACL_SUCCESS;
@@ -54,14 +57,24 @@ struct Device {
     Stream standard;
 };
 
+struct Library {
+    std::recursive_mutex lock;
+    bool initialised = false;
+    std::array<Device, kDevices> devices;
+    Device nowhere;  // of a thread that has set no device: it has nothing
+};
+
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-Device& device();
+Library& library();
+Device& device();   // of this thread
 const Soc& soc();
 aclError fail(aclError code, const std::string& what);  // remembers the words for aclGetRecentErrMsg
 aclError ready();                                       // whether work may be given to the device
 Stream* stream_of(aclrtStream);                         // null when there is no such stream
 aclError no_stream();
+aclError no_device();             // a number that no device has
+bool is_device_number(int64_t);
 aclError none(const char* what);  // a null pointer where one is needed
 
 }  // namespace acl
