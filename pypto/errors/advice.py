@@ -58,8 +58,9 @@ class OffTheCube(Diagnostic, PyptoWarning):
     code = "E705"
     template = "products of {kernel} run on vector cores of {chip}, not on the cube: {reason}"
     hint = (
-        "the cube core is some hundred times faster; it takes operands of float16, bfloat16, float32, float8 and int8, which are "
-        "slices or computed from slices; `pto.maximum(i, 0)` shows that a slice does not begin before its array"
+        "the cube core is some hundred times faster; it takes operands of float16, bfloat16, float32, float8 and int8, "
+        "which are slices or computed from slices; `pto.maximum(i, 0)` shows that a slice does not begin before its "
+        "array"
     )
     example = programs(
         """

@@ -100,10 +100,10 @@ def bound(name: str, dtype: Any) -> float:
     return allowed(TABLE[name], dtype) + allowed_on_ascend(TABLE[name], dtype) + 1
 
 
-def differing(cases: list[Case]) -> list[tuple[Case, str]]:
+def differing(cases: list[Case], chip: str = "ascend910b2") -> list[tuple[Case, str]]:
     """The cases that differ or fail, with the words."""
     found = []
-    with units() as (unit, device):
+    with units(chip) as (unit, device):
         for work in (prepare, compare):
             for case in cases:
                 try:
@@ -121,12 +121,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--chip", choices=("ascend910b2", "ascend950"), default="ascend910b2")
     options = parser.parse_args()
     cases, differ = drawn(options.count, options.seed), 0
     refused: Counter[str] = Counter()
     for start in range(0, len(cases), EACH):
         some = cases[start : start + EACH]
-        failed = differing(some)
+        failed = differing(some, options.chip)
         for case, words in failed:
             print(f"--- {case}\n{words}")
         differ += len(failed)

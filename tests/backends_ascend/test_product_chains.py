@@ -64,6 +64,27 @@ def product_of_results(x, y, z, w, out):
     out[:, :] = pto.dot(pto.exp(x[:, :]), pto.exp(y[:, :]))
 
 
+@pto.jit
+def sum_of_turned_products(x, y, z, w, out):
+    """What is added lies another way round in memory, and does not fit the buffers of the first product."""
+    out[:, :] = pto.dot(x[:, :], y[:, :]) + pto.dot(pto.trans(z[:, :]), pto.trans(w[:, :]))
+
+
+@pto.jit
+def sums_of_turned_products_in_a_loop(x, y, z, w, out):
+    acc = pto.zeros((32, 32), pto.float32)
+    for k in range(0, x.shape[1], 16):
+        acc = pto.dot(x[:, k : k + 16], y[k : k + 16, :], acc)
+        acc = pto.dot(pto.trans(z[k : k + 16, :]), w[k : k + 16, :], acc)
+    out[:, :] = acc
+
+
+@pto.jit
+def sum_that_is_used_twice(x, y, z, w, out):
+    p = pto.dot(x[:, :], y[:, :])
+    out[:, :] = pto.dot(p, pto.dot(z[:, :], w[:, :], p))
+
+
 CHAINS: dict[Any, Callable[[Array, Array, Array, Array], Array]] = {
     three_products: lambda x, y, z, w: x @ y @ z @ w,
     squared_product: lambda x, y, z, w: x @ y @ x @ y,
@@ -71,6 +92,9 @@ CHAINS: dict[Any, Callable[[Array, Array, Array, Array], Array]] = {
     gram_of_product: lambda x, y, z, w: (x @ y) @ (x @ y).T,
     product_of_sum: lambda x, y, z, w: x @ y @ z,
     powers: lambda x, y, z, w: x @ y @ w @ w @ w,
+    sum_of_turned_products: lambda x, y, z, w: x @ y + z.T @ w.T,
+    sums_of_turned_products_in_a_loop: lambda x, y, z, w: x @ y + z.T @ w,
+    sum_that_is_used_twice: lambda x, y, z, w: x @ y @ (z @ w + x @ y),
     product_of_results: lambda x, y, z, w: np.exp(x) @ np.exp(y),
 }
 
@@ -83,6 +107,15 @@ def test_products_of_products(kernel: Any, chip: AscendTarget) -> None:
     run(kernel, (1,), lower_kernel, kind="mix", chip=chip, **inputs, out=out)
     wanted = CHAINS[kernel](*(x.astype(np.float64) for x in inputs.values()))
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_sums_of_products_of_two_dtypes(chip: AscendTarget) -> None:
+    inputs = {name: RNG.standard_normal((32, 32)).astype(np.float16 if name in "xy" else np.float32) for name in "xyzw"}
+    out = np.full((32, 32), 7, np.float32)
+    run(sum_of_turned_products, (1,), lower_kernel, kind="mix", chip=chip, **inputs, out=out)
+    x, y, z, w = (a.astype(np.float64) for a in inputs.values())
+    np.testing.assert_allclose(out, x @ y + z.T @ w.T, rtol=1e-4, atol=1e-3)
 
 
 def test_products_of_products_backwards() -> None:

@@ -60,6 +60,7 @@ class Units:
     """A toolchain and a device at once: compiles nothing and runs nothing until `build`."""
 
     place: Any
+    arch: str = "dav-2201"
     texts: dict[Key, str] = field(default_factory=dict)
     functions: dict[Key, Any] = field(default_factory=dict)
     built: bool = False
@@ -94,7 +95,7 @@ class Units:
 
     def compiled(self, keys: list[Key]) -> bytes:
         chain: Toolchain = self.place.backend.toolchain
-        return chain.compile(joined([self.texts[key] for key in keys]), "unit", "vector", "dav-2201")
+        return chain.compile(joined([self.texts[key] for key in keys]), "unit", "vector", self.arch)
 
     # --- as a device
 
@@ -117,10 +118,10 @@ class Units:
 
 
 @contextmanager
-def units() -> Iterator[tuple[Units, Device]]:
+def units(chip: str = "ascend910b2") -> Iterator[tuple[Units, Device]]:
     """The simulated device twice: what is launched on the second one runs only after the first one's `build`."""
-    place = pto.device("ascend-sim")
-    made = Units(place)
-    backend = AscendBackend(ascend_target("ascend910b2"), Path, lambda: made)
+    place, target = pto.device(f"ascend-sim:{chip}"), ascend_target(chip)
+    made = Units(place, target.flag)
+    backend = AscendBackend(target, Path, lambda: made)
     backend.found.append(made)  # type: ignore[arg-type]  # it stands for a toolchain
     yield made, Device("ascend-sim", place.acl, backend, pto.device)

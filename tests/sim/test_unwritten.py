@@ -37,7 +37,7 @@ def run(device: Device, what: str, x: Memory, y: Memory, n: int = N) -> None:
 
 
 def test_memory_that_nothing_wrote(device: Device) -> None:
-    with pytest.raises(AclError, match=r"core AIV 0, line \d+: DataCopyPad: reads byte 0 of device memory that has 256"):
+    with pytest.raises(AclError, match=r"AIV 0, line \d+: DataCopyPad: reads byte 0 of device memory that has 256"):
         run(device, "reads", device.empty(4 * N), device.copied(X))
 
 

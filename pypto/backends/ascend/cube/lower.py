@@ -46,6 +46,7 @@ from pypto.backends.ascend.cube.swizzle import is_swizzled, swizzled_id
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.cube_regions import (
+    OTHER_FORM,
     carried,
     cube_ops,
     cube_regions_of,
@@ -206,8 +207,11 @@ def lower_dot(low: CubeLowering, op: Op) -> None:
     acc = op.operands[2] if len(op.operands) > 2 else None
     sums = low.accumulators[acc] if acc is not None and acc in low.accumulators else begin_accumulator(low, op)
     sources = [low.regions.sources[v] for v in op.operands[:2]]
-    if not all(is_loadable(low, x, side_of(x, i == 0, low.target)) for i, x in enumerate(sources)):
+    sides = [side_of(x, i == 0, low.target) for i, x in enumerate(sources)]
+    if not all(is_loadable(low, x, side) for x, side in zip(sources, sides, strict=True)):
         raise NotCube.at(op, BEFORE_ARRAY)
+    if sides != [sums.product.left, sums.product.right]:
+        raise NotCube.at(op, OTHER_FORM)
     if valid_extent(low, op, sums.is_padded) != sums.valid:
         raise NotCube.at(op, "products that are added up have rows or columns of different numbers")
     loop = low.spans[-1] if low.spans else None

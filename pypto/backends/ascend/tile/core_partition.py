@@ -59,7 +59,7 @@ def partition(function: Function) -> CorePartition:
     NotPartitionable
         When it has no products, or when the cube core would need what the vector cores compute.
     """
-    function = rewrite(rewrite(function, duplicate_ranges, OpBuilder), split_accumulation, OpBuilder)
+    function = split_accumulation(rewrite(function, duplicate_ranges, OpBuilder))
     function = separate_operands(function)
     regions = cube_regions_of(function)
     if not regions.dots:
@@ -94,12 +94,26 @@ def duplicate_ranges(r: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     return copies
 
 
-def split_accumulation(r: Rewriter[OpBuilder], op: Op) -> list[Value] | None:
-    """Rewrite a product that is added to a vector result as a product and an addition."""
-    if op.name != "dot" or len(op.operands) < 3 or may_stay_on_cube(op.operands[2]):
-        return None
+def split_accumulation(function: Function) -> Function:
+    """Rewrite a product that is added to what the cube core does not keep as a product and an addition."""
+    regions = cube_regions_of(function)
+    apart = {
+        dot
+        for dot in regions.dots
+        if dot.operands[2:] and not (may_stay_on_cube(dot.operands[2]) and is_kept(regions, dot))
+    }
+    return rewrite(function, lambda r, op: added(r, op) if op in apart else None, OpBuilder) if apart else function
+
+
+def is_kept(regions: CubeRegions, dot: Op) -> bool:
+    """Whether the sum of a product stays on the cube core."""
+    return dot.result in regions.sums or regions.is_zero(dot.operands[2])
+
+
+def added(r: Rewriter[OpBuilder], op: Op) -> list[Value]:
+    """Rewrite a product with an accumulator as a product and an addition."""
     a, b, acc = r.operands(op)
-    return [r.builder.emit("add", r.builder.emit("dot", a, b), acc)]
+    return [r.builder.emit("add", r.builder.emit("dot", a, b, **op.attrs), acc)]
 
 
 def separate_operands(function: Function) -> Function:

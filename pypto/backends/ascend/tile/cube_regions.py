@@ -24,6 +24,8 @@ from pypto.passes.pattern import constant_of
 CUBE_MOVEMENT_OPS: Final = ("permute", "reshape", "cast")  # that copies of the cube core do on the way
 
 
+OTHER_FORM: Final = "products that are added up have other dtypes, or operands that lie another way round"
+
 Slot = tuple[Value, Value, Value, Value]
 
 
@@ -38,6 +40,11 @@ class Source:
     def access(self) -> Access:
         """The access of the load."""
         return Access.of(self.load)
+
+    def runs_down(self, i: int) -> bool:
+        """Whether neighbours along one of the operand's dimensions lie apart in memory."""
+        access, d = self.access, self.dims[i]
+        return d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
 
 
 @dataclass
@@ -143,6 +150,16 @@ class CubeRegions:
         """Whether the cube core itself begins or continues the sum of a product."""
         return all(self.is_zero(v) or v in self.sums for v in dot.operands[2:])
 
+    def form_of(self, dot: Op) -> tuple[object, ...]:
+        """Return what the buffers of a product depend on: its dtype, and which way round its operands lie. An operand
+        that comes from the vector cores lies in rows."""
+        left, right = (self.sources.get(v) for v in dot.operands[:2])
+        return (
+            dot.operands[0].dtype,
+            left is not None and left.runs_down(1),
+            dot.operands[1].shape[-2] != 1 if right is None else right.runs_down(0),
+        )
+
     def stored_sum(self, v: Value) -> Value:
         """Return the sum behind a stored value, through a cast and dimensions of size 1; otherwise the value."""
         inner = v
@@ -239,6 +256,7 @@ def find_sums(regions: CubeRegions) -> None:
             regions.sums |= {arg, result}
     size = -1
     while size != (size := len(regions.sums)):
+        drop_other_forms(regions)
         for init, arg, step, result in slots:
             fits = (init in regions.sums or regions.is_zero(init)) and step in regions.sums and step is not arg
             if not (fits and is_chained(regions, arg) and (init not in regions.sums or is_chained(regions, init))):
@@ -251,6 +269,16 @@ def find_sums(regions: CubeRegions) -> None:
                 regions.sums.discard(dot.result)
     for dot in regions.dots:
         assert dot.result in regions.sums or sum_type(dot.operands[0].dtype) == dot.result.dtype
+
+
+def drop_other_forms(regions: CubeRegions) -> None:
+    """Drop products whose operands do not fit the buffers of the product that begins their sum."""
+    for dot in regions.dots:
+        form = regions.form_of(dot)
+        for other in regions.products_of_sum(dot) if dot.result in regions.sums else ():
+            if regions.form_of(other) != form:
+                regions.sums.discard(other.result)
+                regions.refusals[other.result] = OTHER_FORM
 
 
 def is_chained(regions: CubeRegions, v: Value) -> bool:

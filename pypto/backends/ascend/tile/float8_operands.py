@@ -1,8 +1,7 @@
 """Operands of float8 where a chip has no instruction for them: they are converted to a wider type by their values.
 
-Each type of float8 has fewer digits than float16, and all of its numbers are numbers of float16, so products and
-comparisons stay the same. It is for ops that read their operands as they lie in memory, where float8 are bytes: products
-whose type the cube unit lacks, and searches.
+All numbers of each type of float8 are numbers of float16, so products and comparisons stay the same. It is for ops that
+read their operands as they lie in memory, where float8 are bytes: products whose type the cube unit lacks, and searches.
 
     %d = dot %a, %b      ->      %x = cast %a : f16;  %y = cast %b : f16;  %d = dot %x, %y
 """

@@ -36,10 +36,7 @@ class Span:
 
 def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
     """Return which way round an operand lies: K runs along rows of memory unless its neighbours along K lie apart."""
-    access = source.access
-    d = source.dims[1 if is_left else 0]
-    is_strided = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
-    return Side(source.load.result.dtype, is_left, is_strided, target)
+    return Side(source.load.result.dtype, is_left, source.runs_down(1 if is_left else 0), target)
 
 
 def reaches_end(access: Access, d: int, loop: Span | None) -> bool:

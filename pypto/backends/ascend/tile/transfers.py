@@ -92,7 +92,8 @@ def assign_channels(regions: CubeRegions, exchanged: list[tuple[Value, bool]]) -
         first = positions.get(v, -1)
         last = max((positions[op] for op in regions.users.get(v, [])), default=first) if to_cube else first
         kept = range(first, last + 1)
-        number = next((n for n, (k, used) in enumerate(channels) if k == kind and not overlap(kept, used)), len(channels))
+        free = (n for n, (k, used) in enumerate(channels) if k == kind and not overlap(kept, used))
+        number = next(free, len(channels))
         if number == len(channels):
             channels.append((kind, []))
         channels[number][1].append(kept)
