@@ -233,12 +233,12 @@ class Device:
         with self.lock:
             self.enter()
             stream = self.current_stream()
-            kept = self.workspaces.setdefault(stream, [])
-            if not kept or kept[-1].size < size:
-                kept.append(self.empty(max(size, 2 * kept[-1].size if kept else 0)))
+            memories = self.workspaces.setdefault(stream, [])
+            if not memories or memories[-1].size < size:
+                memories.append(self.empty(max(size, 2 * memories[-1].size if memories else 0)))
             if hasattr(self.functions, "ascsim_discard"):  # a simulated device, which finds what no kernel writes
-                self.call("ascsim_discard", kept[-1].address, kept[-1].size, stream)
-            return kept[-1].address
+                self.call("ascsim_discard", memories[-1].address, memories[-1].size, stream)
+            return memories[-1].address
 
     def load(self, binary: bytes, kind: str = "") -> Binary:
         """Load a binary from memory.

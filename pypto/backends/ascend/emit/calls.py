@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
 
 from pypto.backends.ascend.blockir.effects import form_of, views
 from pypto.backends.ascend.blockir.instructions import INSTRUCTIONS, RECORDS, RecordType
 from pypto.backends.ascend.blockir.ir import Argument, Expr, Instr, Read, Record, Scalar, View, Word
-from pypto.backends.ascend.emit.cxx import CTYPES, PRODUCT_TYPES, Names, argument, place, scalar, tensor, tensor_type
+from pypto.backends.ascend.emit.cxx import CTYPES, Names, argument, place, scalar, tensor, tensor_type
 from pypto.errors import CompilerBug
-from pypto.ir.types import named
+from pypto.ir.types import float8_e4m3fn, float8_e5m2, named
 
 ENUMERATIONS = {"CAST": "RoundMode", "VSEL": "SELMODE", "ORDER": "ReduceOrder"}
+PRODUCT_TYPES: Final = MappingProxyType({float8_e4m3fn: "fp8_e4m3fn_t", float8_e5m2: "fp8_e5m2_t"})  # of Mmad alone
 TEMPLATE = ("event", "pipe", "mode", "dtype")
 
 

@@ -12,21 +12,7 @@ from pypto.backends.ascend.blockir.ir import Buffer, Expr, Read, Scalar, View, f
 from pypto.backends.ascend.blockir.reserved import identifier
 from pypto.backends.ascend.blockir.softfloat64 import parts
 from pypto.errors import CompilerBug
-from pypto.ir.types import (
-    FLOAT8,
-    DType,
-    bfloat16,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    float32,
-    int1,
-    int32,
-    int64,
-    named,
-    uint32,
-    uint64,
-)
+from pypto.ir.types import FLOAT8, DType, bfloat16, float16, float32, int1, int32, int64, named, uint32, uint64
 
 CTYPES: Final = MappingProxyType({
     "i1": "bool", "f16": "half", "bf16": "bfloat16_t", "f32": "float",
@@ -34,7 +20,6 @@ CTYPES: Final = MappingProxyType({
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
     **{dtype.mnemonic: "uint8_t" for dtype in FLOAT8},  # which the vector unit holds by their codes
 })  # fmt: skip
-PRODUCT_TYPES: Final = MappingProxyType({float8_e4m3fn: "fp8_e4m3fn_t", float8_e5m2: "fp8_e5m2_t"})  # which Mmad takes
 _BITS: Final = MappingProxyType({"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "int8_t": 7, "int32_t": 31})
 # From loosest to tightest.
 _LEVELS: Final = (("?:",), ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"),

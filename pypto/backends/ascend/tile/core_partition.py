@@ -97,12 +97,12 @@ def duplicate_ranges(r: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
 def split_accumulation(function: Function) -> Function:
     """Rewrite a product that is added to what the cube core does not keep as a product and an addition."""
     regions = cube_regions_of(function)
-    apart = {
+    split = {
         dot
         for dot in regions.dots
         if dot.operands[2:] and not (may_stay_on_cube(dot.operands[2]) and is_kept(regions, dot))
     }
-    return rewrite(function, lambda r, op: added(r, op) if op in apart else None, OpBuilder) if apart else function
+    return rewrite(function, lambda r, op: added(r, op) if op in split else None, OpBuilder) if split else function
 
 
 def is_kept(regions: CubeRegions, dot: Op) -> bool:
@@ -137,9 +137,7 @@ def copy_operands(r: Rewriter[OpBuilder], op: Op, sums: set[Value]) -> Sequence[
 
 def copied(r: Rewriter[OpBuilder], v: Value) -> Value:
     """Return a copy of a tile, by an op that leaves its shape."""
-    copy: Value = r.builder.create("reshape", (r.value(v),), {"shape": v.shape}, (v.type,)).result
-    copy.hint = v.hint
-    return copy
+    return r.builder.create("reshape", (r.value(v),), {"shape": v.shape}, (v.type,)).result
 
 
 def may_stay_on_cube(v: Value) -> bool:

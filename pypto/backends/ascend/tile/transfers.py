@@ -27,9 +27,15 @@ class Transfer:
 
     @property
     def name(self) -> str:
-        """The name of its array in the workspace, after the tile or what the tile was cast from."""
+        """The name of its array in the workspace, after the tile or what the tile was cast or copied from."""
         op = self.value.op
-        source = op.operands[0].hint if op is not None and op.name == "cast" else op.name if op is not None else ""
+        source = (
+            op.operands[0].hint
+            if op is not None and op.name in ("cast", "reshape")
+            else op.name
+            if op is not None
+            else ""
+        )
         return f"{self.value.hint or source or 'tile'}_slots_{self.channel}"
 
     @property
@@ -91,12 +97,12 @@ def assign_channels(regions: CubeRegions, exchanged: list[tuple[Value, bool]]) -
         kind = (v.type, to_cube, v if to_cube and not has_single_use(regions, v) else None)
         first = positions.get(v, -1)
         last = max((positions[op] for op in regions.users.get(v, [])), default=first) if to_cube else first
-        kept = range(first, last + 1)
-        free = (n for n, (k, used) in enumerate(channels) if k == kind and not overlap(kept, used))
+        live = range(first, last + 1)
+        free = (n for n, (k, used) in enumerate(channels) if k == kind and not overlap(live, used))
         number = next(free, len(channels))
         if number == len(channels):
             channels.append((kind, []))
-        channels[number][1].append(kept)
+        channels[number][1].append(live)
         transfers.append(Transfer(number, v, to_cube))
     return transfers
 
@@ -111,9 +117,9 @@ def top_level_positions(function: Function) -> dict[Op | Value, int]:
     return positions
 
 
-def overlap(kept: range, used: list[range]) -> bool:
-    """Whether a slot is kept while one of the others is."""
-    return any(kept.start < other.stop and other.start < kept.stop for other in used)
+def overlap(live: range, used: list[range]) -> bool:
+    """Whether a live range overlaps one of the others."""
+    return any(live.start < other.stop and other.start < live.stop for other in used)
 
 
 def has_single_use(regions: CubeRegions, v: Value) -> bool:
