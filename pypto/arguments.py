@@ -186,3 +186,8 @@ class Boundary(contextlib.ContextDecorator):
 
 
 BOUNDARY: Final = Boundary()  # of what knows its places itself
+
+
+def launched_kernel(kernel: Any) -> Any:
+    """The kernel that an object launches: of a function under `triton.jit` the one in it, else the object itself."""
+    return getattr(kernel, "ours", kernel)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.arguments import Boundary, describe
+from pypto.arguments import Boundary, describe, launched_kernel
 from pypto.errors.interp import CompiledDiffers
 from pypto.interp.memory import Segment, index_text
 from pypto.ir.types import DType
@@ -244,5 +244,6 @@ def verify(kernel: Any, /, *args: Any, atol: float | None = None, rtol: float | 
     >>> print(pto.verify(double, np.ones(4, np.float32)).head())
     lambda: 1 steps compute what numpy does
     """
+    kernel = launched_kernel(kernel)
     verifier = kernel.verifier(atol, rtol) if hasattr(kernel, "verifier") else Verifier(kernel, atol, rtol)
     return verifier(*args, **kwargs) if args or kwargs else verifier

@@ -31,7 +31,7 @@ from pypto.frontend.unparse_ops import (
 )
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType
-from pypto.ops.memory import Access
+from pypto.ops.memory import UNBOUNDED, Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
@@ -279,18 +279,20 @@ class _Unparser:
     def pointers(self, access: Access) -> tuple[str, str]:
         """Pointers and mask of an access that is no slice."""
         base = self.words(access.base)
-        conditions: list[str] = []
+        conditions: list[CallText] = []
         for d in range(len(access.shape)):
             index = self.index_text(access, d)
             stride = self.operand(access.strides[d])
             base += f" + {index}" if stride.text == "1" else f" + {index} * {atom(stride, PRODUCT)}"
-            conditions.append(f"({index} < {self.words(access.extents[d])})")
+            if not is_within(access, d):
+                conditions.append(CallText(f"{index} < {self.words(access.extents[d])}", COMPARISON))
             if not self.is_natural(access.offsets[d]):
-                conditions.append(f"({index} >= 0)")
+                conditions.append(CallText(f"{index} >= 0", COMPARISON))
         if access.mask is not None:
-            conditions.append(atom(self.operand(access.mask), AND))
-        mask = " & ".join(conditions)
-        return base, mask[1:-1] if len(conditions) == 1 else mask
+            conditions.append(self.operand(access.mask))
+        if len(conditions) == 1:
+            return base, conditions[0].text
+        return base, " & ".join(atom(x, AND) for x in conditions)
 
     def index_text(self, access: Access, d: int) -> str:
         """The indices along one dimension of an access, in its own place among the dimensions."""
@@ -343,6 +345,18 @@ class _Unparser:
             number = number_text(v.op.attrs["value"], v.dtype)
             return CallText(number, precedence(number))
         return self.operand(v)
+
+
+def is_within(access: Access, d: int) -> bool:
+    """Whether a dimension of an access is known to end before the extent, as where a pointer has none."""
+    offset, extent = constant_of(access.offsets[d]), constant_of(access.extents[d])
+    return extent == UNBOUNDED or (offset is not None and extent is not None and offset + access.shape[d] <= extent)
+
+
+def constant_of(v: Value) -> int | None:
+    """The number that a scalar is, where it is a constant."""
+    number = v.op.attrs["value"] if v.op is not None and v.op.name == "constant" and not v.shape else None
+    return number if isinstance(number, int) else None
 
 
 def range_text(bounds: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pypto.arguments import Boundary
+from pypto.arguments import Boundary, launched_kernel
 from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
@@ -143,15 +143,16 @@ class AdjointKernel:
         if prepared is None:
             prepared = self._prepare(grid, values, gradients)
             self._cache.add(key, prepared)
+        in_place = prepared.version.in_place
         if prepared.is_empty:
-            for name in self.wrt:
+            for name in set(self.wrt).difference(in_place.values()):
                 zero(gradients[f"d_{name}"])
             return
         everything = dict(zip(self.kernel.signature.names, values, strict=True)) | gradients
         if prepared.backward is not None:
             prepared.backward.run(grid, everything)
         else:
-            run_steps(prepared.steps, everything)
+            run_steps(prepared.steps, everything, in_place, self.wrt)
 
     @Boundary()
     def schedule(self, grid: Any, /, *args: Any, **given: Any) -> BackwardSchedule:
@@ -161,7 +162,8 @@ class AdjointKernel:
         """
         from pypto.gradients.schedule import schedule
 
-        plan = self.derived()._plan(grid, self.kernel._bind(args, self.split(given)[0]))
+        derived = AdjointKernel(self.kernel, replace(self.request, in_place=False), is_always_derived=True)
+        plan = derived._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         return schedule(plan, self.request)
 
     def derived(self) -> AdjointKernel:
@@ -176,13 +178,18 @@ class AdjointKernel:
 
     def stored(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
         """The arrays of floats that the forward kernel stores in a launch, in the order of its parameters."""
-        return self._version(grid, self.kernel._bind(args, given))[0].stored
+        return self._version(grid, self.kernel._bind(args, given))[0].results
+
+    def in_place(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
+        """The arrays of floats that the forward kernel reads and stores in a launch."""
+        return tuple(self._version(grid, self.kernel._bind(args, given))[0].in_place.values())
 
     def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Arguments by name: those of the forward kernel, and gradients."""
+        """Arguments by name: those of the forward kernel, and gradients; without options that mean nothing."""
         names = self.kernel.signature.names
         gradients = {n: x for n, x in given.items() if is_gradient(n, names)}
-        return {n: x for n, x in given.items() if n not in gradients}, gradients
+        ignored = self.kernel.ignored_options.difference(names)
+        return {n: x for n, x in given.items() if n not in gradients and n not in ignored}, gradients
 
     # --- versions -------------------------------------------------------------------------------------------------
 
@@ -203,7 +210,7 @@ class AdjointKernel:
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
         """What a launch runs, derived if need be."""
         version, infos, numbers = self._version(grid, values)
-        wanted = frozenset(f"d_{n}" for n in (*version.stored, *self.wrt))
+        wanted = frozenset(f"d_{n}" for n in (*version.results, *self.wrt))
         backward = None if self._is_always_derived else handwritten(self.kernel, wanted)
         with self._lock:
             self.by_hand = backward.name if backward is not None else None
@@ -220,6 +227,7 @@ class AdjointKernel:
         numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
         self._check_arrays(infos)
         version = self._known_version(key, infos, specs)
+        numbers = version.numbers(numbers)
         if unstored := sorted(self.request.reuse - frozenset(version.stored)):
             self._fail(f"`{unstored[0]}` is to be reused, and is no array of floats that it stores", "leave it out")
         return version, infos, numbers
@@ -229,7 +237,7 @@ class AdjointKernel:
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
-                version = make_version(self.kernel, infos, specs, key, self.request.max_trips)
+                version = make_version(self.kernel, infos, specs, key, self.request)
                 self._versions.append(version)
         return version
 
@@ -244,7 +252,7 @@ class AdjointKernel:
 
     def _check(self, version: Version, infos: Mapping[str, Any], gradients: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the gradients: each is there, is like its array, and lies where nothing else is read."""
-        wanted = (*version.stored, *self.wrt)
+        wanted = tuple(dict.fromkeys((*version.results, *self.wrt)))
         if missing := [f"d_{n}" for n in wanted if f"d_{n}" not in gradients]:
             self._fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
         if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
@@ -303,10 +311,13 @@ def adjoint(
     stores the gradient that is read, and for each of `wrt` the gradient that is written, not added to. Sums over
     programs are made in an order that no number of threads changes.
 
+    Arguments are as they were before the forward launch. Of an array that the kernel reads and writes in place,
+    ``d_NAME`` is first the gradient of what the kernel leaves in it, and then, where `wrt` names it, of what it finds.
+
     Parameters
     ----------
     kernel : Kernel
-        A function under `pto.jit` that stores to other arrays than it loads from.
+        A function under `pto.jit`, or `triton.jit`, that reads no element of an array which it has written before.
     wrt : iterable of str
         Arrays of floats by which it is differentiated.
     accumulate : {"ordered", "atomic"}
@@ -328,7 +339,8 @@ def adjoint(
     Raises
     ------
     NoGradient
-        At the first launch, with the line: in-place kernels, unbounded loops, ways through bits, more than the budget.
+        At the first launch, with the line: elements that are read after they were written, unbounded loops, ways
+        through bits, more than the budget.
     WrongGradient
         When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
@@ -344,6 +356,7 @@ def adjoint(
     >>> d_x
     array([0., 2., 4., 6.], dtype=float32)
     """
+    kernel = launched_kernel(kernel)
     names, reused = ((x,) if isinstance(x, str) else tuple(dict.fromkeys(x)) for x in (wrt, reuse))
     request = Request(names, accumulate, max_trips, frozenset(reused), budget)
     with Boundary(Caller.of(sys._getframe(1)).loc):
@@ -358,6 +371,10 @@ def check_request(kernel: Any, request: Request) -> None:
         name = kernel.signature.kernel if hasattr(kernel, "signature") else getattr(kernel, "__name__", kernel)
         raise WrongGradient(kernel=name, problem=problem, way=way)
 
+    if not hasattr(kernel, "signature") and hasattr(kernel, "fn"):
+        name = getattr(kernel, "__name__", "kernel")
+        way = f"pass the kernel below the tuner, `{name}.fn`, and its constants to each launch"
+        fail("what a tuner or heuristic chooses at a launch is not known", way)
     if not hasattr(kernel, "signature"):
         fail("it is no kernel", "decorate it: `@pto.jit`")
     accumulate, max_trips = request.accumulate, request.max_trips

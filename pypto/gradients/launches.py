@@ -23,7 +23,7 @@ from pypto.jit import jit
 from pypto.passes.adjoint.bounded_while import UNFINISHED
 from pypto.passes.adjoint.derive import Target, Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
-from pypto.passes.adjoint.trips import TripCounts
+from pypto.passes.adjoint.launch_values import LaunchValues
 
 Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
@@ -123,10 +123,10 @@ def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers) -> tuple[B
     """
     if not step.derived.saved:
         return ()
-    counts = TripCounts(forward, numbers)
+    values = LaunchValues(forward, numbers)
     buffers: list[Buffer] = []
     for saved in step.derived.saved:
-        trips = counts.most(saved.loop)
+        trips = values.most(saved.loop)
         if trips is None:
             problem = "how often this loop runs at most is not known before the launch"
             way = "give it bounds made of sizes and program ids"
@@ -170,10 +170,23 @@ class BufferPool(threading.local):
 _POOL: Final = BufferPool()
 
 
-def run_steps(steps: Sequence[StepLaunch], given: Mapping[str, Any]) -> None:
-    """Run derived kernels one after the other. `given` are the caller's arguments and gradients."""
+def run_steps(
+    steps: Sequence[StepLaunch], given: Mapping[str, Any], in_place: Mapping[str, str], wrt: Sequence[str]
+) -> None:
+    """Run derived kernels one after the other. `given` are the caller's arguments and gradients.
+
+    The gradient of what is written in place, `in_place`, is copied where another one takes its place. What a kernel
+    leaves in the copy belongs to elements that were not written: their gradient goes on to what was found.
+    """
+    gradients = {f"d_{after}": given[f"d_{name}"] for after, name in in_place.items()}
+    replaced = {f"d_{after}": f"d_{name}" for after, name in in_place.items() if name in wrt}
+    before = {after: copied(gradients[after]) for after in replaced}
     for step in steps:
-        run_step(step, given)
+        gradients.update((after, copied(x)) for after, x in before.items())
+        run_step(step, {**given, **gradients})
+    for after, name in replaced.items():
+        target = given[name]
+        target += gradients[after]
 
 
 def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
@@ -198,6 +211,11 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
         add_rows(values[buffer.name], given[gradient])
     for _, array in buffers:
         _POOL.give_back(array)
+
+
+def copied(x: Any) -> Any:
+    """A copy of an array or tensor."""
+    return x.clone() if hasattr(x, "clone") else x.copy()
 
 
 def zero(x: Any) -> None:

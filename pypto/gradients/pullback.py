@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.arguments import BOUNDARY, check_kernel
+from pypto.arguments import BOUNDARY, check_kernel, launched_kernel
 from pypto.errors.gradients import WrongGradient
 from pypto.gradients.kernel import AdjointKernel, adjoint
 
@@ -23,7 +23,7 @@ def vjp(
     Parameters
     ----------
     kernel : Kernel
-        Stores to other arrays than it loads from; see `adjoint` for what can be differentiated.
+        See `adjoint` for what can be differentiated.
     grid : int, tuple or function
         As in ``kernel[grid]``.
     *args, **given
@@ -59,16 +59,19 @@ def vjp(
     >>> pullback(np.ones(3, np.float32))
     (array([2., 2., 2.], dtype=float32), array([0., 1., 2.], dtype=float32))
     """
+    kernel = launched_kernel(kernel)
     with BOUNDARY:
         check_kernel(kernel, "pto.vjp", "a function of numpy has no gradient here: write the kernel, and launch it")
     values = dict(zip(kernel.signature.names, kernel.signature.bind(args, given), strict=True))
-    stored = adjoint(kernel, tuple(float_arrays(values))).stored(grid, **values)
-    names = tuple(n for n in float_arrays(values) if n not in stored) if wrt is None else tuple(wrt)
+    trial = adjoint(kernel, tuple(float_arrays(values)))
+    stored, in_place = trial.stored(grid, **values), trial.in_place(grid, **values)
+    names = tuple(n for n in float_arrays(values) if n not in stored or n in in_place) if wrt is None else tuple(wrt)
     back = adjoint(kernel, names)
+    found = {**values, **{n: values[n].copy() for n in in_place}}
     kernel[grid](**values)
 
     def pullback(*gradients: Any) -> tuple[Array, ...]:
-        return pulled_back(back, grid, values, stored, gradients)
+        return pulled_back(back, grid, found, stored, gradients)
 
     return tuple(values[n] for n in stored), pullback
 
@@ -90,7 +93,9 @@ def pulled_back(
         raise WrongGradient(kernel=back.kernel.signature.kernel, problem=problem, way=way)
     incoming = {f"d_{n}": like(g, values[n]) for n, g in zip(stored, gradients, strict=True)}
     outgoing = {f"d_{n}": np.empty_like(values[n]) for n in back.wrt}
-    back[grid](**values, **incoming, **outgoing)
+    for name in outgoing.keys() & incoming.keys():  # in place: the one that is read is written to
+        outgoing[name][...] = incoming[name]
+    back[grid](**values, **(incoming | outgoing))
     return tuple(outgoing.values())
 
 

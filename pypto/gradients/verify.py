@@ -47,9 +47,10 @@ class AdjointVerifier(Shown):
         """
         adjoint = self.adjoint
         names = [f"d_{n}" for n in adjoint.wrt]
+        before = {n: np.array(given[n], copy=True) for n in names}  # in place, what is read
         adjoint[grid](*args, **given)
         results = {n: np.array(given[n], copy=True) for n in names}
-        reference = {**given, **{n: np.empty_like(given[n]) for n in names}}
+        reference = {**given, **before}
         by_hand = adjoint.by_hand
         if by_hand is not None:
             adjoint.derived()[grid](*args, **reference)

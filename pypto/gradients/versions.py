@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from pypto.arguments import describe, spec_key
 from pypto.blocking import Blocking
-from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.errors.gradients import WrongGradient
 from pypto.frontend.unparse import unparse
+from pypto.gradients.checks import arrays_in_place, check_in_place, check_stores
 from pypto.graph.kernels import kernel_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
@@ -24,15 +25,13 @@ from pypto.passes.adjoint.derive import (
     Target,
     Workspace,
     is_of,
-    read_arrays,
     stored_arrays,
     stores_reals,
 )
 from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
+from pypto.passes.adjoint.in_place import with_results_apart
 from pypto.passes.adjoint.memory import is_native
 from pypto.passes.adjoint.ownership import Accumulation, Ownership, accesses_of, ownership
-from pypto.passes.adjoint.stores import are_disjoint, stores_once
-from pypto.passes.adjoint.trips import TripCounts
 from pypto.passes.memory_effects import accessed_array, accesses_memory
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.specialization import observe
@@ -56,6 +55,7 @@ class Request:
     max_trips: int | None = None
     reuse: frozenset[str] = frozenset()
     budget: int = BUDGET
+    in_place: bool = True  # whether arrays may be read and written
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Version:
     key: tuple[Any, ...]
     guard: Mapping[Any, Any]
     captures: tuple[Any, ...]
+    in_place: Mapping[str, str]  # arrays that are read and written, by the names of what is written to them
     contributing: frozenset[Op] | None = None  # the loads that add to gradients, once they are known
     steps: dict[Any, tuple[Step, ...]] = field(default_factory=dict)
     known: dict[Any, tuple[Step, ...]] = field(default_factory=dict)  # by the numbers of a launch
@@ -89,39 +90,55 @@ class Version:
 
     @functools.cached_property
     def stored(self) -> tuple[str, ...]:
-        """The arrays of floats that the kernel stores, in the order of its arguments."""
+        """The arrays of floats that the kernel stores, in the order of the arguments of its function."""
         stored = stored_arrays(self.function)
         return tuple(v.hint for v in self.function.args if v.hint in stored and stores_reals(stored[v.hint]))
 
     @functools.cached_property
+    def results(self) -> tuple[str, ...]:
+        """The same under the names that they have in the kernel, in the order of its arguments."""
+        names = {self.in_place.get(n, n) for n in self.stored}
+        return tuple(v.hint for v in self.function.args if v.hint in names)
+
+    def numbers(self, launch: LaunchNumbers) -> LaunchNumbers:
+        """The numbers of a launch, with those of arrays that only the version has."""
+        shapes, strides = (
+            {**table, **{after: table[name] for after, name in self.in_place.items()}}
+            for table in (launch.shapes, launch.strides)
+        )
+        return replace(launch, shapes=shapes, strides=strides)
+
+    @functools.cached_property
     def by_pointers(self) -> frozenset[str]:
         """Arrays with accesses that are no slices: their gradients must lie as they do."""
+        facts = self.function.attrs["facts"]
         return frozenset(
-            array.hint
+            self.in_place.get(array.hint, array.hint)
             for op in self.function.walk()
-            if accesses_memory(op) and (array := accessed_array(op)) is not None and not is_slice(op)
+            if accesses_memory(op) and (array := accessed_array(op)) is not None and not is_slice(op, facts)
         )
 
 
-def is_slice(op: Op) -> bool:
-    return op.name in ("tile_load", "tile_store") and is_native(Access.of(op))
+def is_slice(op: Op, facts: Any) -> bool:
+    return op.name in ("tile_load", "tile_store") and is_native(Access.of(op), facts)
 
 
 def make_version(
-    kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...], max_trips: int | None
+    kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...], request: Request
 ) -> Version:
-    """Forward IR of a kernel, without in-place accesses, and with a bound for `while` loops if there is one."""
+    """Forward IR of a kernel, with arrays of their own for what it writes in place, and with bounds of loops."""
     differentiable = kernel.kind(kernel.function, replace(kernel.options, differentiable=True), kernel.opaque)
     built, facts = differentiable.build(infos, specs, frozenset(), {})
     function = prepare(built.function)
     function.attrs["noalias"] = True
     function = optimize(function)
-    if max_trips is not None:
-        function = optimize(bound_while_loops(function, max_trips))
-    function.attrs["facts"] = shape_facts(infos)
-    version = Version(function, key, dict(facts.guard), built.captures)
-    check_memory(kernel, function)
-    return version
+    if request.max_trips is not None:
+        function = optimize(bound_while_loops(function, request.max_trips))
+    names = arrays_in_place(kernel, function, request.in_place)
+    function, in_place = with_results_apart(function, names) if names else (function, {})
+    results = {after: infos[name] for after, name in in_place.items()}
+    function.attrs["facts"] = shape_facts({**infos, **results})
+    return Version(function, key, dict(facts.guard), built.captures, in_place)
 
 
 def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ...]:
@@ -134,54 +151,14 @@ def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ..
     return tuple(facts)
 
 
-def check_memory(kernel: Any, function: Function) -> None:
-    """Refuse what the sweep would read after it was overwritten, and stores of which only the last one counts."""
-    name = kernel.signature.kernel
-    read = read_arrays(function)
-    stores: dict[str, Op] = {}
-    for op in function.walk():
-        if op.name not in ("store", "tile_store", "atomic_add") or not stores_reals(op):
-            continue
-        array = accessed_array(op)
-        if array is None:
-            way = "store to arguments of the kernel"
-            raise NoGradient(op.loc, kernel=name, problem="it is not known which array is stored to", way=way)
-        if array.hint in read:
-            way = f"store to another array than `{array.hint}`"
-            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is read and written in place", way=way)
-        if array.hint in stores and (op.name == "atomic_add") != (stores[array.hint].name == "atomic_add"):
-            way = "store to an array, or add to it"
-            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored and added to", way=way)
-        stores[array.hint] = op
-
-
-def check_stores(kernel: Any, function: Function, launch: LaunchNumbers) -> None:
-    """Refuse stores of which it is not known that they write each element once."""
-    numbers, counts = AffineNumbers(function, launch), TripCounts(function, launch)
-    name = kernel.signature.kernel
-    way = "store each element once, or use `atomic_add`, whose sums have gradients"
-    before: dict[Value, list[tuple[Op, tuple[Op, ...]]]] = {}
-    for op, loops in accesses_of(function.body, ("store", "tile_store")):
-        array = accessed_array(op)
-        if array is None or not stores_reals(op):
-            continue
-        if not stores_once(op, loops, numbers, counts):
-            problem = f"an element of `{array.hint}` may be stored by several programs or trips"
-            raise NoGradient(op.loc, kernel=name, problem=problem, way=way)
-        others = before.setdefault(array, [])
-        if not all(are_disjoint((op, loops), other, numbers) for other in others):
-            problem = f"an element of `{array.hint}` may be stored by two statements"
-            raise NoGradient(op.loc, kernel=name, problem=problem, way=way)
-        others.append((op, loops))
-
-
 def derive(kernel: Any, version: Version, request: Request, launch: LaunchNumbers) -> tuple[Step, ...]:
     """The kernels that a launch needs. What a launch with the same numbers needed is known."""
     numbers = launch.key
     if numbers not in version.known:
         if len(version.known) >= _MOST_LAUNCHES:
             version.known.clear()
-        check_stores(kernel, version.function, launch)
+        check_stores(kernel, version.function, version.in_place, launch)
+        check_in_place(kernel, version.function, version.in_place, launch)
         version.known[numbers] = derived_steps(kernel, version, request, launch)
     return version.known[numbers]
 
@@ -195,11 +172,18 @@ def derived_steps(kernel: Any, version: Version, request: Request, launch: Launc
     trivial = frozenset(a for a, n in enumerate(launch.grid) if n == 1)
     key = trivial, tuple(owned.items())
     if key not in version.steps:
+        sweep = Derivation(version.function, (), version.stored, None, trivial, request.reuse)
+        sweep.overwritten = overwritten(version, request)
         version.steps[key] = tuple(
-            make_step(kernel, Derivation(version.function, targets, version.stored, axes, trivial, request.reuse))
+            make_step(kernel, replace(sweep, targets=targets, axes=axes))
             for axes, targets in grouped(version.function, owned)
         )
     return version.steps[key]
+
+
+def overwritten(version: Version, request: Request) -> frozenset[str]:
+    """The results in place of whose other elements the gradient goes to the array itself."""
+    return frozenset(after for after, name in version.in_place.items() if name in request.wrt)
 
 
 def loads_of(version: Version, request: Request, name: str) -> list[tuple[Op, tuple[Op, ...]]]:

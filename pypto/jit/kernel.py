@@ -58,6 +58,8 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
     array([0., 2., 4., 6.], dtype=float32)
     """
 
+    ignored_options: frozenset[str] = frozenset()  # of a launch, which mean nothing here
+
     def __init__(
         self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from pypto.ir.types import int64
 from pypto.language import ops
 from pypto.language.aggregates import aggregate
+from pypto.ops.memory import UNBOUNDED
 from pypto.ops.public import Intrinsic, constexpr
 
 Tile = Any
@@ -17,8 +18,6 @@ __all__ = ["advance", "make_block_ptr"]
 _indices = Intrinsic("block_indices", "")
 _tile_load = Intrinsic("tile_load", "")
 _tile_store = Intrinsic("tile_store", "")
-
-UNBOUNDED = 2**62  # extent of a dimension in which every position exists
 
 
 def _moved(places: Any, offsets: Any) -> Any:

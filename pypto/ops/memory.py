@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, Type, int1, int64, scalar
@@ -15,6 +15,8 @@ from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
+
+UNBOUNDED: Final = 2**62  # extent of a dimension in which every element exists
 
 
 def array(t: Type) -> ArrayType:

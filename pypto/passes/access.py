@@ -24,13 +24,12 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
-from pypto.ops.memory import Access
+from pypto.ops.memory import UNBOUNDED, Access
 from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.affine import Affine, Forms, all_of, lesser
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.pattern import constant_of
 
-UNBOUNDED: Final = 2**62  # extent of a dimension in which every element exists
 _COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1, 0, 1)}  # less, greater, slack
 
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64, scalar
-from pypto.ops.memory import Access
-from pypto.passes.access import UNBOUNDED, built
+from pypto.ops.memory import UNBOUNDED, Access
+from pypto.passes.access import built
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,8 @@ class KernelFunction:
         """The derived kernel by some inputs."""
         names = tuple(wrt)
         if names not in self.adjoints:
-            self.adjoints[names] = adjoint(self.kernel, names)
+            request = replace(adjoint(self.kernel, names).request, in_place=False)  # its inputs stay as they are
+            self.adjoints[names] = AdjointKernel(self.kernel, request)
         return self.adjoints[names]
 
 

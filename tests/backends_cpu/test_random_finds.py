@@ -106,3 +106,19 @@ def test_products_under_another_shape(level: str, shape: tuple[int, int, int]) -
     np.testing.assert_allclose(out, 2 * (x @ y).ravel(), rtol=1e-4, atol=1e-4)
     for i, partial in enumerate(sums):
         np.testing.assert_allclose(partial, (x[:, : 4 * i] @ y[: 4 * i]).ravel(), rtol=1e-4, atol=1e-4)
+
+
+@pto.jit
+def read_and_overwritten(a, y):
+    """An element is read as a tile, overwritten, and needed as a scalar behind that."""
+    tile = a[0:1]
+    a[0:1] = pto.full((1,), 5.0, pto.float32)
+    number = pto.reshape(tile, ())
+    y[0:1] = pto.reshape(number * 2, (1,))
+    y[1:2] = pto.reshape(number * 3, (1,))
+
+
+def test_a_scalar_that_was_overwritten(level: str) -> None:
+    a, y = np.ones(4, np.float32), np.zeros(2, np.float32)
+    run(read_and_overwritten, level, a, y)
+    assert a[0] == 5 and y.tolist() == [2, 3]

@@ -83,6 +83,8 @@ def lenient_source(fn: Any) -> Any:
 class TritonKernel(Kernel):
     """A kernel of ours, whose source is read as Triton reads it."""
 
+    ignored_options = LAUNCH_OPTIONS
+
     @functools.cached_property
     def kernel_source(self) -> Any:
         return lenient_source(self.function)

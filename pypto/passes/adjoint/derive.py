@@ -94,6 +94,7 @@ class Derivation:
     axes: frozenset[int] | None
     trivial: frozenset[int]
     reuse: frozenset[str] = frozenset()
+    overwritten: frozenset[str] = frozenset()  # stored arrays whose gradients are set to 0 once they are read
     wanted: frozenset[tuple[Op, int]] | None = None
     arguments: dict[str, Value] = field(default_factory=dict)
     saved: list[SavedValue] = field(default_factory=list)
@@ -282,7 +283,7 @@ class Derivation:
         bits = bit_patterns(forward, active)
         used = frozenset(v for op in forward.walk() for v in op.operands)
         known = {("num_programs", a): v for a, v in enumerate(count)}
-        memory = GradientMemory(b, stored, loaded)
+        memory = GradientMemory(b, stored, loaded, frozenset(self.facts()))
         reused = reused_results(forward, self.reuse)
         return ReverseSweep(forward.name, b, active, used, memory, known, bits, self.tapes(row), reused)
 
@@ -295,7 +296,8 @@ class Derivation:
 
     def stored_gradient(self, name: str) -> GradientArray:
         kind = self.kind_of(name)
-        return GradientArray(self.array(f"d_{name}", kind.elem, kind.ndim), Accumulation.STORE)
+        array = self.array(f"d_{name}", kind.elem, kind.ndim)
+        return GradientArray(array, Accumulation.STORE, is_consumed=name in self.overwritten)
 
     def tapes(self, row: Value) -> dict[tuple[Op, int], Tape]:
         """Memory for what loops carry."""

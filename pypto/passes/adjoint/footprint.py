@@ -189,7 +189,11 @@ class Footprint:
 
 
 def footprint(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers) -> Footprint | None:
-    """The footprint of a structured load or store; None where it is no affine one."""
+    """The footprint of a load or store of a scalar, or of a structured one; None where it is no affine one."""
+    if op.name in ("load", "store") and not op.operands[0].shape:
+        place = base_offset(op.operands[0], numbers)
+        is_masked = len(op.operands) > (1 if op.name == "load" else 2)
+        return None if place is None else Footprint(op, place, (), (), loops, False, is_masked)
     if op.name not in ("tile_load", "tile_store"):
         return None
     access = Access.of(op)
@@ -200,6 +204,9 @@ def footprint(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers) -> Footprin
     array = pointer_base(access.base).op
     kind = array.operands[0].type if array is not None and array.operands else None
     native = access.base.op is array and isinstance(kind, ArrayType) and kind.ndim == len(access.shape)
+    if native and array is not None:
+        launch, name = numbers.launch, array.operands[0].hint
+        native = strides == list(launch.strides[name]) and extents == list(launch.shapes[name])
     if base is None or None in strides or access.base.shape or (None in offsets and not native):
         return None
     dimensions = []

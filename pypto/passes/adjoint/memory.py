@@ -10,7 +10,7 @@ matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pypto.ir.core import Attr, Op, Value
@@ -30,13 +30,15 @@ class GradientArray:
     """The gradient of an array in a derived kernel.
 
     `array` is its argument. With a `row`, the argument is a matrix, one of whose rows has the elements of this block.
-    What the load `first` contributes is stored before anything is added; see `Ownership`.
+    What the load `first` contributes is stored before anything is added; see `Ownership`. The gradient of a result that
+    `is_consumed` is set to 0 when it is read: what is left is that of elements which are not stored.
     """
 
     array: Value
     accumulation: Accumulation
     row: Value | None = None
     first: Op | None = None
+    is_consumed: bool = False
 
 
 @dataclass
@@ -49,6 +51,7 @@ class GradientMemory:
     builder: OpBuilder
     stored: Mapping[Value, GradientArray]
     loaded: Mapping[Value, GradientArray]
+    facts: frozenset[tuple[str, str, int, int]] = frozenset()  # sizes and strides of arrays that are numbers in the IR
     carried: dict[Op, Value] = field(default_factory=dict)
     contributing: set[Op] = field(default_factory=set)  # the loads that have added to a gradient
     deferred: dict[Value, list[tuple[Op, Value, Primal]]] = field(default_factory=dict)
@@ -60,6 +63,8 @@ class GradientMemory:
         if gradient is None:
             return None
         v = self.read(op, gradient, primal)
+        if gradient.is_consumed:
+            self.write(op, gradient, self.builder.constant(0, v.dtype, v.shape), primal)
         return self.builder.cast(v, gradient_dtype(v.dtype))
 
     def contribute(self, op: Op, g: Value, primal: Primal) -> None:
@@ -108,7 +113,7 @@ class GradientMemory:
         return self.builder.emit("load", pointer, *masks(op, primal))
 
     def write(self, op: Op, gradient: GradientArray, v: Value, primal: Primal) -> None:
-        if op.name == "load":
+        if op.name in ("load", "store"):
             self.builder.op("store", self.rebased(op.operands[0], gradient, primal), v, *masks(op, primal))
             return
         operands, attrs = self.place(op, gradient, primal)
@@ -124,7 +129,7 @@ class GradientMemory:
         mask: tuple[Value, ...] = () if access.mask is None else (primal[access.mask],)
         attrs: dict[str, Attr] = {"masked": bool(mask), "shape": shape}
         offsets = [primal[v] for v in access.offsets]
-        if not is_native(access):
+        if not is_native(access, self.facts):
             base = self.rebased(access.base, gradient, primal)
             strides, extents = ([primal[v] for v in values] for values in (access.strides, access.extents))
             return (base, *offsets, *strides, *extents, *mask), attrs
@@ -172,27 +177,62 @@ class GradientMemory:
         full: tuple[int, ...] = attrs["shape"]  # type: ignore[assignment]
         n = len(full)
         pointer = b.broadcast(operands[0], full)
-        mask: Value | None = operands[1 + 3 * n] if attrs["masked"] else None
-        for d in range(n):
-            offset, stride, extent = (operands[1 + k * n + d] for k in range(3))
-            line = positions(b, full, d).cast(int64)
-            index = Expression(b, b.broadcast(offset, full)) + line
-            inside = (index >= 0).op("and_", index < Expression(b, b.broadcast(extent, full)))
-            mask = inside.value if mask is None else b.emit("and_", mask, inside.value)
+        offsets, strides, extents = (operands[1 + k * n : 1 + (k + 1) * n] for k in range(3))
+        indices = self.indices(offsets, full)
+        mask = self.inside(indices, extents, operands[1 + 3 * n] if attrs["masked"] else None)
+        for index, stride in zip(indices, strides, strict=True):
             pointer = b.emit("addptr", pointer, (index * Expression(b, b.broadcast(stride, full))).value)
-        assert mask is not None
         if full != shape:
             pointer, mask = (b.emit("reshape", v, shape=shape) for v in (pointer, mask))
         return pointer, (mask,)
 
+    def indices(self, offsets: Sequence[Value], shape: tuple[int, ...]) -> list[Expression]:
+        """The indices of an access along each dimension, for all its elements."""
+        b = self.builder
+        lines = [positions(b, shape, d).cast(int64) for d in range(len(shape))]
+        return [Expression(b, b.broadcast(v, shape)) + line for v, line in zip(offsets, lines, strict=True)]
 
-def is_native(access: Access) -> bool:
-    """Whether the dimensions of an access are those of its array, as a slice has them."""
+    def inside(self, indices: Sequence[Expression], extents: Sequence[Value], mask: Value | None) -> Value:
+        """Which elements of an access exist."""
+        b = self.builder
+        for index, extent in zip(indices, extents, strict=True):
+            exists = (index >= 0).op("and_", index < Expression(b, b.broadcast(extent, index.shape)))
+            mask = exists.value if mask is None else b.emit("and_", mask, exists.value)
+        assert mask is not None
+        return mask
+
+    def loaded_elements(self, op: Op, primal: Primal) -> Value:
+        """Which elements of a load are in its array; others are what its `other` is."""
+        if op.name == "load":
+            return primal[op.operands[1]]
+        access = Access.of(op)
+        offsets, extents = ([primal[v] for v in values] for values in (access.offsets, access.extents))
+        mask = None if access.mask is None else primal[access.mask]
+        return self.inside(self.indices(offsets, access.shape), extents, mask)
+
+
+def is_native(access: Access, facts: Collection[tuple[str, str, int, int]]) -> bool:
+    """Whether the dimensions of an access are those of its array, with their strides and sizes, as a slice has them.
+
+    `facts` are sizes and strides of arrays that the IR has as numbers.
+    """
     op = access.base.op
-    if op is None or op.name != "array_ptr":
+    if op is None or op.name != "array_ptr" or not isinstance(access.base.type, TileType):
         return False
-    kind = op.operands[0].type
-    return isinstance(kind, ArrayType) and kind.ndim == len(access.shape) and isinstance(access.base.type, TileType)
+    array = op.operands[0]
+    if not isinstance(array.type, ArrayType) or array.type.ndim != len(access.shape):
+        return False
+    numbers = (("array_stride", access.strides), ("array_shape", access.extents))
+    return all(is_of(v, name, array, d, facts) for name, values in numbers for d, v in enumerate(values))
+
+
+def is_of(v: Value, name: str, array: Value, d: int, facts: Collection[tuple[str, str, int, int]]) -> bool:
+    """Whether a value is the size or stride of an array along a dimension."""
+    if v.op is None:
+        return False
+    if v.op.name == name:
+        return v.op.operands[0] is array and v.op.attrs["dim"] == d
+    return v.op.name == "constant" and (name, array.hint, d, v.op.attrs["value"]) in facts
 
 
 def masks(op: Op, primal: Primal) -> tuple[Value, ...]:

@@ -2,7 +2,7 @@
 
 An element that two programs store has the value of one of them, and no gradient. The footprint of a store decides where
 it is affine. Elsewhere, as for programs in a swizzled order, the origins of all tiles are computed: tiles of one size
-whose origins differ by whole tiles are disjoint.
+whose origins differ by whole tiles are disjoint. What neither decides is left to `addresses`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ import numpy as np
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.adjoint.footprint import AffineNumbers, Digit, footprint
+from pypto.passes.adjoint.launch_values import LaunchValues
 from pypto.passes.adjoint.ownership import meets_once, owning_axes
-from pypto.passes.adjoint.trips import TripCounts
 
 Array = np.ndarray[Any, Any]
 Store = tuple[Op, tuple[Op, ...]]  # with the loops around it
 _MOST_TILES: Final = 1 << 22  # whose origins are compared
 
 
-def stores_once(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers, counts: TripCounts) -> bool:
-    """Whether a structured store is known to write no element twice in a launch."""
-    if op.name != "tile_store":
-        return False
+def stores_once(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers, values: LaunchValues) -> bool:
+    """Whether a store is proved to write no element twice in a launch."""
     footprint_of_op = footprint(op, loops, numbers)
     if footprint_of_op is not None:
         digits: dict[Digit, int] = dict(enumerate(numbers.launch.grid))
@@ -36,7 +34,7 @@ def stores_once(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers, counts: T
             footprint_of_op, digits
         ):
             return True
-    return has_disjoint_tiles(Access.of(op), loops, counts)
+    return op.name == "tile_store" and has_disjoint_tiles(Access.of(op), loops, values)
 
 
 def are_disjoint(a: Store, b: Store, numbers: AffineNumbers) -> bool:
@@ -49,13 +47,13 @@ def are_disjoint(a: Store, b: Store, numbers: AffineNumbers) -> bool:
     return any(x.is_separate(y, digits) for x, y in zip(first.dimensions, second.dimensions, strict=True))
 
 
-def has_disjoint_tiles(access: Access, loops: Sequence[Op], counts: TripCounts) -> bool:
+def has_disjoint_tiles(access: Access, loops: Sequence[Op], values: LaunchValues) -> bool:
     """Whether the tiles of all programs and trips begin at places that differ by whole tiles."""
-    place = origin(access, counts)
-    strides = [counts.of(v) for v in access.strides]
-    extents = [counts.of(v) for v in access.extents]
-    lines = [counts.line(axis, n) for axis, n in enumerate(counts.launch.grid)]
-    lines += [x for x in (counts.indices(loop) for loop in loops) if x is not None]
+    place = origin(access, values)
+    strides = [values.of(v) for v in access.strides]
+    extents = [values.of(v) for v in access.extents]
+    lines = [values.line(axis, x) for axis, x in enumerate(values.places)]
+    lines += [x for x in (values.indices(loop) for loop in loops) if x is not None]
     known = [x for x in (*strides, *extents) if x is not None]
     if place is None or len(known) < 2 * len(strides) or len(lines) < 3 + len(loops):
         return False
@@ -69,11 +67,11 @@ def has_disjoint_tiles(access: Access, loops: Sequence[Op], counts: TripCounts) 
     return len(np.unique(origins, axis=0)) == len(origins)
 
 
-def origin(access: Access, counts: TripCounts) -> Array | None:
+def origin(access: Access, values: LaunchValues) -> Array | None:
     """How far the first element of each tile lies behind the first one of its array."""
-    place = base_offsets(access.base, counts)
+    place = base_offsets(access.base, values)
     for offset, stride in zip(access.offsets, access.strides, strict=True):
-        x, step = counts.of(offset), counts.of(stride)
+        x, step = values.of(offset), values.of(stride)
         if place is None or x is None or step is None:
             return None
         place = place + x * step
@@ -102,11 +100,11 @@ def place_digits(
     return digits if not place.any() else None
 
 
-def base_offsets(pointer: Value, counts: TripCounts) -> Array | None:
+def base_offsets(pointer: Value, values: LaunchValues) -> Array | None:
     """How far the pointer of each program lies behind the first element of its array."""
-    total = counts.number(0)
+    total = values.number(0)
     while pointer.op is not None and pointer.op.name == "addptr":
-        offset = counts.of(pointer.op.operands[1])
+        offset = values.of(pointer.op.operands[1])
         if offset is None:
             return None
         total, pointer = total + offset, pointer.op.operands[0]

@@ -214,8 +214,10 @@ class ReverseSweep:
 
     def reverse_load(self, op: Op, g: Value, primal: Values, gradients: Values) -> None:
         self.memory.contribute(op, g, primal)
-        if any(v in self.active for v in op.operands[1:]):
-            self.refuse(op, "what stands for missing elements depends on what was loaded", "use `where` on the result")
+        for v in op.operands[1:]:
+            if v in self.active:  # what stands for missing elements
+                exists = self.memory.loaded_elements(op, primal)
+                self.add(gradients, v, self.builder.emit("where", exists, self.zero(v), g))
 
     def reverse_pure(self, op: Op, g: Value, primal: Values, gradients: Values) -> None:
         rule = TABLE[op.name].adjoint

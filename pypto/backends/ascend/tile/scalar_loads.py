@@ -19,9 +19,8 @@ from functools import reduce
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import TileType, int64
-from pypto.ops.memory import Access
+from pypto.ops.memory import UNBOUNDED, Access
 from pypto.ops.table import MOVEMENT_OPS, TABLE
-from pypto.passes.access import UNBOUNDED
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.dce import dce
 from pypto.passes.pattern import constant_of

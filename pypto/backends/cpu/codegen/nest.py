@@ -172,6 +172,7 @@ class NestEmitter(ValueEmitter):
         results: list[VectorValue] = []
         with self.w.isolated():
             self.emit_outer(nest, nest.bodies[0][0].sizes[:shared], Chunk([], -1, 1, 0, masked), results)
+        self.computed_here = set()  # scalars behind the nest read its tiles from memory
         return results
 
     def emit_outer(self, nest: Nest, sizes: tuple[int, ...], at: Chunk, results: list[VectorValue]) -> None:
