@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from pypto.errors.gradients import NoGradient
@@ -16,8 +16,11 @@ from pypto.passes.adjoint.stores import are_disjoint, stores_once
 from pypto.passes.memory_effects import accessed_array
 
 
-def arrays_in_place(kernel: Any, function: Function, is_allowed: bool) -> tuple[str, ...]:
-    """The arrays of floats that a kernel reads and stores. Refuse stores to unknown arrays, and sums in place."""
+def arrays_in_place(kernel: Any, function: Function, wrt: Collection[str], is_allowed: bool) -> tuple[str, ...]:
+    """The arrays of floats that a kernel stores, and also reads or is differentiated by.
+
+    Refuse stores to unknown arrays, and sums in place.
+    """
     name = kernel.signature.kernel
     read = read_arrays(function)
     stores: dict[str, Op] = {}
@@ -35,7 +38,7 @@ def arrays_in_place(kernel: Any, function: Function, is_allowed: bool) -> tuple[
             way = "store to an array, or add to it"
             raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored and added to", way=way)
         stores[array.hint] = op
-    return tuple(v.hint for v in function.args if v.hint in stores and v.hint in read)
+    return tuple(v.hint for v in function.args if v.hint in stores and (v.hint in read or v.hint in wrt))
 
 
 def check_in_place(kernel: Any, function: Function, names: Mapping[str, str], launch: LaunchNumbers) -> None:

@@ -28,7 +28,7 @@ from pypto.gradients.versions import (
 )
 from pypto.graph.kernels import imports
 from pypto.loc import Caller
-from pypto.passes.adjoint.derive import Workspace
+from pypto.passes.adjoint.derive import Workspace, read_arrays
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.launch import check_grid
@@ -182,7 +182,8 @@ class AdjointKernel:
 
     def in_place(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
         """The arrays of floats that the forward kernel reads and stores in a launch."""
-        return tuple(self._version(grid, self.kernel._bind(args, given))[0].in_place.values())
+        version = self._version(grid, self.kernel._bind(args, given))[0]
+        return tuple(sorted(read_arrays(version.function).intersection(version.in_place.values())))
 
     def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments by name: those of the forward kernel, and gradients; without options that mean nothing."""
@@ -205,11 +206,15 @@ class AdjointKernel:
         return PreparedLaunch(plan.version, launches, is_empty, pairs, plan.backward)
 
     def _step_launch(self, plan: LaunchPlan, step: Step) -> StepLaunch:
-        return step_launch(step, plan.version.function, plan.numbers, self.request.budget)
+        return step_launch(step, plan.version.function, plan.numbers, self.request)
 
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
         """What a launch runs, derived if need be."""
         version, infos, numbers = self._version(grid, values)
+        if added := sorted(set(self.wrt).intersection(version.stored)):
+            self._fail(
+                f"`{added[0]}` is added to by `atomic_add`", "differentiate by the arrays that the sums are made of"
+            )
         wanted = frozenset(f"d_{n}" for n in (*version.results, *self.wrt))
         backward = None if self._is_always_derived else handwritten(self.kernel, wanted)
         with self._lock:
@@ -324,7 +329,8 @@ def adjoint(
         How programs that read the same elements are summed: in an order that no number of threads changes, over partial
         gradients; or by atomic additions, without memory for these, in an order that differs from run to run.
     max_trips : int, optional
-        How often a `while` loop runs at most: so many trips of what it carries are kept. Without, it is refused.
+        How often a loop runs at most whose trips the launch does not tell, such as a `while`, or a `for` up to a number
+        that was loaded: so many trips of what it carries are kept. Without, it is refused.
     reuse : iterable of str, optional
         Arrays that the kernel stores and that hold, when the backward is launched, what the forward launch stored. The
         backward reads them, and does not compute their values again; it rounds as their dtype does.

@@ -16,11 +16,11 @@ import numpy as np
 
 from pypto import language as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
-from pypto.gradients.versions import Step
+from pypto.gradients.versions import Request, Step
 from pypto.ir.core import Function
 from pypto.ir.types import ArrayType, DType
 from pypto.jit import jit
-from pypto.passes.adjoint.bounded_while import UNFINISHED
+from pypto.passes.adjoint.bounded_loops import UNFINISHED
 from pypto.passes.adjoint.derive import Target, Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.passes.adjoint.launch_values import LaunchValues
@@ -62,17 +62,17 @@ class StepLaunch:
     saved: tuple[Buffer, ...]
 
 
-def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, budget: int) -> StepLaunch:
+def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, request: Request) -> StepLaunch:
     """What a launch of a derived kernel brings, from the numbers of the forward launch.
 
-    `budget` are the bytes that saved values may take: blocks of programs are made fewer until they fit.
+    The budget are the bytes that saved values may take: blocks of programs are made fewer until they fit.
 
     Raises
     ------
     NoGradient
         When they do not fit, or the bounds of a loop are no numbers of the launch.
     """
-    rows = saved_rows(step, forward, numbers)
+    rows, budget = saved_rows(step, forward, numbers, request.max_trips), request.budget
     row_bytes = sum(buffer.nbytes for buffer in rows)
     grid = grid_of(step, numbers, budget // row_bytes if row_bytes else _BLOCKS)
     programs = grid[0] * grid[1] * grid[2]
@@ -113,13 +113,15 @@ def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, i
     return max(1, min(_BLOCKS, most, most_saved, math.prod(numbers.grid))), 1, 1
 
 
-def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers) -> tuple[Buffer, ...]:
+def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers, max_trips: int | None) -> tuple[Buffer, ...]:
     """Memory for what the loops of one program carry: in it one row for each trip.
+
+    A loop whose bounds are no numbers of the launch makes `max_trips` at most.
 
     Raises
     ------
     NoGradient
-        When the bounds of a loop are no numbers of the launch.
+        When there is no bound for a loop.
     """
     if not step.derived.saved:
         return ()
@@ -127,9 +129,10 @@ def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers) -> tuple[B
     buffers: list[Buffer] = []
     for saved in step.derived.saved:
         trips = values.most(saved.loop)
+        trips = max_trips if trips is None else trips
         if trips is None:
             problem = "how often this loop runs at most is not known before the launch"
-            way = "give it bounds made of sizes and program ids"
+            way = "pass `max_trips`, or give it bounds made of sizes and program ids"
             raise NoGradient(saved.loop.loc, kernel=forward.name, problem=problem, way=way)
         buffers.append(Buffer(saved.name, (1, max(1, trips), saved.size), saved.dtype))
     return tuple(buffers)
@@ -205,7 +208,7 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
         unfinished = values[UNFINISHED] = np.zeros(1, np.int32)
     step.kernel[step.grid](*[values[name] for name in step.arguments])
     if unfinished is not None and unfinished[0]:
-        problem = "a while loop ran more often than `max_trips`, and the gradients are not right"
+        problem = "a loop ran more often than `max_trips`, and the gradients are not right"
         raise WrongGradient(kernel=step.kernel.signature.kernel, problem=problem, way="pass a larger `max_trips`")
     for buffer, gradient in step.partials:
         add_rows(values[buffer.name], given[gradient])

@@ -76,7 +76,7 @@ def schedule(plan: LaunchPlan, request: Request) -> BackwardSchedule:
     launches: list[ScheduledLaunch] = []
     zeroed: set[str] = set()
     for number, step in enumerate(plan.steps):
-        launch = step_launch(step, plan.version.function, plan.numbers, request.budget)
+        launch = step_launch(step, plan.version.function, plan.numbers, request)
         zeroed.update(launch.zeroed)
         buffers = {buffer.name: buffer for buffer in (*launch.saved, *(buffer for buffer, _ in launch.partials))}
         names = {name: f"{name}_{number}" if number else name for name in buffers}

@@ -17,7 +17,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
 from pypto.ops.memory import Access
 from pypto.passes import optimize, prepare
-from pypto.passes.adjoint.bounded_while import bound_while_loops
+from pypto.passes.adjoint.bounded_loops import bound_loops
 from pypto.passes.adjoint.derive import (
     ALL_AXES,
     Derivation,
@@ -132,9 +132,9 @@ def make_version(
     function = prepare(built.function)
     function.attrs["noalias"] = True
     function = optimize(function)
-    if request.max_trips is not None:
-        function = optimize(bound_while_loops(function, request.max_trips))
-    names = arrays_in_place(kernel, function, request.in_place)
+    bounded = bound_loops(function, request.max_trips)
+    function = function if bounded is function else optimize(bounded)
+    names = arrays_in_place(kernel, function, request.wrt, request.in_place)
     function, in_place = with_results_apart(function, names) if names else (function, {})
     results = {after: infos[name] for after, name in in_place.items()}
     function.attrs["facts"] = shape_facts({**infos, **results})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.errors.gradients import NoGradient
+from pypto.errors.gradients import NoGradient, WrongGradient
 
 Array = np.ndarray[Any, Any]
 STEP = 1e-6
@@ -133,3 +133,25 @@ def test_results_and_pullback_in_place() -> None:
     np.testing.assert_array_equal(d_q, wanted)
     d = np.ones_like(q)
     assert "d_q: 40 elements" in str(pto.verify(pto.adjoint(rotate, ["q"]))[4](before, cos, sin, HALF=3, d_q=d))
+
+
+@pto.jit
+def overwritten(x, w, BLOCK: pto.constexpr):
+    at = pto.arange(0, BLOCK)
+    pto.store(x + at, pto.load(w + at) * 2)
+
+
+@pto.jit
+def added_to(x, w):
+    pto.atomic_add(x + pto.program_id(0), w[pto.program_id(0)])
+
+
+def test_an_array_that_is_written_and_not_read() -> None:
+    x, w = inputs((5,), (5,))
+    d_x, d_w = np.ones(5), np.full(5, np.nan)
+    pto.adjoint(overwritten, ["x", "w"])[1](x, w, BLOCK=4, d_x=d_x, d_w=d_w)
+    assert d_x.tolist() == [0, 0, 0, 0, 1] and d_w.tolist() == [2, 2, 2, 2, 0]
+    (result,), pullback = pto.vjp(overwritten, 1, x, w, BLOCK=4)
+    assert result is x and pullback(np.ones(5))[0].tolist() == [2, 2, 2, 2, 0]
+    with pytest.raises(WrongGradient, match="`x` is added to by `atomic_add`"):
+        pto.adjoint(added_to, ["x"])[5](x, w, d_x=d_x)

@@ -1,4 +1,4 @@
-"""Gradients of bounded `while` loops, also of one within another."""
+"""Gradients of loops whose trips the launch does not tell: `while`, `for` up to loaded numbers, `for` with `break`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,72 @@ def test_a_loop_without_a_bound() -> None:
         pto.adjoint(grown, ["x"])[1](x, x[0], x.copy(), d_y=x, d_x=x.copy())
     with pytest.raises(WrongGradient, match="`max_trips` is 0"):
         pto.adjoint(grown, ["x"], max_trips=0)
+
+
+@pto.jit
+def counted(x, counts, y):
+    """As many trips as a number that is loaded; within, a loop that is left."""
+    row = pto.program_id(0)
+    t = x[row, :]
+    for k in range(counts[row]):
+        for _ in range(4):
+            if pto.sum(t * t) > 9:
+                break
+            t = t * 1.5
+        t = pto.sin(t) + 0.1 * k
+    y[row, :] = t
+
+
+@pto.jit
+def counted_down(x, counts, y):
+    row = pto.program_id(0)
+    t = x[row, :]
+    for k in range(counts[row], 0, -2):
+        t = pto.sin(t) * k
+    y[row, :] = t
+
+
+@pto.jit
+def left(x, y):
+    row = pto.program_id(0)
+    t = x[row, :]
+    for k in range(1, 10, 2):
+        if pto.max(t) > 5:
+            break
+        t = t * 1.5 + k
+    y[row, :] = t
+
+
+def along_a_direction(kernel: Any, counts: tuple[Any, ...], **options: Any) -> tuple[float, float]:
+    """The derivative of a loss along a random direction: derived, and measured."""
+    rng = np.random.default_rng(2)
+    x, g, along = rng.normal(size=(3, 4, 7))
+    d_x, y = np.full_like(x, np.nan), np.empty_like(x)
+    pto.adjoint(kernel, ["x"], **options)[4](x, *counts, y, d_y=g, d_x=d_x)
+    losses = []
+    for step in (STEP, -STEP):
+        kernel[4](x + step * along, *counts, y)
+        losses.append((y * g).sum())
+    return float((d_x * along).sum()), float(losses[0] - losses[1]) / (2 * STEP)
+
+
+COUNTS = np.array([0, 3, 5, 2], np.int32)
+
+
+@pytest.mark.parametrize("kernel", [counted, counted_down], ids=["up", "down"])
+def test_loops_up_to_a_number_that_is_loaded(kernel: Any) -> None:
+    derived, measured = along_a_direction(kernel, (COUNTS,), max_trips=5)
+    np.testing.assert_allclose(derived, measured, rtol=1e-6)
+    with pytest.raises(WrongGradient, match="a loop ran more often than `max_trips`"):
+        along_a_direction(kernel, (COUNTS,), max_trips=2)
+    with pytest.raises(NoGradient, match="how often this loop runs at most is not known") as error:
+        along_a_direction(kernel, (COUNTS,))
+    assert "pass `max_trips`" in str(error.value) and "for k in range(counts[row]" in str(error.value)
+
+
+def test_a_loop_that_is_left_is_bounded_by_its_range() -> None:
+    derived, measured = along_a_direction(left, ())
+    np.testing.assert_allclose(derived, measured, rtol=1e-6)
 
 
 @needs_compiler

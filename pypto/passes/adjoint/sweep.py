@@ -21,7 +21,7 @@ from pypto.ops.adjoint import OF_BITS, NoAdjoint, apply_adjoint, gradient_dtype
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 from pypto.passes.adjoint.activity import is_real
-from pypto.passes.adjoint.bounded_while import UNFINISHED
+from pypto.passes.adjoint.bounded_loops import UNFINISHED
 from pypto.passes.adjoint.memory import GradientMemory
 from pypto.passes.adjoint.reuse import ReusedResult, reload, stored_value
 from pypto.passes.memory_effects import accessed_array
