@@ -8,6 +8,7 @@ to start here.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import subprocess
 import sys
@@ -20,9 +21,9 @@ IDLE: Final = 0.3  # seconds in which a process imports pypto on a machine witho
 SPARE: Final = 4.0  # for work that others begin later, and for jobs with more than one thread
 
 
-def limit(seconds: float) -> float:
+def limit(seconds: float) -> int:
     """What is allowed here and now for what takes at most so many seconds on an idle machine."""
-    return seconds * SPARE * max(1.0, start_up(int(time.monotonic() // 60)) / IDLE)
+    return math.ceil(seconds * SPARE * max(1.0, start_up(int(time.monotonic() // 60)) / IDLE))
 
 
 @functools.cache

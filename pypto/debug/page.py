@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 from pypto.markup import Markup, bar, card, join, note, table, tag, text
@@ -74,21 +75,23 @@ def source_line(line: SourceLine) -> Markup:
     """A line of the source, and below it the whole of its types."""
     number = tag("i", line.number, class_="row")
     types = tag("div", "  ".join(line.types), class_="types") if line.types else Markup("")
-    return tag("div", tag("div", number, coloured(line.text)), types, class_="line", data_line=line.number)
+    return tag("div", tag("pre", number, coloured(line.text)), types, class_="line", data_line=line.number)
 
 
 def summary(inspection: Inspection) -> Markup:
     """What became of every line: how wide it is, how long it takes, and why."""
     lines = [line for line in inspection.source if line.number in inspection.facts]
-    rows = (row for line in lines for row in summary_rows(line, inspection.facts[line.number]))
+    texts = dedent("\n".join(line.text for line in lines)).split("\n")
+    pairs = zip(lines, texts, strict=True)
+    rows = (row for line, text in pairs for row in summary_rows(line, text, inspection.facts[line.number]))
     made = table(("line", "source", "elements per pass", "time"), rows, (0,))
     timed = any(facts.time for facts in inspection.facts.values())
     return join([made, Markup("") if timed else note(_NO_TIMES)])
 
 
-def summary_rows(line: SourceLine, facts: LineFacts) -> Iterator[Markup]:
+def summary_rows(line: SourceLine, source: str, facts: LineFacts) -> Iterator[Markup]:
     """A row with the facts of a line, and one below it for the reasons, as wide as the table."""
-    code = tag("td", coloured(line.text.strip()), class_="code")
+    code = tag("td", tag("pre", coloured(source)), class_="code")
     time = facts.time if facts.share is None else bar(facts.share, facts.time)
     kept = (tag("td", shown, class_="keep") for shown in (facts.width, time))
     yield tag("tr", tag("td", line.number, class_="number"), code, *kept, class_="line", data_line=line.number)
@@ -99,7 +102,7 @@ def summary_rows(line: SourceLine, facts: LineFacts) -> Iterator[Markup]:
 
 def level_lines(level: Level) -> Iterator[Markup]:
     for number, line in level.lines:
-        yield tag("div", coloured(line) or " ", class_="line", data_line=number)
+        yield tag("pre", coloured(line) or " ", class_="line", data_line=number)
 
 
 def picture(drawn: Picture) -> Iterator[Markup]:

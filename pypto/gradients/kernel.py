@@ -86,6 +86,11 @@ class AdjointKernel:
     def __repr__(self) -> str:
         return f"<adjoint of {self.kernel.signature.kernel} by {', '.join(self.wrt)}>"
 
+    def _repr_html_(self) -> str:
+        from pypto.gradients.card import adjoint_card
+
+        return adjoint_card(self, self._last)
+
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return functools.partial(self.launch, grid)
 

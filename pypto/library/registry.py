@@ -8,6 +8,7 @@ from typing import Final
 
 from pypto.errors.library import NoSuchOperator
 from pypto.library.row import Operator
+from pypto.markup import Shown
 from pypto.options import suggestion
 
 # Each has a tuple `ROWS`; the order is that of the documentation.
@@ -18,7 +19,7 @@ MODULES: Final = (
 )  # fmt: skip
 
 
-class Registry(Mapping[str, Operator]):
+class Registry(Shown, Mapping[str, Operator]):
     """A mapping from names to rows.
 
     Examples
@@ -32,6 +33,14 @@ class Registry(Mapping[str, Operator]):
         self._modules = modules
         self._rows: dict[str, Operator] = {}
         self._own: dict[str, Operator] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} operators: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        from pypto.library.card import registry_card
+
+        return registry_card(self)
 
     def __getitem__(self, name: str) -> Operator:
         rows = self.all()

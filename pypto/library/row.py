@@ -21,6 +21,7 @@ from pypto.ir.types import DType, bfloat16
 from pypto.library.binding import Binder, Bound, empty
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
+from pypto.markup import Shown
 
 Values = dict[str, Any]
 Rng = np.random.Generator
@@ -56,8 +57,8 @@ class Implementation:
         return here and (not self.dtypes or str(dtype) in self.dtypes)
 
 
-@dataclass(frozen=True)
-class Operator:
+@dataclass(frozen=True, repr=False)
+class Operator(Shown):
     """A row of the library.
 
     Parameters
@@ -131,6 +132,14 @@ class Operator:
     notes: str = ""
     items: str = ""
     limited: str = ""
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}: {self.text}>"
+
+    def _repr_html_(self) -> str:
+        from pypto.library.card import operator_card
+
+        return operator_card(self)
 
     @cached_property
     def signature(self) -> Signature:

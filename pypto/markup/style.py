@@ -10,21 +10,25 @@ from pypto.markup.palette import DARK, LIGHT
 # The pages that tell whether they are dark: JupyterLab, VS Code, and the themes of sites. All others follow the system.
 _DARK_PAGES: Final = ('body[data-jp-theme-light="false"]', "body.vscode-dark", 'body[data-theme="dark"]')
 _LIGHT_PAGES: Final = ('body[data-jp-theme-light="true"]', "body.vscode-light", 'body[data-theme="light"]')
-# What is written `.pypto.pypto` is stronger than what JupyterLab says of cells of tables.
+# What is written `.pypto.pypto` is stronger than what JupyterLab says of code and of tables, whose columns it makes
+# equally wide. Lines of code are `pre`: an export that leaves styles out keeps their indentation.
 _RULES: Final = """
 .pypto{font:13px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);border:1px solid var(--line)}
 .pypto{border-radius:6px;padding:8px 12px;margin:4px 0;text-align:left;overflow-x:auto}
 .pypto-title{font-weight:600;font-size:14px}
 .pypto-note{color:var(--soft);font-size:12px;margin:2px 0 6px;overflow-wrap:anywhere}
-.pypto table{border-collapse:collapse;margin:6px 0;font-size:13px;color:inherit;background:none}
+.pypto.pypto table{border-collapse:collapse;margin:6px 0;font-size:13px;color:inherit;background:none}
+.pypto.pypto table{table-layout:auto;width:auto}
+.pypto.pypto tbody tr{background:none}
 .pypto.pypto th,.pypto.pypto td{padding:2px 10px 2px 0;text-align:left;vertical-align:top;border:0}
 .pypto.pypto th,.pypto.pypto td{background:none;color:inherit}
 .pypto.pypto th{border-bottom:1px solid var(--line);font-weight:600}
 .pypto.pypto .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .pypto .best{font-weight:600;color:var(--accent)}
-.pypto code,.pypto pre,.pypto div.line{font:12px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-.pypto code,.pypto pre{color:inherit;background:none;border:0;padding:0}
-.pypto pre{margin:4px 0;white-space:pre;overflow:auto}
+.pypto.pypto code,.pypto.pypto pre{font:12px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+.pypto.pypto code,.pypto.pypto pre{color:inherit;background:none;border:0;padding:0}
+.pypto.pypto pre{margin:4px 0;white-space:pre;overflow:auto}
+.pypto.pypto .line pre,.pypto.pypto pre.line{margin:0;overflow:visible}
 .pypto summary{cursor:pointer;color:var(--accent)}
 .pypto-bar{display:inline-block;width:5em;height:.75em;border:1px solid var(--line);border-radius:2px}
 .pypto-fill{display:block;height:100%;background:var(--fill)}
@@ -41,13 +45,12 @@ _RULES: Final = """
 .pypto .heads button[aria-selected=true]{background:var(--accent);color:var(--paper)}
 .pypto .heads span{font-weight:600;font-size:12px;padding:3px 4px}
 .pypto .text{overflow:auto;max-height:75vh;padding:4px 10px}
-.pypto .text table{margin:0;width:100%}
-.pypto div.line{white-space:pre}
+.pypto.pypto .text table{margin:0;width:100%}
 .pypto i.row{font-style:normal;color:var(--soft);display:inline-block;width:3.2em;user-select:none}
 .pypto .types{color:var(--type);white-space:normal;overflow-wrap:anywhere;padding-left:5.2em}
 .pypto.pypto td.keep{white-space:nowrap}
-.pypto.pypto td.code{white-space:pre-wrap;font:12px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-.pypto .lit{background:var(--mark)}
+.pypto.pypto td.code pre{white-space:pre-wrap;word-break:normal;overflow-wrap:break-word}
+.pypto.pypto .lit{background:var(--mark)}
 .pypto [hidden]{display:none}
 .pypto.pypto tr.kernel td{border-top:1px solid var(--line);font-weight:600}
 .pypto.pypto tr.label td:first-child{color:var(--accent);font-weight:500}

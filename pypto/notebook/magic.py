@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -117,21 +117,36 @@ def show(launch: Launch, options: dict[str, str]) -> Any:
     else:
         with place(target, "interpret" in options), checks("checked" in options):
             compared = verified(launch) if "verify" in options else None
-            with watched(launch, options) as profile:
-                result = launch() if compared is None else None
-            told = [compared, result, *texts(launch, options.keys(), level, profile)]
+            result = launch() if compared is None else None
+            told = [compared, result, *texts(launch, options.keys(), level)]
     for shown in told:
         display(shown)
 
 
-def watched(launch: Launch, options: dict[str, str]) -> AbstractContextManager[Any]:
-    """A profile of the launch, for the time of every line; a tuner's would count its trials, too."""
-    other = options.keys() & {"verify", "interpret", "checked", "target"} or hasattr(launch.kernel, "winner")
-    if "inspect" not in options or other:
-        return nullcontext()
+def profiled(launch: Launch) -> Any:
+    """A profile of one more launch, for the time of every line; the arrays are put back."""
     import pypto
 
-    return pypto.profile()
+    with unchanged(launch), pypto.profile() as profile:
+        launch()
+    return profile
+
+
+@contextmanager
+def unchanged(launch: Launch) -> Iterator[None]:
+    """Put the arrays of a launch back as they are now."""
+    from pypto.tuning.snapshot import Snapshot, is_array
+
+    arrays = {name: x for name, x in launch.named.items() if is_array(x)}
+    before = Snapshot.of({name: x for name, x in arrays.items() if not is_read_only(x)})
+    try:
+        yield
+    finally:
+        before.restore()
+
+
+def is_read_only(array: Any) -> bool:
+    return hasattr(array, "flags") and not array.flags.writeable
 
 
 def predicted(launch: Launch, target: str) -> Any:
@@ -173,15 +188,16 @@ def checks(wanted: bool) -> AbstractContextManager[Any]:
     return pypto.checked() if wanted else nullcontext()
 
 
-def texts(launch: Launch, wanted: Any, level: str, profile: Any = None) -> Iterator[Any]:
-    """What is asked for beside the launch itself, of which there may be a profile."""
+def texts(launch: Launch, wanted: Any, level: str) -> Iterator[Any]:
+    """What is asked for beside the launch itself."""
     if "time" in wanted:
         yield timed(launch)
     if not wanted & {"inspect", "level", "explain"}:
         return
     launch = launch.chosen
     if "inspect" in wanted:
-        timed_lines = {} if profile is None else {"profile": profile}
+        other = wanted & {"interpret", "checked", "target"}  # kernels that are not those to be timed
+        timed_lines = {} if other else {"profile": profiled(launch)}
         yield launch.kernel.inspect(*launch.args, **launch.given, **timed_lines)
     if "level" in wanted:
         found = launch.kernel.inspect(*launch.args, **launch.given)
@@ -208,17 +224,15 @@ def verified(launch: Launch) -> Any:
 def timed(launch: Launch) -> str:
     """Times of launches, in a sentence; the arrays are put back."""
     from pypto.testing import do_bench, quantile
-    from pypto.tuning.snapshot import Snapshot, is_array
+    from pypto.tuning.snapshot import is_array
 
-    arrays = {name: x for name, x in launch.named.items() if is_array(x)}
-    before = Snapshot.of(arrays)
     call: Callable[[], Any] = launch
     if hasattr(launch.kernel, "bind"):
         call = launch.kernel.bind(*launch.args, grid=launch.grid, **launch.given)
-    call()  # from the second one on, launches are alike
-    times = sorted(do_bench(call, rep=200, return_mode="all"))
-    before.restore()
-    size = sum(x.nbytes for x in arrays.values())
+    with unchanged(launch):
+        call()  # from the second one on, launches are alike
+        times = sorted(do_bench(call, rep=200, return_mode="all"))
+    size = sum(x.nbytes for x in launch.named.values() if is_array(x))
     speed = f"; arguments of {size / 1e6:.3g} MB, at the least time {size / times[0] / 1e6:.3g} GB/s" if size else ""
     at = ", ".join(f"{what} {1e3 * t:.4g} µs" for what, t in (("least", times[0]), ("median", quantile(times, 0.5))))
     return f"{len(times)} launches: {at}, 90 % {1e3 * quantile(times, 0.9):.4g} µs{speed}"

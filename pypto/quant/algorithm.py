@@ -137,6 +137,9 @@ class Registry(Mapping[str, Algorithm]):
     def __init__(self) -> None:
         self._own: dict[str, Algorithm] = {}
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} algorithms: {', '.join(self)}>"
+
     def __getitem__(self, name: str) -> Algorithm:
         if name in self._own:
             return self._own[name]

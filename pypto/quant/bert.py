@@ -11,6 +11,7 @@ import numpy as np
 
 from pypto import library
 from pypto.errors.quant import NotRead, WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.blocks import Block, Linear, Values
 from pypto.quant.names import check_layers, check_range
 from pypto.quant.structure import as_array
@@ -29,16 +30,16 @@ LINEAR: Final = {
 NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
-@dataclass(frozen=True, slots=True)
-class Norm:
+@dataclass(frozen=True, slots=True, repr=False)
+class Norm(Summary):
     """Weight and bias of a layer normalisation."""
 
     weight: Array
     bias: Array
 
 
-@dataclass(frozen=True, slots=True)
-class BertLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class BertLayer(Summary):
     """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
 
     qkv: Layer
@@ -54,8 +55,8 @@ class BertLayer:
         return self.qkv, self.output, self.up, self.down
 
 
-@dataclass(frozen=True, slots=True)
-class Bert(Sequence[Block]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Bert(Summary, Sequence[Block]):
     """A sentence encoder of the BERT family: a sequence of blocks, and what lies before and behind them.
 
     Tokens of all sentences lie one after the other, without padding. The activation is GELU with the error function; an

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.algorithm import find
 from pypto.quant.config import Config
 from pypto.quant.layer import QuantizedLayer, few_samples, quantize_layer
@@ -32,8 +33,8 @@ INPUTS: Final = ("input_scale", "input_zero")
 FLOATS: Final = "float_inputs"  # marks a layer whose inputs stay as they are, in spite of the configuration
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+@dataclass(frozen=True, slots=True, repr=False)
+class Block(Summary):
     """A part of a model that is calibrated at once.
 
     Parameters

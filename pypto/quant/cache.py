@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 
 from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.weight import Array, check_finite
 
 MOST: Final = 127
 
 
-@dataclass(slots=True)
-class KeyRanges:
+@dataclass(slots=True, repr=False)
+class KeyRanges(Summary):
     """The largest magnitudes of keys, per block, head and channel, gathered while a model runs on calibration data.
 
     Attributes
@@ -41,8 +42,8 @@ class KeyRanges:
         return k, v
 
 
-@dataclass(frozen=True, slots=True)
-class Int8Cache:
+@dataclass(frozen=True, slots=True, repr=False)
+class Int8Cache(Summary):
     """A cache of int8 keys and values.
 
     A channel of the keys has one scale, known before, so that a product of queries and keys takes it into the queries.

@@ -11,6 +11,7 @@ import numpy as np
 from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration, WrongScheme
+from pypto.markup.summary import Summary
 from pypto.quant.algorithm import find
 from pypto.quant.config import Config
 from pypto.quant.layer import quantize_layer
@@ -23,8 +24,8 @@ NO_FACTORS: Final = "its channels have no factors, no order and no Gram matrix"
 PLAIN: Final = "use minmax or percentile, or an algorithm of your own with gram=False"
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
+@dataclass(frozen=True, slots=True, repr=False)
+class Convolution(Summary):
     """A convolution of images (n, channels, height, width) in float32.
 
     Parameters
@@ -83,8 +84,8 @@ class Convolution:
         return y if self.bias is None else y + self.bias[:, None, None]
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedConvolution:
+@dataclass(frozen=True, slots=True, repr=False)
+class QuantizedConvolution(Summary):
     """A convolution on the int8 kernels of the library; ``layer(x)`` computes it in float32.
 
     Parameters

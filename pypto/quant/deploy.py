@@ -11,6 +11,7 @@ import numpy as np
 from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongScheme
+from pypto.markup.summary import Summary
 from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
@@ -20,8 +21,8 @@ from pypto.quant.weight import Array, QuantizedWeight, check_columns
 TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
 
 
-@dataclass(frozen=True, slots=True)
-class DeployedLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class DeployedLayer(Summary):
     """A layer whose weights lie as kernels read them; ``layer(x)`` computes it.
 
     Parameters
@@ -114,8 +115,8 @@ def of_blocks(name: str, weight: GroupedWeight) -> DeployedLayer:
     return DeployedLayer(name, f"W{weight.bits}A16", stored, run, weight.codes.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+@dataclass(frozen=True, slots=True, repr=False)
+class Inputs(Summary):
     """The order and factors of a layer's inputs."""
 
     order: Array | None = None
@@ -134,8 +135,8 @@ class Inputs:
         return x if self.order is None else np.ascontiguousarray(x[:, self.order])
 
 
-@dataclass(frozen=True, slots=True)
-class Floats:
+@dataclass(frozen=True, slots=True, repr=False)
+class Floats(Summary):
     """Inputs as they are, and weights of four or eight bits."""
 
     inputs: Inputs
@@ -156,8 +157,8 @@ class Floats:
         return library.w4a16_matmul(t, self.codes, self.scales, self.zeros, self.bias, self.low)
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bytes(Summary):
     """Inputs in int8 with a scale for each row, and weights in int8."""
 
     inputs: Inputs
@@ -171,8 +172,8 @@ class Bytes:
         return library.w8a8_linear(q, self.codes, row_scale, self.scales, None, self.bias)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupBytes:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupBytes(Summary):
     """Inputs in int8 with a scale for each group of a row, and weights in int8."""
 
     inputs: Inputs
@@ -187,8 +188,8 @@ class GroupBytes:
         return library.w8a8_group_linear(q, self.codes, row_scale, self.scales, self.bias)
 
 
-@dataclass(frozen=True, slots=True)
-class StaticBytes:
+@dataclass(frozen=True, slots=True, repr=False)
+class StaticBytes(Summary):
     """The same with one scale, and zero point, that are known before."""
 
     inputs: Inputs

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pypto import library
+from pypto.markup.summary import Summary
 from pypto.quant.bert import Bert, Norm, longest_of, pooled
 from pypto.quant.blocks import float_layer
 from pypto.quant.deploy import Bytes, DeployedLayer, GroupBytes, deployed
@@ -33,8 +34,8 @@ class FusedLinear(Protocol):
         """The layer of its inputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class FloatLinear:
+@dataclass(frozen=True, slots=True, repr=False)
+class FloatLinear(Summary):
     """Any deployed layer: inputs are float32."""
 
     layer: DeployedLayer
@@ -57,8 +58,8 @@ class FloatLinear:
         return self.layer(given)
 
 
-@dataclass(frozen=True, slots=True)
-class Int8Linear:
+@dataclass(frozen=True, slots=True, repr=False)
+class Int8Linear(Summary):
     """A layer whose inputs are int8 with scales for each row, or each group of a row."""
 
     codes: Array
@@ -127,8 +128,8 @@ class Kernels:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class EncoderLayer(Summary):
     """A transformer layer on kernels."""
 
     qkv: FusedLinear
@@ -139,8 +140,8 @@ class EncoderLayer:
     norm: Norm
 
 
-@dataclass(frozen=True, slots=True)
-class Encoder:
+@dataclass(frozen=True, slots=True, repr=False)
+class Encoder(Summary):
     """A quantised sentence encoder; ``encoder(ids, mask)`` gives embeddings. `Encoder.of` makes it.
 
     Layers with int8 inputs read int8: the norm, the activation or the attention before them writes it. The others read

@@ -15,14 +15,15 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
 
 Array = Any
 GROUP: Final = 32  # numbers of a block
 MIDDLE: Final = 8  # of Q4_0, whose nibbles have no minimum
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedWeight:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupedWeight(Summary):
     """A weight in blocks of 32 inputs as GGUF has it: ``codes * scales + minima``.
 
     Parameters
@@ -46,6 +47,11 @@ class GroupedWeight:
     bits: int
     minima: Array | None = None
 
+    def headline(self) -> str:
+        """Its size and format."""
+        outputs, inputs = self.codes.shape
+        return f"{outputs:,} outputs of {inputs:,} inputs, {self.bits} bits in groups of {GROUP}"
+
     def dequantize(self) -> Array:
         """The weight (outputs, inputs) in float32, rounded as GGUF's reference rounds it."""
         t = self.codes.astype(np.float32).reshape(*self.scales.shape, GROUP) * self.scales[:, :, None]
@@ -54,8 +60,8 @@ class GroupedWeight:
         return t.reshape(self.codes.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class GGUF:
+@dataclass(frozen=True, slots=True, repr=False)
+class GGUF(Summary):
     """A GGUF file.
 
     Attributes

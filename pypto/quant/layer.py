@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import FewSamples, WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.config import Config
 from pypto.quant.metrics import row_sqnr
@@ -21,8 +22,8 @@ from pypto.quant.weight import Array, Layer, QuantizedWeight, check_columns, deq
 ROWS_PER_COLUMN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class QuantizedLayer(Summary):
     """A linear layer with quantised weights, and quantised inputs where there is a scheme for them.
 
     Parameters

@@ -12,6 +12,7 @@ import numpy as np
 from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.blocks import Block, Linear, Progress, Values, float_layer
 from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
 from pypto.quant.llama_file import (
@@ -34,8 +35,8 @@ ROWS: Final = 256  # tokens whose logits are in memory at once
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]
 
 
-@dataclass(frozen=True, slots=True)
-class Llama(Sequence[Block]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Llama(Summary, Sequence[Block]):
     """A model of the Llama family: a sequence of blocks whose weights are read when a block is asked for.
 
     Parameters

@@ -10,14 +10,15 @@ import numpy as np
 from pypto import library
 from pypto.errors.quant import WrongScheme
 from pypto.ir.types import float8_e4m3fn
+from pypto.markup.summary import Summary
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.weight import Array
 
 PAIR: Final = 2  # groups whose scales lie side by side
 
 
-@dataclass(frozen=True, slots=True)
-class Microscaled:
+@dataclass(frozen=True, slots=True, repr=False)
+class Microscaled(Summary):
     """Inputs and weights in MXFP8."""
 
     codes: Array

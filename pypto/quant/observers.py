@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.markup.summary import Summary
 from pypto.quant.schemes import Scheme
 from pypto.quant.weight import check_columns, check_finite, grid
 
@@ -18,8 +19,8 @@ PART: Final = 1024  # rows whose magnitudes are in memory at once
 GOLDEN: Final = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly modulo 2^32
 
 
-@dataclass(slots=True)
-class Histogram:
+@dataclass(slots=True, repr=False)
+class Histogram(Summary):
     """Magnitudes in bins of one width, which doubles when a larger number comes: counts stay exact."""
 
     counts: Array = field(default_factory=lambda: np.zeros(BINS, np.int64))
@@ -43,8 +44,8 @@ class Histogram:
         return (min(place, BINS - 1) + 1) * self.top / BINS
 
 
-@dataclass(slots=True)
-class Sample:
+@dataclass(slots=True, repr=False)
+class Sample(Summary):
     """Some rows out of all, which depend on their places alone: evenly spread, and not in step with any period."""
 
     columns: int
@@ -79,8 +80,8 @@ class Sample:
         return found
 
 
-@dataclass(slots=True)
-class Products:
+@dataclass(slots=True, repr=False)
+class Products(Summary):
     """The Gram matrix of the last inputs, for several layers that have the same ones."""
 
     inputs: bytes = b""  # their digest: a copy of the widest inputs would be as large as the Gram matrix
@@ -97,8 +98,8 @@ class Products:
         return self.product
 
 
-@dataclass(slots=True)
-class Statistics:
+@dataclass(slots=True, repr=False)
+class Statistics(Summary):
     """Statistics of a layer's inputs over all calibration data.
 
     Parameters

@@ -122,6 +122,9 @@ class Scheme:
             form = f"mxfp{self.bits} {self.form}" if self.powers else self.form
         return f"{form}, " + (f"groups of {self.group}" if self.group else f"per {self.per}")
 
+    def __str__(self) -> str:
+        return self.name
+
     def groups(self, columns: int) -> int:
         """Scales of a channel with so many inputs."""
         return -(-columns // self.group) if self.per == GROUP else 1

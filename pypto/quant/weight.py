@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import NotFinite, WrongCalibration, WrongResult
+from pypto.markup.summary import Summary
 from pypto.quant.floats import powers
 from pypto.quant.schemes import TENSOR, Scheme
 
@@ -16,8 +17,8 @@ Array = Any
 TINY: Final = float(np.finfo(np.float32).tiny)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Layer(Summary):
     """A linear layer ``y = x @ weight.T + bias``.
 
     Parameters
@@ -42,8 +43,8 @@ class Layer:
             check_finite(self.name, "its bias", self.bias)
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedWeight:
+@dataclass(frozen=True, slots=True, repr=False)
+class QuantizedWeight(Summary):
     """Codes of a weight, and how numbers come back: ``(codes - zeros) * scales``, group by group.
 
     Parameters
@@ -66,6 +67,11 @@ class QuantizedWeight:
     zeros: Array | None = None
     order: Array | None = None
     transform: Array | None = None
+
+    def headline(self) -> str:
+        """Its size and scheme."""
+        outputs, inputs = self.codes.shape
+        return f"{outputs:,} outputs of {inputs:,} inputs, {self.scheme}, {self.bytes / 1e6:.3g} MB"
 
     def dequantize(self) -> Array:
         """The float32 weight (outputs, inputs) for inputs as the model has them: order and factors undone."""

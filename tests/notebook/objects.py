@@ -10,6 +10,8 @@ HEAD: Final = '''
 import numpy as np
 import pypto as pto
 import pypto.arrays
+from pypto import library as lib
+from pypto import quant
 from pypto.debug.explain import explain
 from pypto.testing import compare as timed
 
@@ -31,6 +33,10 @@ def twice(x, out, BLOCK: pto.constexpr):
     """Twice as much."""
     i = pto.program_id(0) * BLOCK
     out[i : i + BLOCK] = 2 * x[i : i + BLOCK]
+
+back = pto.adjoint(softmax, wrt=["x"])
+back[64](x, y, d_y=y.copy(), d_x=np.empty_like(x))
+weights = quant.quantize(np.ones((64, 256), np.float32))
 
 @pto.fuse
 def layer(x, weight):
@@ -75,5 +81,12 @@ OBJECTS: Final = MappingProxyType({
     "times of a plan": ("layer.profile(x, weight)", ("the fastest of 5 runs", "µs")),
     "verified function": ("pto.verify(layer, x, weight)", ("layer: verified", "in ulp")),
     "function verifier": ("pto.verify(layer)", ("call it as verify(layer)",)),
+    "adjoint": ("back", ("adjoint of softmax by x", "softmax(x, y, scale: ", "d_x", "1 derived kernel", "def ")),
+    "new adjoint": ("pto.adjoint(softmax, wrt=['x'])", ("Nothing is derived yet",)),
+    "operator": ("lib.rms_norm", ("lib.rms_norm", "x[t, d]", "Root mean square", "tolerance", "Zhang and Sennrich")),
+    "operators": ("lib.rows", ("operators", "rms_norm", "Root mean square")),
+    "quantised weight": ("weights", ("QuantizedWeight", "int8[64, 256]", "64 outputs of 256 inputs, int8 symmetric")),
+    "quantised layer": ("quant.QuantizedLayer('<b>', weights)", ("QuantizedLayer", "&lt;b&gt;", "64 outputs of")),
+    "deployed layer": ("quant.deploy({'up': quant.QuantizedLayer('up', weights)})['up']", ("DeployedLayer", "W8A16")),
     "tuning report": ("twice.tuning_report()", ("tuning of twice", "chosen")),
 })  # fmt: skip

@@ -22,6 +22,7 @@ pytestmark = [
 QUESTIONS = """
 const cards=[...document.querySelectorAll(".pypto")].map(c=>({
   title:c.querySelector(".pypto-title").textContent, height:c.getBoundingClientRect().height,
+  over:[...c.querySelectorAll("td,th")].filter(t=>t.offsetParent!==null&&t.scrollWidth>t.clientWidth+1).length,
   rows:[...c.querySelectorAll("table")].map(t=>t.querySelectorAll("tbody tr").length),
   bars:c.querySelectorAll(".pypto-fill").length,
   shapes:[...c.querySelectorAll("svg rect")].length,
@@ -66,6 +67,10 @@ def test_every_object_is_drawn(found: dict[str, Any]) -> None:
     assert all(card["height"] > 30 and card["title"] for card in found["cards"])
     assert all(rows for card in found["cards"] for rows in card["rows"])
     assert {card["ink"] != card["paper"] for card in found["cards"]} == {True}
+
+
+def test_no_cell_of_a_table_lies_over_the_next(found: dict[str, Any]) -> None:
+    assert [name for name, card in zip(OBJECTS, found["cards"], strict=True) if card["over"]] == []
 
 
 def test_charts_are_drawn(found: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pypto.notebook import magic
 from pypto.notebook.magic import OPTIONS
 from tests.house.measure import ROOT
 
@@ -24,6 +25,14 @@ def add(x, y, out, BLOCK: pto.constexpr):
     out[i : i + BLOCK] = x[i : i + BLOCK] + y[i : i + BLOCK]
 
 add[(2,)](x, y, out, BLOCK=8)
+"""
+
+
+BUMP = """
+def bump(x):
+    t = x[:]
+    x[:] = t + 1
+bump[1](x)
 """
 
 
@@ -98,6 +107,40 @@ def test_what_is_shown_of_a_launch(shell: Shell, options: str, words: str) -> No
     np.testing.assert_array_equal(of(shell, "out"), done * of(shell, "x"))
     again = shell(f"%pto {options} add[(2,)](x, y, out, BLOCK=8)")
     assert shell.error is None, again
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the magic shows, one after the other."""
+    found: list[Any] = []
+    monkeypatch.setattr(magic, "display", found.append)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options", ["--inspect", "--verify --time --inspect", "--verify --inspect", "--time --inspect"]
+)
+def test_the_page_of_a_launch_has_the_time_of_every_line(shell: Shell, options: str, displayed: list[Any]) -> None:
+    shell(f"%%pto {options}\n{BUMP}")
+    page = displayed[-1]
+    assert any(facts.share for facts in page.facts.values()), page.facts
+    assert "No times yet" not in page._repr_html_()
+    np.testing.assert_array_equal(of(shell, "x"), np.arange(16) + 1)
+    assert ("compiled as interpreted" in str(displayed[0])) == ("--verify" in options)
+    assert any("launches: least" in str(x) for x in displayed) == ("--time" in options)
+
+
+def test_the_page_of_a_tuned_launch_has_times_too(shell: Shell, displayed: list[Any]) -> None:
+    shell(f"%%pto --verify --inspect\n{TUNED}")
+    assert "No times yet" not in displayed[-1]._repr_html_()
+
+
+@pytest.mark.parametrize("options", ["--time", "--inspect"])
+def test_inputs_may_be_read_only(shell: Shell, options: str) -> None:
+    shell("y.flags.writeable = False")
+    said = shell(f"%%pto {options}\n{ADD}")
+    assert shell.error is None, said
+    np.testing.assert_array_equal(of(shell, "out"), 2 * of(shell, "x"))
 
 
 def test_timing_leaves_arrays_as_after_one_launch(shell: Shell) -> None:

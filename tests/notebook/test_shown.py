@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 from html.parser import HTMLParser
@@ -45,6 +46,24 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
+class Indented(HTMLParser):
+    """Texts of code that begin with an indentation, within `pre` and outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.within, self.kept, self.lost = list[str](), list[str](), list[str]()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.within += [] if tag == "meta" else [tag]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.within.pop()
+
+    def handle_data(self, data: str) -> None:
+        if re.search(r"(^|\n)  +\S", data) and not {"style", "script", "text"} & {*self.within}:
+            (self.kept if "pre" in self.within else self.lost).append(data)
+
+
 def parsed(html: str) -> Balanced:
     parser = Balanced()
     parser.feed(html)
@@ -67,6 +86,15 @@ def test_an_object_shows_itself(name: str, space: dict[str, Any]) -> None:
     assert f"<style>{STYLE}</style>" in shown
     assert shown.count("<style>") == 1
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|src=|@import", shown)
+
+
+@pytest.mark.parametrize("name", ["inspect", "inspect for a chip", "plan", "adjoint", "kernel"])
+def test_indentation_needs_no_style(name: str, space: dict[str, Any]) -> None:
+    """Exports that leave style sheets out, and pages with others, keep the spaces of `pre` alone."""
+    found = Indented()
+    found.feed(eval(OBJECTS[name][0], space)._repr_html_())
+    assert found.kept
+    assert found.lost == []
 
 
 def test_an_object_is_its_own_text_in_a_terminal(space: dict[str, Any]) -> None:
@@ -154,3 +182,44 @@ def test_colours(line: str, words: tuple[str, ...]) -> None:
     for word in words:
         assert word in found
     assert re.sub(r"<[^>]*>", "", found) == text(line)
+
+
+def test_nothing_of_the_package_shows_its_arrays(space: dict[str, Any]) -> None:
+    """A repr has element types and shapes, whatever a record holds."""
+    import numpy as np
+
+    from pypto import quant
+
+    layer = quant.Layer("up", np.zeros((8, 64), np.float32))
+    statistics = quant.Statistics("up", 64)
+    statistics.add(np.ones((3, 64), np.float32))
+    weight = quant.quantize(layer.weight)
+    held = [
+        layer,
+        statistics,
+        weight,
+        quant.QuantizedLayer("up", weight),
+        quant.GroupedWeight(weight.codes, weight.scales, 8),
+    ]
+    for x in held:
+        assert len(repr(x)) < 500, repr(x)
+        assert "array(" not in repr(x) and "..." not in repr(x)
+        assert repr(x).startswith(type(x).__name__)
+    assert "codes=int8[8, 64], scales=float32[8, 1], scheme=int8 symmetric, per channel" in repr(weight)
+    assert repr(eval("lib.rms_norm", space)).startswith("<operator rms_norm: x[t, d]")
+    assert len(repr(eval("lib.rows", space))) < 3000
+
+
+def test_every_record_of_arrays_has_a_summary() -> None:
+    """The dataclasses with a field of arrays, of the rooms whose objects a user holds."""
+    files = [path for room in ("quant", "library") for path in python_files(f"pypto/{room}")]
+    classes = [(path, node) for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+               if isinstance(node, ast.ClassDef) and has_arrays(node)]  # fmt: skip
+    assert len(classes) > 20
+    assert not [f"{relative(path)}: {n.name}" for path, n in classes if "Summary" not in map(ast.unparse, n.bases)]
+
+
+def has_arrays(node: ast.ClassDef) -> bool:
+    fields = [ast.unparse(item.annotation) for item in node.body if isinstance(item, ast.AnnAssign)]
+    is_record = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+    return is_record and any(re.search(r"\bArray\b", kind) for kind in fields)

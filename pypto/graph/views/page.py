@@ -164,5 +164,5 @@ def kernel_lines(plan: Plan, kernel: PlanKernel) -> Iterator[Markup]:
     lines = kernel.source.splitlines()
     for line in lines:
         place = _PLACE.search(line)
-        yield tag("div", coloured(line) or " ", class_="line", data_line=place[1] if place else "")
-    yield tag("div", " ", class_="line")
+        yield tag("pre", coloured(line) or " ", class_="line", data_line=place[1] if place else "")
+    yield tag("pre", " ", class_="line")

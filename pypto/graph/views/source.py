@@ -55,8 +55,8 @@ def file_lines(file: str, lines: set[int]) -> Iterator[Markup]:
     yield note(name)
     for n, (first, last) in enumerate(functions(file, lines)):
         if n:
-            yield tag("div", "⋮", class_="line")
+            yield tag("pre", "⋮", class_="line")
         for number in range(first, last + 1):
             text = linecache.getline(file, number).rstrip("\n")
             key = f"{name}:{number}" if number in lines else ""
-            yield tag("div", tag("i", number, class_="row"), coloured(text), class_="line", data_line=key)
+            yield tag("pre", tag("i", number, class_="row"), coloured(text), class_="line", data_line=key)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pypto.errors.quant import FullCache
+from pypto.markup.summary import Summary
 from pypto.quant.weight import Array
 
 
-@dataclass(slots=True)
-class KeyValueCache:
+@dataclass(slots=True, repr=False)
+class KeyValueCache(Summary):
     """Keys and values of one sequence, which a decoder reads and writes; `Decoder.cache` makes one.
 
     Keys are rotated to their positions, and stored by halves: the even channels of a head, then the odd ones.

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pypto.markup.summary import Summary
 from pypto.quant.decoding.kernels import inputs_kernel
 from pypto.quant.decoding.weights import Launch, TiledWeights
 from pypto.quant.weight import Array
 
 
-@dataclass(frozen=True, slots=True)
-class FusedProducts:
+@dataclass(frozen=True, slots=True, repr=False)
+class FusedProducts(Summary):
     """Products with the same inputs, whose results lie side by side, with their prologue and epilogue.
 
     Parameters

@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.errors.quant import WrongScheme
 from pypto.library.kernels.gemv import piece_of
+from pypto.markup.summary import Summary
 from pypto.quant.decoding.kernels import int4_row_kernel, int4_rows_kernel, row_kernel, rows_kernel
 from pypto.quant.deploy import Bytes, DeployedLayer, Floats, Inputs
 from pypto.quant.gguf import MIDDLE
@@ -20,8 +21,8 @@ FEW: Final = 64  # rows of inputs up to which blocks have 16
 Launch = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class LayerWeights:
+@dataclass(frozen=True, slots=True, repr=False)
+class LayerWeights(Summary):
     """One layer: numbers are ``codes * scales + low``, a column for each output, scales and minima for groups of rows.
 
     Of four bits, a row of `codes` holds those of two inputs, from 0 to 15; see `pypto.quant.deploy.packed`.
@@ -101,8 +102,8 @@ def minima(run: Floats) -> Array | None:
     return as_float16(((0 if run.low is None else run.low) - zeros * run.scales).astype(np.float32))
 
 
-@dataclass(frozen=True, slots=True)
-class TiledWeights:
+@dataclass(frozen=True, slots=True, repr=False)
+class TiledWeights(Summary):
     """Layers side by side: each tile of columns lies in one stretch of memory."""
 
     kind: str

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.quant import RoundedToNearest, WrongScheme
+from pypto.markup.summary import Summary
 from pypto.quant.algorithm import Algorithm
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import CHANNEL, GROUP, Scheme
@@ -106,8 +107,8 @@ def invert(lower: Array) -> None:
     below[:] = -second @ (below @ first)
 
 
-@dataclass(slots=True)
-class Columns:
+@dataclass(slots=True, repr=False)
+class Columns(Summary):
     """Codes of a weight, found column by column; `weight` is changed on the way."""
 
     weight: Array
