@@ -68,8 +68,8 @@ def brief(value: Any) -> str:
         return f"{type(value).__name__}({told})" if told else type(value).__name__
     if callable(value):
         return str(getattr(value, "__name__", type(value).__name__))
-    text = str(value) if type(value).__str__ is not object.__str__ else repr(value)
-    return repr(value) if isinstance(value, str) else text if len(text) <= _LONG else f"{text[: _LONG - 2]} …"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONG else f"{text[: _LONG - 2]} …"
 
 
 def several(values: list[Any] | tuple[Any, ...]) -> str:

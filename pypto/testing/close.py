@@ -75,7 +75,7 @@ def usual(x: Any) -> tuple[float, float]:
         return _USUAL.get(name, (0.0, 0.0))
     import ml_dtypes
 
-    info = ml_dtypes.finfo(name)
+    info: Any = ml_dtypes.finfo(name)  # type: ignore[no-untyped-call]  # it has no types
     return float(info.smallest_subnormal), float(info.eps)
 
 
@@ -161,7 +161,8 @@ def distances(x: Array, y: Array) -> Array:
     if x.dtype.kind in "iu" and y.dtype.kind in "iu":
         apart = x.astype(np.uint64) - y.astype(np.uint64)  # modulo 2**64, where every difference has a place
         return np.where(x > y, apart, -apart)
-    return np.abs(as_wide(x) - as_wide(y))
+    apart = as_wide(x) - as_wide(y)
+    return np.asarray(np.abs(apart))
 
 
 def as_wide(x: Array) -> Array:
