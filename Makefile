@@ -65,6 +65,7 @@ docs: $(VENV)/.docs model
 	$(PY) -m docs.triton_names
 	$(PY) -m docs.features
 	$(PY) -m docs.errors
+	$(PY) -m docs.settings
 	$(PY) -m docs.library
 	$(PY) -m docs.charts
 	$(PY) -m docs.site

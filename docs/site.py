@@ -29,11 +29,11 @@ PARTS: Final = {
               "convolution-layer", "coming-from-triton", "torch", "features"),
     "Guides": ("language", "semantics", "library", "operators", "quantisation",
                "performance", "profiling", "debugging", "checked", "devices", "ascend",
-               "timing", "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
-    "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
-    "Contributing": ("contributing", "compiler", "architecture", "changelog"),
+               "timing", "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks", "faq"),
+    "Lists": ("reference/index", "glossary", "errors", "settings", "triton-names", "triton-kernels"),
+    "Contributing": ("contributing", "compiler", "architecture", "stability", "security", "changelog"),
 }  # fmt: skip
-ELSEWHERE: Final = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md"}
+ELSEWHERE: Final = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 CODE: Final = r"(?P<code>```.*?\n```|(?<!`)(?P<ticks>``?)(?!`).*?(?<!`)(?P=ticks)(?!`))"
 LINK: Final = re.compile(CODE + r"|(?<=[^\\]\]\()(?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?(?=\))", re.DOTALL)
 

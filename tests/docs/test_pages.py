@@ -15,7 +15,7 @@ from docs.blocks import LANGUAGES, blocks, check, commands, needs, run_page
 
 ROOT = site.ROOT
 GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-PAGES = [*site.sources(), ROOT / "README.md"]
+PAGES = [*site.sources(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 @pytest.fixture
