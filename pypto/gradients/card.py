@@ -20,14 +20,14 @@ def adjoint_card(adjoint: AdjointKernel, sources: Sequence[str]) -> Markup:
     kernel, wrt = adjoint.kernel, adjoint.wrt
     gradients = ", ".join(f"d_{name}" for name in wrt)
     given = f"back[grid](arguments…, gradients of what the kernel writes, {gradients})"
-    told = f"{len(sources)} derived kernel{'' if len(sources) == 1 else 's'} in the last launch"
+    state = f"{len(sources)} derived kernel{'' if len(sources) == 1 else 's'} in the last launch"
     if adjoint.by_hand is not None:
-        told = f"the last launch ran a backward pass by hand: {adjoint.by_hand}"
+        state = f"the last launch ran a backward pass by hand: {adjoint.by_hand}"
     text = join((coloured(line) for line in "\n\n".join(sources).splitlines()), "\n")
     parts = [
         tag("div", tag("code", coloured(signature_of(kernel.function)))),
         note(f"launched as {given}"),
-        note(told if sources or adjoint.by_hand else _NOT_YET),
+        note(state if sources or adjoint.by_hand else _NOT_YET),
         *([folded("source", tag("pre", text))] if sources else []),
     ]
     return card(f"adjoint of {kernel.signature.kernel} by {', '.join(wrt)}", *parts)
