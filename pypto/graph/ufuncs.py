@@ -285,6 +285,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in pairs))
     if len(values) == 2:
         dtype = np.result_type(*(np.asarray(x).dtype for x in values))
+    a, b = (fitting(x, dtype) if is_scalar(x) else x for x in (a, b))
     picked = truth(graph, condition), lift(graph, a, dtype), lift(graph, b, dtype)
     nodes = [x.node for x in picked]
     checked("`np.where`", lambda: broadcast(*(x.shape for x in nodes)))

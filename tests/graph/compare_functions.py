@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 import pypto as pto
+import pypto.arrays as pt
 from pypto.errors import Diagnostic
-from tests.graph.random_functions import EPS, FLOATS, NAMES, Function
+from tests.graph.random_functions import EPS, FLOATS, NAMES, Function, values_of
 
 REFUSALS = ("E341", "E342", "E343", "E344", "E345", "E346", "E354")
 
@@ -82,15 +83,21 @@ def difference(function: Function, found: list[Any]) -> str:
 
 
 def outcome(seed: int, calls: int = 2) -> Outcome:
-    """Draw a function, fuse it, and compare it with numpy; then again with other values of what it reads by attributes."""
+    """Draw a function, fuse it, and compare it with numpy; then again with other attributes and other sizes."""
     function = Function(seed).drawn()
     text = function.text()
     if not function.statements:
         return Outcome(seed, "agrees")
-    fused = pto.fuse(defined(function))
+    n = pt.Dim("n", 1, 4096)
+    dims = {name: tuple(n if size else None for size in shape) for name, shape in function.dims.items()}
+    fused = pto.fuse(defined(function), **({"dims": dims} if dims else {}))
     for call in range(calls):
         if call:
-            function.state.scale, function.state.shift = -function.state.scale, function.state.shift + 2
+            changed(function)
+        try:
+            computed(function)
+        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError):
+            break  # numpy does not take the other values
         try:
             problem = difference(function, fused(*function.arrays))
         except Diagnostic as error:
@@ -100,10 +107,20 @@ def outcome(seed: int, calls: int = 2) -> Outcome:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         if problem:
-            return Outcome(seed, "differs", f"call {call}: {problem}", text)
-        if "state." not in text:
+            return Outcome(seed, "differs", f"call {call}, dims {function.dims}: {problem}", text)
+        if "state." not in text and not function.dims:
             break
     return Outcome(seed, "agrees")
+
+
+def changed(function: Function) -> None:
+    """Other values of attributes, and other sizes of dimensions by name."""
+    function.state.scale, function.state.shift = -function.state.scale, function.state.shift + 2
+    rng = np.random.default_rng(function.seed + 1)
+    for name, shape in function.dims.items():
+        old = function.arrays[int(name[1:])]
+        sizes = tuple(size + 3 if named else size for size, named in zip(old.shape, shape, strict=True))
+        function.arrays[int(name[1:])] = values_of(rng, str(old.dtype), sizes)
 
 
 def reason(error: Diagnostic) -> str:

@@ -19,6 +19,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 DTYPES: Final = (*INTEGERS, *FLOATS, "bool", "float32", "float64", "int64")
 SIZES: Final = (1, 2, 3, 4, 5, 8, 17, 40, 300)
 MOST_ELEMENTS: Final = 12_000
+MOST_PAIRS: Final = 4_000_000  # of elements of two operands of a product
 MOST_VALUE: Final = 2.0**40  # of values that later statements may use
 EPS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 NAMES: Final[dict[str, Any]] = {"np": np, "bfloat16": ml_dtypes.bfloat16, "__name__": "random_functions"}
@@ -34,8 +35,9 @@ class State:
 
 
 def wide(x: Any) -> Any:
-    """Narrow floats as those that sums are kept in."""
-    return x.astype(np.float32) if x.dtype in (np.float16, ml_dtypes.bfloat16) else x
+    """Floats as those that their sums are kept in, or wider."""
+    narrow = x.dtype in (np.float16, ml_dtypes.bfloat16)
+    return x.astype(np.float32) if narrow else x.astype(np.float64) if x.dtype == np.float32 else x
 
 
 NAMES["wide"] = wide
@@ -180,8 +182,8 @@ class Function:
         forms = ["{} + {}", "{} - {}", "{} * {}", "np.maximum({}, {})", "np.minimum({}, {})"]
         rounding = ["np.logaddexp({}, {})", "{} / (abs({}) + 1)", "np.hypot({}, {})", "np.arctan2({}, {})"]
         if exact:
-            forms += ["{} // {}", "{} % {}", "np.fmod({}, {})", "{} < {}", "{} == {}", "{} >= {}", "np.copysign({}, {})",
-                      "np.floor_divide({}, {})", "{} != -{}", "np.heaviside({}, {})", "({} > {})"]  # fmt: skip
+            forms += ["{} // {}", "{} % {}", "np.fmod({}, {})", "{} < {}", "{} == {}", "{} >= {}", "{} != -{}"]
+            forms += ["np.floor_divide({}, {})", "np.heaviside({}, {})", "np.copysign({}, {})", "{} > {}"]
             forms += ["{} & {}", "{} | {}", "{} ^ {}"] if not t.is_float else []
         form = self.pick(forms) if self.rng.random() < 0.8 else self.pick(rounding)
         self.add(form.format(a, b), exact and form not in rounding)
@@ -221,7 +223,7 @@ class Function:
         how = f"axis={axis}, keepdims={keep}"
         names = ["sum", "max", "min", "mean", "var", "std", "any", "all", "prod"]
         name = self.pick([*names, "argmax", "argmin"] if t.exact else names[:6])
-        rounds = name in ("mean", "var", "std") or (t.is_float and name in ("sum", "prod") and t.dtype.itemsize == 2)
+        rounds = name in ("mean", "var", "std") or (t.is_float and name in ("sum", "prod"))
         text = f"np.{name}({t.name}, {how})"
         reference = f"np.{name}(wide({t.name}), {how}).astype({t.name}.dtype)" if rounds and t.is_float else ""
         self.add(text, t.exact and not rounds and name != "prod", reference)
@@ -239,15 +241,15 @@ class Function:
         """Products however they are written, in the type of numpy's result."""
         a = self.some(lambda t: t.value.ndim in (1, 2, 3))
         b = a and self.some(lambda t: t.value.ndim in (1, 2, 3) and (t.dtype == a.dtype or self.rng.random() < 0.1))
-        if a is None or b is None:
+        if a is None or b is None or a.value.size * b.value.size > MOST_PAIRS:
             return
         forms = ("{} @ {}", "np.dot({}, {})", "np.inner({}, {})", "np.vecdot({}, {})", "np.tensordot({}, {}, 1)",
-                 "np.einsum('ij,jk->ik', {}, {})", "np.einsum('...i,...i->...', {}, {})", "np.einsum('i,j->ij', {}, {})",
-                 "np.einsum('ij,ij->j', {}, {})", "np.einsum('ij,kj->ki', {}, {})", "np.matmul({}, {}.T)",
+                 "np.einsum('ij,jk->ik', {}, {})", "np.einsum('...i,...i->...', {}, {})", "np.matmul({}, {}.T)",
+                 "np.einsum('ij,ij->j', {}, {})", "np.einsum('ij,kj->ki', {}, {})", "np.einsum('i,j->ij', {}, {})",
                  "np.einsum('ii,i->i', {}, {})", "np.outer({}, {})", "({} * {}).sum(-1)")  # fmt: skip
         text = self.pick(forms)
         x, y = a.name, self.pick((b.name, b.name, f"{a.name}.T", a.name))
-        narrow = a.dtype == b.dtype and a.dtype in (np.float16, ml_dtypes.bfloat16)
+        narrow = a.dtype == b.dtype and a.is_float
         reference = f"({text.format(f'wide({x})', f'wide({y})')}).astype({x}.dtype)" if narrow else ""
         self.add(text.format(x, y), a.exact and b.exact and not a.is_float and not b.is_float, reference)
 
@@ -259,7 +261,8 @@ class Function:
         dims = list(range(t.value.ndim))
         self.rng.shuffle(dims)
         forms = (f"{{0}}.transpose({dims})", "{0}.reshape(-1)", f"np.roll({{0}}, {self.pick((1, -2, 5))}, {axis})",
-                 f"np.flip({{0}}, {axis})", f"np.concatenate([{{0}}, -{{0}}], {axis})", "{0}[::-1]", "{0}[1:]", "{0}[::2]",
+                 f"np.flip({{0}}, {axis})", f"np.concatenate([{{0}}, -{{0}}], {axis})", "{0}[::-1]", "{0}[1:]",
+                 "{0}[::2]",
                  "{0}[..., None]", f"np.repeat({{0}}, 2, {axis})", "{0}[1:] - {0}[:-1]", "{0}[..., 1:] * {0}[..., :-1]",
                  "np.stack([{0}, {0} + {0}])", f"np.roll({{0}}, 1, {axis}) - {{0}}", "np.tril({0})", "np.diff({0})",
                  "np.pad({0}, 1)[1:]", "{0}.T.reshape(-1)", "np.roll({0}, 3)")  # fmt: skip
@@ -296,8 +299,9 @@ class Function:
         if t is None:
             return
         name = f"t{len(self.statements)}"
-        forms = ("{n}[1:] += 1", "{n}[..., ::2] *= 2", "{n}[{n} > 0] = 1" if t.exact else "{n}[0] = -3",
-                 "{n}[::-1][:1] = 2", "{n}[:1] = -{n}[-1:]", "{n} -= {n}[..., :1]", "{n}[..., [0, -1]] = 1")  # fmt: skip
+        by_mask = "{n}[{n} > 0] = 1" if t.exact else "{n}[0] = -3"
+        forms = ("{n}[1:] += 1", "{n}[..., ::2] *= 2", "{n}[::-1][:1] = 2", "{n}[:1] = -{n}[-1:]",
+                 "{n} -= {n}[..., :1]", "{n}[..., [0, -1]] = 1", by_mask)  # fmt: skip
         self.add(f"{name} = {t.name}.copy()\n{self.pick(forms).format(n=name)}", t.exact, name=name)
 
     def loop(self) -> None:
@@ -316,6 +320,7 @@ class Function:
         """This function, when all is drawn."""
         sizes = [self.pick(SIZES) for _ in range(2)]
         shapes: list[tuple[int, ...]] = [tuple(sizes), tuple(sizes[::-1]), (sizes[1],), (sizes[0], sizes[0]), ()]
+        shapes = [shape for shape in shapes if np.prod(shape) <= MOST_ELEMENTS]
         numbers = np.random.default_rng(self.seed)
         favourite = self.pick(DTYPES)
         for n in range(self.rng.randint(1, 3)):
@@ -328,8 +333,19 @@ class Function:
                 break
             getattr(self, self.pick(KINDS))()
         made = [s.name for s in self.statements]
+        if self.rng.random() < 0.25:
+            self.name_dimensions()
         self.results = sorted({*self.rng.sample(made, min(2, len(made))), *made[-1:]})
         return self
+
+    def name_dimensions(self) -> None:
+        """Give one dimension of an argument a name: that of all others of the same size, too."""
+        sizes = {n for x in self.arrays for n in x.shape if n > 1}
+        if sizes:
+            named = self.pick(sorted(sizes))
+            for n, x in enumerate(self.arrays):
+                if named in x.shape:
+                    self.dims[f"a{n}"] = tuple("n" if size == named else None for size in x.shape)
 
     def text(self) -> str:
         """The function as a module."""
@@ -347,7 +363,7 @@ KINDS: Final = (
 def values_of(rng: Any, dtype: str, shape: tuple[int, ...]) -> Any:
     """Small numbers, and a few at the edges of their type."""
     if dtype == "bool":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if dtype in FLOATS:
         found = rng.integers(-16, 17, shape) / 4
         odd = rng.random(shape) < 0.03
