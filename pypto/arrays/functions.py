@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.arrays.operations import argsort, erf, operation, product, rounded_once, sigmoid, sort
+from pypto.arrays.operations import argtopk, erf, operation, product, rounded_once, sigmoid
 
 Array = Any
 
@@ -133,8 +133,8 @@ def topk(x: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
     at = axis % x.ndim
     if not 0 <= k <= x.shape[at]:
         raise ValueError(f"there are no {k} elements along an axis of size {x.shape[at]}")
-    first = (*(slice(None),) * at, slice(k))
-    return sort(x, axis=at, descending=True)[first], argsort(x, axis=at, descending=True)[first]
+    places = argtopk(x, k, at)
+    return np.take_along_axis(x, places, at), places
 
 
 def pair(value: Any) -> tuple[int, int]:

@@ -94,14 +94,9 @@ def of_row(name: str) -> Callable[[Any], Any]:
     return operation(function)
 
 
-def sort(x: Any, axis: int, descending: bool) -> Tensor:
-    """An array in order along an axis; in a traced function."""
-    return ordering.sort(x, axis, descending=descending)
-
-
-def argsort(x: Any, axis: int, descending: bool) -> Tensor:
-    """Where the elements of a sorted array were; in a traced function."""
-    return ordering.argsort(x, axis, descending=descending)
+def argtopk(x: Any, k: int, axis: int) -> Tensor:
+    """Where the greatest elements along an axis are, greatest first; in a traced function."""
+    return ordering.argtopk(x, k, axis)
 
 
 erf = of_row("erf")

@@ -22,7 +22,7 @@ from pypto.graph.index_space import FUSIBLE_MOVEMENT
 from pypto.graph.joining import is_joined_in_product
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
-from pypto.graph.nodes import ASSEMBLED, SORTS
+from pypto.graph.nodes import ASSEMBLED, SELECTION, SORTS
 from pypto.graph.order import Order, Unit
 from pypto.graph.partial import LONG
 from pypto.graph.program import Program
@@ -339,7 +339,7 @@ def check_parallel(program: Program) -> None:
         ):
             raise Clash("programs would have to share an axis that each of them needs")
     for node in space.nodes:
-        if node.op in REDUCTIONS or node.op in SORTS:
+        if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
             check_once(program, node)
             check_shared(program, node)
         if node.op == "dot":

@@ -12,7 +12,7 @@ from typing import Any
 
 from pypto.graph.axes import Axes, Clash, Dim, Dims
 from pypto.graph.node import Node
-from pypto.graph.nodes import SORTS
+from pypto.graph.nodes import SELECTION, SORTS
 from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 
 Use = tuple[Node, int]  # an operand of a node, by its number
@@ -112,7 +112,18 @@ def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Di
         return tuple(a for d in node.attr("axes") for a in dims[d])
     if node.op == "dot":
         return operand(node, 0, values, reads)[-1]
+    if node.op == SELECTION:
+        return (*operand(node, 0, values, reads)[node.attr("axis")], *values[node][node.attr("axis")])
     return scanned(node, values)
+
+
+def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> tuple[Dim, ...]:
+    """The axes that a node goes along in order: of its result, and of its operand where that has another one."""
+    if node.op == SELECTION:
+        at = node.attr("axis")
+        return operand(node, 0, values, reads)[at], values[node][at]
+    line = scanned(node, values)
+    return (line,) if line else ()
 
 
 def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
@@ -137,8 +148,8 @@ class _Builder:
         row = TABLE.get(node.op)
         if (row is not None and row.elementwise) or node.op == "copy":
             self.values[node] = self.elementwise(node, operands)
-        elif node.op in SCANS or node.op in SORTS:
-            self.values[node] = operands[0]
+        elif node.op in SCANS or node.op in SORTS or node.op == SELECTION:
+            self.values[node] = self.in_order(node, operands[0])
         elif node.op in REDUCTIONS:
             self.values[node] = self.reduction(node, operands[0])
         elif node.op == "dot":
@@ -162,7 +173,7 @@ class _Builder:
         if x in self.members:
             return self.values[x]
         if x.op == "constant":
-            if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take"):
+            if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take", SELECTION):
                 raise Clash("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
         if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
@@ -196,6 +207,13 @@ class _Builder:
         if node.attr("keep_dims"):
             return tuple(() if d in gone else dim for d, dim in enumerate(source))
         return tuple(dim for d, dim in enumerate(source) if d not in gone)
+
+    def in_order(self, node: Node, source: Dims) -> Dims:
+        """A scan or an order has the axes of its operand; of a selection, one is of its own."""
+        if node.op != SELECTION:
+            return source
+        at = node.attr("axis")
+        return (*source[:at], self.axes.new(node.attr("count")), *source[at + 1 :])
 
     def product(self, node: Node, a: Dims, b: Dims) -> Dims:
         self.axes.unify(a[-1], b[-2])

@@ -17,7 +17,7 @@ from pypto.graph.dims import is_fixed, quotient
 from pypto.graph.index_space import scanned
 from pypto.graph.nan_tests import redundant_tests, unread
 from pypto.graph.node import Node
-from pypto.graph.nodes import SORTS
+from pypto.graph.nodes import SELECTION, SORTS
 from pypto.graph.op_text import CARRIED, call_text, neutral
 from pypto.graph.product_text import ProductWriter
 from pypto.graph.program import Program
@@ -133,6 +133,8 @@ class GroupWriter(ProductWriter):
         if not self.is_tiled(axis):
             return self.variable(0, f"({offset or 0}).to(pto.int32)", (), node)
         text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
+        if index != "0" and not is_fixed(self.program.sizes[axis]):  # which a size known at the launch makes wider
+            text = f"({text}).to(pto.int32)"
         return self.variable(self.within if axis == self.program.loop else 0, text, (axis,), node)
 
     def reduction(self, node: Node) -> Tile:
@@ -170,6 +172,20 @@ class GroupWriter(ProductWriter):
         text = self.masked(text, axes, [along], last)
         how = ", descending=True" if node.attr("descending") else ""
         return self.variable(self.stage(source), f"pto.{node.op}({text}, {axes.index(along)}{how})", axes, node)
+
+    def selection(self, node: Node) -> Tile:
+        """Positions of the greatest elements; the axis of the operand gives way to that of the result."""
+        source, values = self.operand(node, 0), self.program.values[node]
+        line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
+        (along,) = [a for a in line if a not in values]
+        (made,) = [a for a in values if a not in line]
+        axes = tuple(a for a in line if self.is_tiled(a))
+        dtype = node.inputs[0].type.dtype
+        least = float("nan") if dtype.is_float else dtype.integer_range[0]
+        text = self.masked(self.full(source, axes, dtype), axes, [along], least)
+        how = f"{node.attr('count')}, {axes.index(along)}, return_indices=True"
+        found = tuple(made if a == along else a for a in axes)
+        return self.variable(self.stage(source), f"pto.topk({text}, {how})[1]", found, node)
 
     def running_maximum(self, node: Node) -> None:
         """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
@@ -321,6 +337,7 @@ _WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProx
         "take": GroupWriter.take,
         "window": GroupWriter.window,
         "arange": GroupWriter.counted,
+        SELECTION: GroupWriter.selection,
     }
 )
 

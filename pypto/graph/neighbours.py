@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from pypto.graph.axes import Dim, Dims
-from pypto.graph.index_space import IndexSpace, flat, scanned
+from pypto.graph.index_space import IndexSpace, flat, ordered
 from pypto.graph.node import Node
 
 Strides = Callable[[Node], tuple[int, ...] | None]
@@ -46,12 +46,12 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
             leader = line[i - 1] if i and line[i - 1] not in breaks else None
             before.setdefault(axis, set()).add(leader)
     found = {}
-    ordered = [set(line) for n in space.nodes if (line := scanned(n, space.values))]
+    lines = [set(line) for n in space.nodes for line in ordered(n, space.values, space.reads)]
     for axis, followers in after.items():
         (follower, *others) = followers
         if others or follower is None or before[follower] != {axis}:
             continue
-        if any((axis in line) != (follower in line) for line in ordered):  # a running result goes along one alone
+        if any((axis in line) != (follower in line) for line in lines):  # a running result goes along one alone
             continue
         if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
             found[axis] = follower

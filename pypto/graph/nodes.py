@@ -110,6 +110,18 @@ def infer_order(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return source
 
 
+def infer_argtopk(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    source, axis, count = infer_order(types, attrs), attrs["axis"], attrs["count"]
+    if not 1 < count <= source.shape[axis]:
+        raise TypeError(f"{count} elements are not selected from an axis of size {source.shape[axis]}")
+    return TensorType((*source.shape[:axis], count, *source.shape[axis + 1 :]), int32)
+
+
+def argtopk(attrs: Attrs, x: Array) -> Array:
+    """Where the greatest elements are, greatest first."""
+    return np.take(order_of({**attrs, "descending": True}, x), range(attrs["count"]), axis=attrs["axis"])
+
+
 def infer_argsort(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(infer_order(types, attrs).shape, int32)
 
@@ -154,6 +166,7 @@ def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
 COMBINED: Final = ("add", "subtract", "multiply", "maximum", "minimum")  # numpy's names of what `put` may do
 IN_PIECES: Final = ("sum", "prod", "max", "min", "reduce_or")  # reductions of which two results make one
 SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
+SELECTION: Final = "argtopk"  # a few elements of an axis, which a program has all of
 ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays
 UPDATES: Final = ("place", "put")  # of an array, the first operand, which may be in place
 ROWS: Final = (
@@ -176,6 +189,7 @@ ROWS: Final = (
         "Elements in order along an axis, NaN last.",
     ),
     NodeRow("argsort", infer_argsort, order_of, "Where the elements of a sorted array were."),
+    NodeRow("argtopk", infer_argtopk, argtopk, "Where the greatest elements along an axis are, greatest first."),
     NodeRow(
         "put", infer_put, put, "An array with elements along an axis replaced, or combined with others, by indices."
     ),

@@ -14,6 +14,9 @@ from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import COMBINED
 from pypto.graph.picking import flat_index, take_where
 from pypto.graph.places import checked, here
+from pypto.graph.program import MOST_WHOLE
+from pypto.graph.reductions import PIECE
+from pypto.graph.reductions import positions as positions_along
 from pypto.graph.rules import broadcast
 from pypto.graph.tensor import Tensor
 from pypto.graph.types import TensorType
@@ -43,6 +46,45 @@ def argsort(x: Tensor, axis: Any = -1, kind: Any = None, *, stable: Any = None, 
     """``np.argsort``; every kind is stable."""
     x, axis = flat_where_none(x, axis)
     return cast(Tensor.fresh(x.graph, ordered(x, "argsort", axis, descending)), np.int64)
+
+
+def argtopk(x: Tensor, count: int, axis: int) -> Tensor:
+    """Where the `count` greatest elements along an axis are, greatest first: NaN counts as least, and of equal elements
+    the first one comes first. Of a long axis, those of pieces, and then of these."""
+    last = x.ndim - 1
+    found = argtopk_of_last(swapaxes(x, axis % x.ndim, last), count)
+    return cast(swapaxes(found, axis % x.ndim, last), np.int64)
+
+
+def argtopk_of_last(x: Tensor, count: int) -> Tensor:
+    """`argtopk` along the last axis: of most of its elements by an order of all."""
+    size, last = x.node.shape[-1], x.ndim - 1
+    piece = max(PIECE, 2 * count)
+    if count < 2 <= size // 2:  # a selection has two at least
+        return argtopk_of_last(x, 2)[..., :count]
+    if count < 2 or count > size // 2 or piece > MOST_WHOLE:
+        return argsort(x, axis=last, descending=True)[..., :count]
+    if not is_fixed(size) or size <= MOST_WHOLE:
+        source = cast(x, np.uint8) if x.dtype == np.bool_ else x
+        node = checked("`topk`", lambda: x.graph.add("argtopk", source.node, place=here(), axis=last, count=count))
+        return cast(Tensor.fresh(x.graph, node), np.int64)
+    return argtopk_of_pieces(x, count, piece)
+
+
+def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
+    """`argtopk` along a long axis: of each piece, which come in order, and then of all that these have."""
+    from pypto.graph.functions import concatenate
+
+    lead, size = x.node.shape[:-1], x.node.shape[-1]
+    whole = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
+    starts = call(x.graph, np.multiply, (positions_along(whole, -2), piece))
+    places = reshape(call(x.graph, np.add, (argtopk_of_last(whole, count), starts)), (*lead, size // piece * count))
+    if size % piece:
+        rest = x[..., size // piece * piece :]
+        few = argtopk_of_last(rest, min(count, size % piece))
+        places = concatenate([places, call(x.graph, np.add, (few, size // piece * piece))], -1)
+    best = argtopk_of_last(take_along_axis(x, places, -1), count)
+    return take_along_axis(places, best, -1)
 
 
 def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:

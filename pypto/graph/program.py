@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import bounds, hint, is_fixed, quotient
-from pypto.graph.index_space import IndexSpace, Use, flat, scanned
+from pypto.graph.index_space import IndexSpace, Use, flat, ordered
 from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
-from pypto.graph.nodes import SORTS
+from pypto.graph.nodes import SELECTION, SORTS
 from pypto.graph.online import Online, online_of
 from pypto.ops.table import ARG_REDUCTIONS, REDUCTIONS, SCANS
 
@@ -106,7 +106,8 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     merged = neighbours(space, strides)
     first = heads(space, merged)
     sizes = {axis: space.axes.size(chain(axis, merged)) for axis in first}
-    if any(sum(a in sizes for a in scanned(node, space.values)) > 1 for node in space.nodes):
+    along = (line for node in space.nodes for line in ordered(node, space.values, space.reads))
+    if any(sum(a in sizes for a in line) > 1 for line in along):
         raise Clash("a running result goes along one axis")
     lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
     values = {n: lines[dims] for n, dims in space.values.items()}
@@ -169,12 +170,12 @@ class Draft:
 
     def without_products(self) -> Program:
         inner = self.inner()
-        elements = self.product(inner)
+        elements = self.elements(inner)
         columns = self.columns(inner)
         loop, chunk, online = None, 0, None
         if elements * columns > MOST_WHOLE or not all(is_fixed(self.sizes[a]) for a in inner):
             loop, chunk, online = self.long_loop(inner, columns)
-            elements = self.product(tuple(a for a in inner if a != loop)) * max(1, chunk)
+            elements = self.elements(tuple(a for a in inner if a != loop)) * max(1, chunk)
         if columns > 1:
             blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
             return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
@@ -185,6 +186,13 @@ class Draft:
         whole = tuple(a for a in inner if a != loop)
         form = "online" if online else "rows" if self.space.reduced else "pointwise"
         return self.made(blocks, whole, loop, chunk, form, online)
+
+    def elements(self, inner: tuple[int, ...]) -> int:
+        """Elements of a tile; no tile has both axes of a selection, that of its operand and that of its result."""
+        if not any(node.op == SELECTION for node in self.space.nodes):
+            return self.product(inner)
+        lines = {*self.values.values(), *self.reads.values()}
+        return max(self.product(tuple(a for a in line if a in inner)) for line in lines)
 
     def columns(self, inner: tuple[int, ...]) -> int:
         """Elements of the last parallel axis in a tile, where arrays lie along it and are reduced over slower axes."""
@@ -271,7 +279,7 @@ class Draft:
             along = any(
                 axis in self.operand(node, n) for n in range(len(node.inputs)) if node.inputs[n].op != "constant"
             )
-            if node.op in SCANS or node.op in SORTS:
+            if node.op in SCANS or node.op in SORTS or node.op == SELECTION:
                 raise Clash("a running result or an order is not made by pieces")
             reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
             if reduces and node.op in ("argmax", "argmin", "xor_sum"):

@@ -26,6 +26,7 @@ OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
         "logical_and": "all",
     }
 )  # fmt: skip
+PIECE: Final = 8192  # elements of a long axis in which a position is looked for at once
 SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
 
 
@@ -108,8 +109,41 @@ def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
     (at,) = axes_of(x, axis)
     result = np.dtype(dtype or total_dtype(x.dtype))
     wide = cast(cast(x, result), np.int32 if result == np.bool_ else accumulator(result))
-    node = checked(f"`{name}`", lambda: x.graph.add(name, wide.node, place=here(), axis=at, reverse=False))
-    return cast(Tensor.fresh(x.graph, node), result)
+    return cast(scan_of(wide, name, at), result)
+
+
+def scan_of(x: Tensor, name: str, at: int) -> Tensor:
+    """A running result in the dtype of the array; along a long axis by pieces."""
+    size, columns = x.node.shape[at], 1
+    for n in x.node.shape[at + 1 :]:
+        columns *= min(bounds(n)[1], COLUMNS_BLOCK)
+    most = MOST_WHOLE // min(columns, COLUMNS_BLOCK)
+    if is_fixed(size) and size > most:
+        return scan_of_pieces(x, name, at, PIECE if columns == 1 else most)
+    node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))
+    return Tensor.fresh(x.graph, node)
+
+
+def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
+    """A running result of each piece, with the running result of all pieces before it."""
+    from pypto.graph.functions import concatenate, full_like
+
+    combine, total, first = (np.add, "sum", 0) if name == "cumsum" else (np.multiply, "prod", 1)
+    shape, lead = x.node.shape, (slice(None),) * at
+    piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
+    count = shape[at] // piece
+    whole = x[(*lead, slice(count * piece))]
+    pieces = reshape(whole, (*shape[:at], count, piece, *shape[at + 1 :]))
+    ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
+    before = concatenate(
+        [full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :])), ends[(*lead, slice(-1))]], at
+    )
+    begun = reshape(before, (*shape[:at], count, 1, *shape[at + 1 :]))
+    found = reshape(call(x.graph, combine, (scan_of(pieces, name, at + 1), begun)), whole.node.shape)
+    if count * piece == shape[at]:
+        return found
+    rest = scan_of(x[(*lead, slice(count * piece, None))], name, at)
+    return concatenate([found, call(x.graph, combine, (rest, ends[(*lead, slice(-1, None))]))], at)
 
 
 def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -139,12 +173,35 @@ def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
 
 
 def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
-    """`arg` along a long axis: the extreme first, which is made by parts, then the first place that has it."""
+    """`arg` along a long axis: the best of each piece, then the best of these.
+
+    Where the axis is not the last one, or its size not fixed, the extreme first, then the first place that has it.
+    """
+    if at == x.ndim - 1 and is_fixed(x.node.shape[at]):
+        return arg_of_pieces(x, name, keepdims)
     most = reduce(x, "max" if name == "argmax" else "min", at, True)
     hit: Any = x == most
     if x.type.dtype.is_float:
         hit = hit | (x != x)  # noqa: PLR0124  # where there is a NaN, it is the extreme, and equals nothing
     return cast(reduce(where(hit, positions(x, at - x.ndim), x.node.shape[at]), "min", at, keepdims), np.int64)
+
+
+def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
+    """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
+    from pypto.graph.functions import concatenate
+    from pypto.graph.ordering import take_along_axis
+
+    size, lead = x.node.shape[-1], x.node.shape[:-1]
+    count = size // PIECE
+    whole = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
+    first = call(x.graph, np.multiply, (positions(whole, -2), PIECE))
+    places = call(x.graph, np.add, (arg_of_line(whole, name, len(lead) + 1, False), reshape(first, (count,))))
+    if size % PIECE:
+        rest = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
+        places = concatenate([places, call(x.graph, np.add, (rest, count * PIECE))], -1)
+    best = arg(take_along_axis(x, places, -1), name, -1, True)
+    found = take_along_axis(places, best, -1)
+    return found if keepdims else reshape(found, lead)
 
 
 def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:

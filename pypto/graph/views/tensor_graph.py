@@ -23,7 +23,9 @@ from pypto.graph.views.words import form_of, grid_text, line_of, shortened, step
 from pypto.ops.table import REDUCTIONS, SCANS
 
 NUMBERS: Final = ("constant", "extent")
-HEAVY: Final = frozenset({"dot", "sort", "argsort", "take", "put", "concat", "place", "call", *REDUCTIONS, *SCANS})
+HEAVY: Final = frozenset(
+    {"dot", "sort", "argsort", "argtopk", "take", "put", "concat", "place", "call", *REDUCTIONS, *SCANS}
+)
 SHOWN_ATTRS: Final = ("axes", "axis", "dims", "starts")  # what a title says of a node besides its type
 
 
