@@ -135,6 +135,7 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     whole = x[(*lead, slice(count * piece))]
     pieces = reshape(whole, (*shape[:at], count, piece, *shape[at + 1 :]))
     ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
+    none = full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :]))
     before = concatenate(
         [full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :])), ends[(*lead, slice(-1))]], at
     )
