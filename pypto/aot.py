@@ -21,13 +21,13 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.aot import MissingFeatures, NotALibrary, NoVersion
-from pypto.errors.launch import ReadOnlyArgument
+from pypto.errors.launch import UndispatchedLaunch
 from pypto.ir.types import DTYPE_BY_NAME
-from pypto.runtime.arrays import ArrayInfo, array_info, scalar_bits
+from pypto.runtime.arrays import ArrayInfo, array_info, check_writable, scalar_bits
 from pypto.runtime.launch import Grid, check_grid, disjoint, overlaps
 from pypto.runtime.signature import Signature
 from pypto.runtime.specialization import observe
-from pypto.runtime.tensors import is_tensor, note_writes
+from pypto.runtime.tensors import active_mode, is_dispatched, note_written
 
 ABI: Final = 1
 _MANIFEST: Final = "pypto_manifest"
@@ -231,6 +231,9 @@ class LoadedKernel:
         """
         values = self.signature.bind(args, given)
         sizes = check_grid(grid, self.signature, self.with_constants(values))
+        if is_dispatched(values):
+            problem, way = "it is compiled, and a mode would not see it", "launch the kernel that it was compiled from"
+            raise UndispatchedLaunch(kernel=self.name, mode=active_mode(), problem=problem, way=way)
         rows = zip(self.signature.names, values, strict=True)
         infos = {name: array_info(value, self.name, name) or value for name, value in rows}
         version = self.choose(infos)
@@ -260,13 +263,8 @@ class LoadedKernel:
 
     def note(self, version: LoadedVersion, infos: Mapping[str, Any]) -> None:
         """Refuse what must not be written, and tell torch of what will be."""
-        arrays = [infos[name] for name in sorted(version.written)]
-        for name in sorted(version.written):
-            if not infos[name].writable:
-                raise ReadOnlyArgument(kernel=self.name, arg=name)
-        tensors = [info.owner for info in arrays if is_tensor(type(info.owner))]
-        if tensors:
-            note_writes(tensors)
+        check_writable(self.name, version.written, infos)
+        note_written(version.written, infos)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.signature.names)}) of {self.path}>"

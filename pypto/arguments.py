@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UnsupportedArgument, WrongDecorator
+from pypto.errors.launch import UnsupportedArgument, WrongDecorator
 from pypto.ir.types import Type, scalar
 from pypto.loc import Loc
 from pypto.ops.public import constexpr
 from pypto.options import setting
-from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype
+from pypto.runtime.arrays import array_info, array_type, scalar_dtype
 from pypto.runtime.launch import constant_key
 from pypto.runtime.signature import Signature, fixed_fields, plain
-from pypto.runtime.tensors import is_tensor, note_writes
+from pypto.runtime.tensors import is_tensor
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, ConstSpec
@@ -79,31 +79,6 @@ def shown(spec: ArgSpec) -> str:
     if isinstance(spec, tuple):
         return f"({', '.join(map(shown, spec))})"
     return str(spec) if isinstance(spec, Type) else repr(spec.value)
-
-
-def check_writable(kernel: str, written: frozenset[str], infos: Mapping[str, Any]) -> None:
-    """Refuse a launch that writes to what must not be written.
-
-    Raises
-    ------
-    ReadOnlyArgument, RecordedArgument
-        For the first such array.
-    """
-    for arg in sorted(written):
-        info = infos[arg]
-        if not isinstance(info, ArrayInfo) or info.writable:
-            continue
-        flags = getattr(info.owner, "flags", None)
-        is_tensors = is_tensor(type(info.owner)) or getattr(flags, "recorded", False)
-        raise (RecordedArgument if is_tensors else ReadOnlyArgument)(kernel=kernel, arg=arg)
-
-
-def note_written(written: frozenset[str], infos: Mapping[str, Any]) -> None:
-    """Tell torch's autograd which tensors a launch writes."""
-    owners = [infos[arg].owner for arg in sorted(written) if isinstance(infos[arg], ArrayInfo)]
-    tensors = [owner for owner in owners if is_tensor(type(owner))]
-    if tensors:
-        note_writes(tensors)
 
 
 def check_function(x: Any) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pypto.arguments import BOUNDARY, check_kernel, check_writable, describe, note_written
+from pypto.arguments import BOUNDARY, check_kernel, describe
 from pypto.interp import run
-from pypto.runtime.arrays import array_info
+from pypto.runtime.arrays import array_info, check_writable
+from pypto.runtime.tensors import note_written
 
 
 def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Any:

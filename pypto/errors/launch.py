@@ -59,6 +59,13 @@ class ReadOnlyArgument(Diagnostic, TypeError):
     example = launches("f[(1,)](x, np.broadcast_to(y[:1], 8), 2)", "f[(1,)](x, y, 2)")
 
 
+class RepeatedArgument(Diagnostic, ValueError):
+    code = "E318"
+    template = "{kernel} writes to `{arg}`, whose {size} elements along axis {axis} are one in memory: its stride is 0"
+    hint = "pass an array with memory for each element: `np.copy({arg})`, or `{arg}.contiguous()` of a tensor"
+    example = launches("one = np.lib.stride_tricks.as_strided(y, (8,), (0,))\nf[(1,)](x, one, 2)", "f[(1,)](x, y, 2)")
+
+
 class RecordedArgument(Diagnostic, RuntimeError):
     code = "E315"
     template = "{kernel} writes to `{arg}`, a tensor that requires grad, and autograd cannot differentiate that"
@@ -74,9 +81,48 @@ class TracedLaunch(Diagnostic, RuntimeError):
     template = "{kernel} cannot be launched in a graph of torch.compile: {problem}"
     hint = "launch it outside of the compiled function, or under `torch.compiler.disable`"
     example = launches(
-        "import torch\nfrom pypto.torch.graph import planned\n\n"
+        "import torch\nfrom pypto.torch.graph.tracing import planned\n\n"
         "tensor = 'tensor', torch.complex64, 1\nplanned(f, 'x', *tensor, 'y', *tensor, 'n', *tensor)",
         "import torch\n\ng = torch.compiler.disable(f[(1,)])\ng(torch.ones(8), torch.zeros(8), 2)",
+    )
+
+
+class UnknownLaunch(Diagnostic, RuntimeError):
+    code = "E319"
+    template = "the graph launches the kernel `{kernel}` of module `{module}`, {problem}"
+    hint = "{way}"
+    example = launches(
+        "import torch\nimport pypto.torch\n\n"
+        "torch.ops.pypto.launch('kernels:swish:0', '[]', [1], [], [], [torch.zeros(8)], [])",
+        "import torch\nimport pypto.torch\n\n"
+        "@torch.compile(backend='eager')\ndef g(x, y):\n    f[(1,)](x, y, 2)\n\ng(torch.ones(8), torch.zeros(8))",
+    )
+
+
+class UndispatchedLaunch(Diagnostic, RuntimeError):
+    code = "E320"
+    template = "{kernel} cannot be launched on tensors while the mode {mode} of torch is active: {problem}"
+    hint = "{way}; or launch it outside of the mode"
+    example = launches(
+        "import torch\nfrom torch.utils.flop_counter import FlopCounterMode\n\n"
+        "with FlopCounterMode(display=False):\n    f[(1,)](x, torch.zeros(8), 2)",
+        "import torch\nfrom torch.utils.flop_counter import FlopCounterMode\n\n"
+        "with FlopCounterMode(display=False):\n    f[(1,)](torch.ones(8), torch.zeros(8), 2)",
+    )
+
+
+class UntransformedOperator(Diagnostic, RuntimeError):
+    code = "E324"
+    template = "the function that pypto.torch.op made of {kernel} cannot be {how}: it is no operator of torch yet"
+    hint = "{way}"
+    example = launches(
+        "import torch, pypto.torch\n\n"
+        "import warnings\n\nwarnings.simplefilter('ignore')  # of torch.func.jvp itself\n"
+        "g = pypto.torch.op(f, grid=1, outputs={'y': 'x'})\n"
+        "torch.func.jvp(lambda x: g(x, 2), (torch.ones(8),), (torch.ones(8),))",
+        "import torch, pypto.torch\n\n"
+        "g = pypto.torch.op(f, grid=1, outputs={'y': 'x'})\n"
+        "torch.func.vjp(lambda x: g(x, 2), torch.ones(8))",
     )
 
 

@@ -32,6 +32,16 @@ class OperandDtype(Diagnostic, TypeError):
     example = calls("lib.rms_norm(x, g.astype(np.float64))", "lib.rms_norm(x, g)")
 
 
+class LostGradient(Diagnostic, RuntimeError):
+    code = "E323"
+    template = "{operator}: `{arg}` requires grad, and the operator has no gradient"
+    hint = "call it under `torch.no_grad()`, pass `{arg}.detach()`, or give it a backward in a torch.autograd.Function"
+    example = calls(
+        "import torch\n\nlib.rms_norm(torch.ones(2, 8, requires_grad=True), torch.ones(8))",
+        "import torch\n\nwith torch.no_grad():\n    lib.rms_norm(torch.ones(2, 8, requires_grad=True), torch.ones(8))",
+    )
+
+
 class WrongOperands(Diagnostic, TypeError):
     code = "E373"
     template = "{operator}: {problem}"

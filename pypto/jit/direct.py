@@ -10,6 +10,7 @@ from pypto.arguments import describe
 from pypto.jit.specialize import version_for
 from pypto.runtime.launch import Values, check_grid, disjoint, overlaps
 from pypto.runtime.mode import MODE, PLAIN
+from pypto.runtime.tensors import is_dispatched
 
 if TYPE_CHECKING:
     from pypto.jit.kernel import Kernel
@@ -53,7 +54,10 @@ class Direct:
     def launch(self, _: None, *arguments: Any) -> None:
         """A launch that native code does not know."""
         grid, values = self.place(*arguments)
-        self.kernel[grid](*values)
+        if is_dispatched(values):  # a mode is told of the launches of generated code as little as of torch's own
+            self.kernel.launch_here(grid, *values)
+        else:
+            self.kernel[grid](*values)
         if self.table and self.seen < _TAUGHT:
             self.seen += 1
             self.teach(arguments, grid, values)

@@ -8,27 +8,25 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pypto.arguments import Boundary, describe, place_of
 from pypto.errors.frontend import EmptySlice
 from pypto.errors.launch import NotLaunched
-from pypto.jit.specialize import build, version_for
+from pypto.jit.specialize import build, plan_for, version_for
 from pypto.jit.variants import check_affinity, variant_of, with_options
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import stand_in
-from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
+from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.pickling import Pickled
-from pypto.runtime.signature import Signature, flatten
+from pypto.runtime.signature import Signature
 from pypto.runtime.specialization import FactRecorder, Specialization
-from pypto.runtime.tensors import is_traced
+from pypto.runtime.tensors import is_dispatched, is_traced
 from pypto.runtime.versions import Versions
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
-
-_MOST_ENTRIES: Final = 4096
 
 
 class Kernel(Pickled, pickled=("function", "options", "opaque")):
@@ -84,7 +82,7 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
         self.threads_by: Any = None  # a `ThreadCount` that says on how many threads launches run, not the process
         self.origins: tuple[str, ...] = ()  # lines of a program that the kernel was generated from
         self.reported = set[str]()  # what was said of it when it was compiled
-        self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
+        self.entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self.known: dict[Any, list[Specialization]] = {}
         self.lock = threading.RLock()
         self.backwards: list[Callable[..., None]] = []  # by hand, see `adjoint`
@@ -127,7 +125,7 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         if is_traced():
-            from pypto.torch.graph import traced_subscript
+            from pypto.torch.graph.tracing import traced_subscript
 
             return traced_subscript(self, grid)
         return self._subscript(grid)
@@ -303,6 +301,16 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
 
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
+        if is_dispatched((*args, *given.values())):
+            from pypto.torch.graph.modes import dispatched_launch
+
+            with self.boundary:
+                dispatched_launch(*variant_of(self, given), grid, args)
+        else:
+            self.launch_here(grid, *args, **given)
+
+    def launch_here(self, grid: Grid, /, *args: Any, **given: Any) -> None:
+        """A launch in Python that no mode of torch is to see, since there is none or it has seen it."""
         for hook in self.pre_run_hooks:
             hook(*args, **given)
         with self.boundary:
@@ -329,38 +337,10 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
 
     def ready(self, sizes: tuple[int, int, int], values: Values) -> tuple[Plan, tuple[Any, ...]]:
         """A plan, and what its `run` takes for these arguments."""
-        plan, addresses, leaves = self._plan(values)
+        plan, addresses, leaves = plan_for(self, values)
         programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
         threads = 1 if programs == 1 else self.options.num_threads or (self.threads_by or shared).threads
         return plan, (sizes, leaves, addresses, shared.scratch_address(plan.slots[4] * threads), threads)
-
-    def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
-        """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
-        key, entry = None, None
-        try:
-            key, addresses, values = fingerprint(given, self.signature.constant)
-            entry = self._entries.get(key)
-        except (LookupError, TypeError, RuntimeError):  # no key, no hash, or a tensor without memory
-            pass
-        if entry is not None:
-            pairs, plans = entry
-            plan = plans.get(disjoint(pairs, addresses))
-            if plan is not None and plan.fits(values):
-                return plan, addresses, values
-        infos, specs = describe(self.signature, given)
-        version = version_for(self, infos, specs)
-        plan, (pairs, addresses) = Plan.of(version, infos), overlaps(version.program.written, infos)
-        prints = version.program.artifact.prints
-        if version.program.backend.reports and (self.options.checked or prints):
-            from pypto.debug.watching import watch_of
-
-            plan.watch = watch_of(version.program, infos, self.options.checked, self.compiler.session().owners)
-        if key is not None and len(self._entries) < _MOST_ENTRIES:
-            is_disjoint = disjoint(pairs, addresses)
-            self._entries.setdefault(key, (pairs, {}))[1][is_disjoint] = plan
-            if self.table and version.program.backend.has_native_launches and not prints:
-                self.table.teach(version, infos, given, not is_disjoint)
-        return plan, addresses, flatten(given, self.signature.constant)[1]
 
     # --- compiling ----------------------------------------------------------------------------------------------
 

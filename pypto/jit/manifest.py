@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pypto.arguments import check_writable, shown
+from pypto.arguments import shown
 from pypto.backends.base import Artifact, timed
 from pypto.compile import Program, session, to_ir, unfinished
 from pypto.frontend.spec import GONE, Capture, ConstSpec, reader
 from pypto.ir.types import ArrayType
 from pypto.jit.records import Records, Unrecorded
 from pypto.passes.manager import is_observed
+from pypto.runtime.arrays import check_writable
 from pypto.runtime.cache import CacheKey
 from pypto.runtime.cache_sources import package_files
 from pypto.runtime.launch import disjoint, overlaps

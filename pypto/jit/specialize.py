@@ -1,20 +1,54 @@
-"""Specialization: the version of a kernel for some arguments, found by its guard or compiled."""
+"""Specialization: the plan and the version of a kernel for some arguments, found by a key or guard, or compiled."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pypto.arguments import check_writable, shown, spec_key
+from pypto.arguments import describe, shown, spec_key
 from pypto.errors import Diagnostic
-from pypto.runtime.launch import disjoint, overlaps
+from pypto.runtime.arrays import check_writable
+from pypto.runtime.launch import Plan, Values, disjoint, fingerprint, overlaps
+from pypto.runtime.signature import flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec
     from pypto.jit.kernel import Kernel
+
+
+_MOST_ENTRIES: Final = 4096
+
+
+def plan_for(kernel: Kernel, given: Values) -> tuple[Plan, list[int], Values]:
+    """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
+    key, entry = None, None
+    try:
+        key, addresses, values = fingerprint(given, kernel.signature.constant)
+        entry = kernel.entries.get(key)
+    except (LookupError, TypeError, RuntimeError):  # no key, no hash, or a tensor without memory
+        pass
+    if entry is not None:
+        pairs, plans = entry
+        plan = plans.get(disjoint(pairs, addresses))
+        if plan is not None and plan.fits(values):
+            return plan, addresses, values
+    infos, specs = describe(kernel.signature, given)
+    version = version_for(kernel, infos, specs)
+    plan, (pairs, addresses) = Plan.of(version, infos), overlaps(version.program.written, infos)
+    prints = version.program.artifact.prints
+    if version.program.backend.reports and (kernel.options.checked or prints):
+        from pypto.debug.watching import watch_of
+
+        plan.watch = watch_of(version.program, infos, kernel.options.checked, kernel.compiler.session().owners)
+    if key is not None and len(kernel.entries) < _MOST_ENTRIES:
+        is_disjoint = disjoint(pairs, addresses)
+        kernel.entries.setdefault(key, (pairs, {}))[1][is_disjoint] = plan
+        if kernel.table and version.program.backend.has_native_launches and not prints:
+            kernel.table.teach(version, infos, given, not is_disjoint)
+    return plan, addresses, flatten(given, kernel.signature.constant)[1]
 
 
 def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:

@@ -5,14 +5,14 @@ Nothing is written. An integer that a kernel reads as a place in memory is check
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
-from pypto.errors.launch import ReadOnlyArgument
 from pypto.errors.library import (
+    LostGradient,
     OperandDtype,
     OperandShape,
     OperandValue,
@@ -24,8 +24,9 @@ from pypto.errors.library import (
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
 from pypto.library.signature import ArraySpec, Signature
-from pypto.runtime.arrays import ArrayInfo, array_info
+from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
 from pypto.runtime.device_arrays import host_view
+from pypto.runtime.tensors import is_autograds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class Binder:
             self.bind_names(spec, info, dims)
         for spec, info in present:
             self.check(spec, info, dims, first.dtype)
+        check_writable(self.operator, self.effects, infos)
+        if not all(info.writable for _, info in present):
+            self.check_gradients(present, first.dtype)
         self.check_conditions(dims, {spec.name: info for spec, info in present})
         return Bound(values, dims, first.dtype)
 
@@ -111,7 +115,7 @@ class Binder:
                 dims.setdefault(dim.text, size)
 
     def check(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int], first: DType) -> None:
-        """Compare shape, dtype and writability."""
+        """Compare shape and dtype."""
         if info.shape != spec.shape(dims):
             self.wrong_shape(spec, info, dims)
         allowed = spec.dtypes or (first,)
@@ -119,8 +123,14 @@ class Binder:
             text = " or ".join(map(str, allowed))
             raise OperandDtype(operator=self.operator, arg=spec.name, dtype=info.dtype, allowed=text)
         self.check_layout(spec.name, info)
-        if spec.name in self.effects and not info.writable:
-            raise ReadOnlyArgument(kernel=self.operator, arg=spec.name)
+
+    def check_gradients(self, present: Sequence[tuple[ArraySpec, ArrayInfo]], first: DType) -> None:
+        """Refuse to lose a gradient: where autograd records an argument, and a result is one of floats."""
+        recorded = next((spec.name for spec, info in present if not info.writable and is_autograds(info.owner)), None)
+        written = [spec.dtypes or (first,) for spec in self.signature.outputs]
+        written += [(info.dtype,) for spec, info in present if spec.name in self.effects]
+        if recorded is not None and any(dtype.is_float for dtypes in written for dtype in dtypes):
+            raise LostGradient(operator=self.operator, arg=recorded)
 
     def check_layout(self, name: str, info: ArrayInfo) -> None:
         """Compare strides with those of the layout that the signature asks for."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from pypto.library.binding import Binder, Bound, empty
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
+from pypto.runtime.tensors import is_traced
 
 Values = dict[str, Any]
 Rng = np.random.Generator
@@ -163,11 +164,17 @@ class Operator(Shown):
 
         Raises
         ------
-        WrongOperands, OperandShape, OperandDtype, ReadOnlyArgument
+        WrongOperands, OperandShape, OperandDtype, ReadOnlyArgument, RecordedArgument, RepeatedArgument
             Before anything is written.
+        LostGradient
+            When a result would have no gradient, and autograd records an argument.
         NoImplementation
             Where no implementation runs on this platform and dtype.
         """
+        if is_traced():
+            from pypto.torch.graph.tracing import outside_call
+
+            return outside_call(partial(self, version=version), args, given)
         with BOUNDARY:
             bound = self.bind(args, given)
             run = self.implementation(backend_in_force(), bound.dtype, version).run

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from pypto import library
 from pypto.quant.cache import Int8Cache, KeyRanges
+from pypto.quant.deployed_linear import check_deployed
 
 KEYS_FILE: Final = "keys.safetensors"
 ATTENTION: Final = torch.nn.functional.scaled_dot_product_attention
@@ -82,6 +83,7 @@ class Int8Attention(Attentions):
         self.leave()
 
     def attend(self, name: str, q: Any, k: Any, v: Any, *more: Any, **kwargs: Any) -> Any:
+        check_deployed(f"attention {name}", q, k, v)
         given = dict(zip(("attn_mask", "dropout_p", "is_causal"), more, strict=False)) | kwargs
         if given.get("attn_mask") is not None or given.get("dropout_p"):
             keys, values = (heads_first(t, k) for t in self.cache(name, tokens_first(k), tokens_first(v)))

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from pypto.errors.launch import UndispatchedLaunch
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.deploy import DeployedLayer, constants_of, deployed, of_parts, parts_of
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.linear import linear_layers, shape_of
 from pypto.quant.names import check_layers
+from pypto.runtime.tensors import active_mode, is_dispatched, is_recorded
 
 FORM = "form"  # the buffer that says what the others are
 
@@ -39,7 +41,7 @@ class DeployedLinear(torch.nn.Module):
         text = " ".join((type(layer.run).__name__, layer.kind, *constants_of(layer.run)))
         self.register_buffer(FORM, torch.tensor(list(text.encode()), dtype=torch.uint8))
         # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
-        self.register_forward_pre_hook(is_forward_only)
+        self.register_forward_pre_hook(nothing)
 
     @property
     def layer(self) -> DeployedLayer:
@@ -49,6 +51,7 @@ class DeployedLinear(torch.nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
+        check_deployed(f"layer {self.empty.name}", x)
         return torch.from_numpy(self.layer(x.detach().float().numpy())).to(x.dtype)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -74,13 +77,20 @@ class DeployedLinear(torch.nn.Module):
         return f"{self.empty.name}, {self.empty.kind}, {self.empty.bytes} bytes"
 
 
-def is_forward_only(module: Any, args: Any) -> None:
-    """Refuse inputs that want a gradient."""
-    if torch.is_grad_enabled() and args[0].requires_grad:
+def nothing(*_: Any) -> None:
+    """A hook that changes nothing."""
+
+
+def check_deployed(what: str, *tensors: Any) -> None:
+    """Refuse inputs that want a gradient, and modes that would not see the kernels."""
+    if any(map(is_recorded, tensors)):
         raise WrongCalibration(
-            what=f"layer {module.empty.name} is deployed, its inputs have no gradient",
+            what=f"{what} is deployed, its inputs have no gradient",
             way="use torch.no_grad(), or train with quant.prepare(model, config) before",
         )
+    if is_dispatched(tensors):
+        problem, way = "it computes on arrays, which a mode would not see", "trace or count the model before `convert`"
+        raise UndispatchedLaunch(kernel=what, mode=active_mode(), problem=problem, way=way)
 
 
 def plain(array: Any) -> Any:

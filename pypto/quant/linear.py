@@ -16,6 +16,7 @@ from pypto.quant.schemes import GROUP, TOKEN, Scheme
 from pypto.quant.structure import as_array
 from pypto.quant.warning import warn
 from pypto.quant.weight import Layer, dequantize, grid, quantize, ranges
+from pypto.torch.graph.derivatives import first_derivative
 
 
 class FakeQuantizedLinear(torch.nn.Linear):
@@ -63,8 +64,9 @@ class FakeQuantize(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, Any]:
-        w, scale = ctx.saved_tensors
-        found: tuple[Any, Any] = library.fake_quantize_backward(w.detach(), scale.detach(), gradient.contiguous())
+        found: tuple[Any, Any] = first_derivative(
+            library.fake_quantize_backward, "fake_quantize", *ctx.saved_tensors, gradient.contiguous()
+        )
         return found
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from pypto.errors.launch import TooLarge, UnsupportedArgument
+from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, RepeatedArgument, TooLarge, UnsupportedArgument
 from pypto.ir import types
 from pypto.ir.types import ArrayType, DType, Elem, PtrType, from_numpy
 from pypto.ops.build import weak_dtype
-from pypto.runtime.tensors import is_recorded, is_tensor, why_not
+from pypto.runtime.tensors import is_autograds, is_recorded, is_tensor, npu_of, why_not
 
 # Scales and packed pairs of microscaling formats are bytes to a kernel; see `dot_scaled`.
 _BYTES: Final = ("float8_e8m0fnu", "float4_e2m1fn_x2")
@@ -48,6 +48,15 @@ class ArrayInfo:
             return 0, 0
         ends = [(n - 1) * s * self.dtype.itemsize for n, s in zip(self.shape, self.strides, strict=True)]
         return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + self.dtype.itemsize
+
+    @property
+    def repeated(self) -> int | None:
+        """An axis along which all elements are one in memory, as `expand` and `np.broadcast_to` make it; else None.
+
+        This is what torch looks at before it writes to a tensor: strides that overlap in other ways are allowed.
+        """
+        axes = range(len(self.shape)) if 0 in self.strides and 0 not in self.shape else ()
+        return next((n for n in axes if self.strides[n] == 0 and self.shape[n] > 1), None)
 
 
 def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
@@ -102,20 +111,13 @@ def small_way(name: str) -> str:
 
 
 def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
-    reason = why_not(value)
-    if reason is not None:
+    if (reason := why_not(value)) is not None:
         refuse(*reason)
     dtype = _TORCH.get(str(value.dtype))
     if dtype is None:
         refuse(f"a tensor of {value.dtype}", small_way(str(value.dtype).removeprefix("torch.")))
     shape, strides, writable = tuple(value.shape), tuple(value.stride()), not is_recorded(value)
     return ArrayInfo(value.data_ptr(), shape, strides, dtype, writable, value, npu_of(value))
-
-
-def npu_of(value: Any) -> str:
-    """The name of the NPU that a tensor is on; empty where it is on none."""
-    place = getattr(value, "device", None)
-    return f"ascend:{getattr(place, 'index', 0) or 0}" if getattr(place, "type", "") == "npu" else ""
 
 
 def pointer_info(value: Any, refuse: Refuse) -> ArrayInfo:
@@ -136,6 +138,24 @@ def dtype_of(given: Any) -> DType | None:
         return given if isinstance(given, DType) else _TORCH.get(str(given))
     is_numpy = isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic))
     return from_numpy(np.dtype(given)) if is_numpy else None
+
+
+def check_writable(kernel: str, written: Iterable[str], infos: Mapping[str, Any]) -> None:
+    """Refuse a launch that writes to what must not be written.
+
+    Raises
+    ------
+    ReadOnlyArgument, RecordedArgument, RepeatedArgument
+        For the first such array.
+    """
+    for arg in sorted(written):
+        info = infos[arg]
+        if not isinstance(info, ArrayInfo):
+            continue
+        if not info.writable:
+            raise (RecordedArgument if is_autograds(info.owner) else ReadOnlyArgument)(kernel=kernel, arg=arg)
+        if (axis := info.repeated) is not None:
+            raise RepeatedArgument(kernel=kernel, arg=arg, axis=axis, size=info.shape[axis])
 
 
 @dataclass(frozen=True, slots=True)

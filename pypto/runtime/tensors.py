@@ -6,7 +6,8 @@ Torch is never loaded from here: whoever has a tensor has loaded it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 Reason = tuple[str, str]  # what the tensor is, and what to pass in its place
@@ -25,6 +26,31 @@ def is_traced() -> bool:
     """Whether this runs symbolically, in a function that torch.compile traces."""
     compiler = getattr(sys.modules.get("torch"), "compiler", None)  # a module that is just being loaded has none yet
     return compiler is not None and bool(compiler.is_dynamo_compiling())
+
+
+def has_mode() -> bool:
+    """Whether torch's dispatcher has a mode, which is to see what happens to tensors."""
+    library = getattr(sys.modules.get("torch"), "_C", None)
+    return library is not None and bool(library._len_torch_dispatch_stack())
+
+
+def is_dispatched(values: Iterable[Any]) -> bool:
+    """Whether some values are tensors, and a mode is to see what happens to them."""
+    return has_mode() and any(is_tensor(type(x)) for x in values)
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Let no mode of torch see what is done, as trials that leave nothing behind."""
+    hidden = sys.modules["torch"].utils._python_dispatch._disable_current_modes() if has_mode() else nullcontext()
+    with hidden:
+        yield
+
+
+def active_mode() -> str:
+    """The name of the mode that the dispatcher asks first."""
+    library = sys.modules["torch"]._C
+    return type(library._get_dispatch_stack_at(library._len_torch_dispatch_stack() - 1)).__name__
 
 
 def why_not(tensor: Any) -> Reason | None:
@@ -129,9 +155,28 @@ _CHECKS: Final[tuple[Callable[[Any], Reason | None], ...]] = (
 )  # fmt: skip
 
 
+def npu_of(value: Any) -> str:
+    """The name of the NPU that a tensor is on; empty where it is on none."""
+    place = getattr(value, "device", None)
+    return f"ascend:{getattr(place, 'index', 0) or 0}" if getattr(place, "type", "") == "npu" else ""
+
+
 def is_recorded(tensor: Any) -> bool:
     """Whether autograd would have to know how a write to a tensor is differentiated, which a launch does not tell."""
     return bool(tensor.requires_grad) and bool(sys.modules["torch"].is_grad_enabled())
+
+
+def is_autograds(owner: Any) -> bool:
+    """Whether an array that cannot be written is one that autograd records, and not one that is read-only."""
+    return is_tensor(type(owner)) or getattr(getattr(owner, "flags", None), "recorded", False)
+
+
+def note_written(written: Iterable[str], infos: Mapping[str, Any]) -> None:
+    """Tell torch's autograd which tensors a launch writes, of arguments of which these are known."""
+    owners = (getattr(infos[arg], "owner", None) for arg in sorted(written))
+    tensors = [owner for owner in owners if is_tensor(type(owner))]
+    if tensors:
+        note_writes(tensors)
 
 
 def note_writes(tensors: Iterable[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What only matters beside torch. Nothing here is loaded before torch is.
+"""What only matters beside torch. It loads torch, where there is one, and gives it the operator of launches in graphs.
 
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it. `op`
 makes a differentiable function of a kernel.
@@ -6,7 +6,13 @@ makes a differentiable function of a kernel.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+with suppress(ModuleNotFoundError):  # graphs that are loaded need the operator before anything is traced
+    from pypto.torch.graph.operator import launches
+
+    launches()
 
 if TYPE_CHECKING:
     from pypto.torch.autograd import op

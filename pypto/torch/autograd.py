@@ -13,6 +13,7 @@ from pypto.errors.gradients import WrongGradient
 from pypto.gradients import AdjointKernel, adjoint
 from pypto.loc import Caller
 from pypto.options import suggestion
+from pypto.runtime.tensors import is_traced
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel
@@ -42,6 +43,16 @@ class KernelFunction:
         """The names of the other parameters."""
         return tuple(n for n in self.kernel.signature.names if n not in self.outputs)
 
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return self.kernel.signature.kernel
+
+    @cached_property
+    def stored(self) -> tuple[str, ...]:
+        """The names of the outputs, in the order of the parameters."""
+        return tuple(n for n in self.kernel.signature.names if n in self.outputs)
+
     @cached_property
     def adjoints(self) -> dict[tuple[str, ...], AdjointKernel]:
         """The derived kernels, by the inputs that they differentiate by."""
@@ -56,7 +67,14 @@ class KernelFunction:
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """The outputs: one tensor, or a tuple in the order of the kernel's parameters."""
+        if is_traced():
+            from pypto.torch.graph.tracing import outside_call
+
+            return outside_call(self, args, given)
+        from pypto.torch.function import check_exported
+
         values = self.bound(args, given)
+        check_exported(self, values)
         found = self.autograd.apply(*(values[n] for n in self.inputs))
         return found[0] if len(found) == 1 else found
 

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.autograd.function import once_differentiable
+
+from pypto.arguments import Boundary
+from pypto.errors.launch import UntransformedOperator
+from pypto.torch.graph.derivatives import caller, each, first_derivative
 
 if TYPE_CHECKING:
     from pypto.torch.autograd import KernelFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """One launch of an adjoint: the names of the tensors that it gets, its other arguments, and what it is to find.
+
+    `tensors` are saved ones, and after them come the gradients of `stored`.
+    """
+
+    function: KernelFunction
+    tensors: tuple[str, ...]
+    others: dict[str, Any]
+    stored: tuple[str, ...]
+    wrt: tuple[str, ...]
+
+    def launch(self, *given: Any) -> tuple[Any, ...]:
+        """The gradients by `wrt`, in that order."""
+        count, f = len(self.tensors), self.function
+        tensors = dict(zip(self.tensors, given[:count], strict=True))
+        pairs = zip(self.stored, given[count:], strict=True)
+        arguments = {f"d_{n}": like(g, tensors[n]) for n, g in pairs if tensors[n].dtype.is_floating_point}
+        found = {n: torch.empty_like(tensors[n]) for n in self.wrt}
+        arguments |= {f"d_{n}": g for n, g in found.items()}
+        values = {n: x.detach() for n, x in tensors.items()} | self.others
+        with torch.no_grad():
+            f.adjoint(self.wrt).launch(grid_of(f, values), **values, **arguments)
+        return tuple(found.values())
 
 
 def autograd_function(f: KernelFunction) -> Any:
@@ -16,34 +47,56 @@ def autograd_function(f: KernelFunction) -> Any:
 
     class Launch(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
+        def forward(*inputs: Any) -> tuple[Any, ...]:
             values = dict(zip(f.inputs, inputs, strict=True))
             stored = f.allocated(values)
             with torch.no_grad():
                 f.kernel.launch(grid_of(f, values | stored), **values, **stored)
-            tensors = {n: x for n, x in (values | stored).items() if isinstance(x, torch.Tensor)}
+            return tuple(stored[n] for n in f.stored)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+            values = dict(zip(f.inputs, inputs, strict=True)) | dict(zip(f.stored, output, strict=True))
+            tensors = {n: x for n, x in values.items() if isinstance(x, torch.Tensor)}
             ctx.names = tuple(tensors)
             ctx.others = {n: x for n, x in values.items() if n not in tensors}
             ctx.save_for_backward(*tensors.values())
-            return tuple(stored[n] for n in f.kernel.signature.names if n in stored)
 
         @staticmethod
-        @once_differentiable
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-            tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-            wrt = [n for n, needed in zip(f.inputs, ctx.needs_input_grad, strict=True) if needed]
-            stored = [n for n in f.kernel.signature.names if n in f.outputs]
-            arguments = {
-                f"d_{n}": like(g, tensors[n]) for n, g in zip(stored, gradients, strict=True) if is_real(tensors[n])
-            }
-            found = {n: torch.empty_like(tensors[n]) for n in wrt}
-            arguments |= {f"d_{n}": g for n, g in found.items()}
-            values = {n: x.detach() for n, x in tensors.items()} | ctx.others
-            f.adjoint(wrt).launch(grid_of(f, values), **values, **arguments)
+            wrt = tuple(n for n, needed in zip(f.inputs, ctx.needs_input_grad, strict=True) if needed)
+            backward = Backward(f, ctx.names, ctx.others, f.stored, wrt)
+            made = first_derivative(backward.launch, f.name, *ctx.saved_tensors, *gradients)
+            found = dict(zip(wrt, made, strict=True))
             return tuple(found.get(n) for n in f.inputs)
 
-    Launch.__name__ = Launch.__qualname__ = f.kernel.signature.kernel
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *inputs: Any) -> tuple[Any, Any]:
+            return each(Launch, info, in_dims, inputs)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> NoReturn:
+            refuse(f, "differentiated in forward mode", "use reverse mode: `torch.func.vjp`, `torch.func.jacrev`")
+
+    Launch.__name__ = Launch.__qualname__ = f.name
     return Launch
+
+
+def check_exported(f: KernelFunction, values: dict[str, Any]) -> None:
+    """Refuse to lose a gradient in a graph that torch.export makes: it would hold the launch of the forward alone.
+
+    Raises
+    ------
+    UntransformedOperator
+    """
+    recorded = torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in values.values())
+    if recorded and torch.compiler.is_exporting():
+        refuse(f, "exported with its gradient", "export under `torch.no_grad()`, which exports the forward alone")
+
+
+def refuse(f: KernelFunction, how: str, way: str) -> NoReturn:
+    with Boundary(caller().loc):
+        raise UntransformedOperator(kernel=f.name, how=how, way=way)
 
 
 def grid_of(f: KernelFunction, values: Any) -> Any:
@@ -58,7 +111,3 @@ def like(gradient: Any, stored: Any) -> Any:
     if gradient.stride() == stored.stride():
         return gradient
     return torch.empty_like(stored).copy_(gradient)
-
-
-def is_real(x: Any) -> bool:
-    return bool(x.dtype.is_floating_point)

@@ -14,6 +14,7 @@ from pypto.arguments import Boundary
 from pypto.errors import PyptoError, PyptoWarning
 from pypto.errors.launch import WrongConfiguration
 from pypto.loc import Loc
+from pypto.runtime.tensors import unseen
 from pypto.tuning.bench import Bench, in_order, median_of, nothing
 from pypto.tuning.candidates import about_grid, new_search, none_is_right, ranked
 from pypto.tuning.config import Config, Space, constants, labels
@@ -194,6 +195,7 @@ class Autotuner(KernelInterface):
             zero(named[name])
         return best
 
+    @unseen()
     def search(self, keys: Sequence[Key], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
         """Try the configurations, and keep the fastest, on a `chip` where one is named.
 
@@ -229,7 +231,7 @@ class Autotuner(KernelInterface):
         for outcome in found.outcomes:
             if outcome.status == "wrong":
                 said = f"{self.__name__} with {names[id(outcome.config)]} is left out: {outcome.reason}"
-                warnings.warn(said + about_grid(found), PyptoWarning, stacklevel=5)
+                warnings.warn(said + about_grid(found), PyptoWarning, stacklevel=6)
         self.chosen[target, key] = self.winners.name_of(best.config), best.low
         if not found.interrupted:
             self.winners.keep(key, best.config, best.low, chip)

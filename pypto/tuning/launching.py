@@ -23,7 +23,7 @@ class KernelInterface(Pickled):
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         if is_traced():
-            from pypto.torch.graph import outside_subscript
+            from pypto.torch.graph.tracing import outside_subscript
 
             return outside_subscript(self, grid)
         return functools.partial(self.run, grid=grid, warmup=False)

@@ -14,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pypto import quant  # noqa: E402
+from pypto.errors.gradients import NoGradient  # noqa: E402
+from pypto.errors.launch import UndispatchedLaunch  # noqa: E402
 from pypto.errors.quant import FewSamples, WrongCalibration, WrongScheme  # noqa: E402
 from pypto.quant import blocks as files  # noqa: E402
 
@@ -305,3 +307,36 @@ def test_scales_have_gradients() -> None:
     expected = (g.double().numpy() * (np.clip(r, -128, 127) - u * inside)).sum(1)
     np.testing.assert_allclose(scale.grad[:4], expected[:4], rtol=1e-3, atol=1e-2)
     assert scale.grad[4] == 0
+
+
+def test_second_derivatives_of_rounding_are_an_error() -> None:
+    w, scale = torch.randn(3, 8, requires_grad=True), torch.full((3,), 0.05)
+    (first,) = torch.autograd.grad((quant.fake_quantize(w, scale) ** 2).sum(), w, create_graph=True)
+    with pytest.raises(NoGradient, match="fake_quantize cannot be differentiated here"):
+        (first**2).sum().backward()
+
+
+def test_deployed_layers_lose_no_gradient_and_no_launch() -> None:
+    """Whether an input is given by name or not; attention on an int8 cache as a linear layer."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from pypto.quant.attention import Int8Attention
+    from pypto.quant.cache import Int8Cache, KeyRanges
+    from pypto.quant.deployed_linear import DeployedLinear
+
+    layer = quant.QuantizedLayer("up", quant.quantize(np.eye(8, dtype=np.float32)))
+    module = DeployedLinear(quant.deploy({"up": layer})["up"])
+    attention = Int8Attention("0", Int8Cache.of(KeyRanges()))
+    plain, recorded = torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8, requires_grad=True)
+    assert torch.equal(module(x=plain), plain)
+    calls = (
+        lambda: module(recorded),
+        lambda: module(x=recorded),
+        lambda: attention.attend("0.0", plain, plain, recorded),
+    )
+    for call in calls:
+        with pytest.raises(WrongCalibration, match="is deployed, its inputs have no gradient"):
+            call()
+    for function in (module, lambda x: attention.attend("0.0", x, x, x)):
+        with pytest.raises(UndispatchedLaunch, match="it computes on arrays"):
+            make_fx(function)(plain)

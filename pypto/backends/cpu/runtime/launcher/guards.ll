@@ -76,6 +76,8 @@ next:
     i64 <TENSOR>, label %tensor
     i64 <PLAIN>, label %plain
     i64 <KEYS>, label %keys
+    i64 <DISTINCT>, label %distinct
+    i64 <UNDISPATCHED>, label %undispatched
     i64 <UNRECORDED>, label %unrecorded
     i64 <NOTE_WRITE>, label %note.write
     i64 <SIZE>, label %size
@@ -161,6 +163,16 @@ keys:  ; of the tensor, at %b of its C++ object, whose address lies at %a, are %
   %k.keys = load i64, ptr %k.keys.p
   %k.ok = icmp eq i64 %k.keys, %c
   br i1 %k.ok, label %pass, label %no
+
+distinct:  ; no two elements of the array, which has %a axes, are one in memory
+  %d.ok = call i1 @distinct(ptr %view, i64 %a)
+  br i1 %d.ok, label %pass, label %no
+
+undispatched:  ; no mode of torch's dispatcher is active, as function %a says, which gives their number
+  %x.asks = inttoptr i64 %a to ptr
+  %x.modes = call i64 %x.asks()
+  %x.ok = icmp eq i64 %x.modes, 0
+  br i1 %x.ok, label %pass, label %no
 
 unrecorded:  ; the C++ object at %a requires no gradient, as function %b says, or none is recorded, as function %c says
   %u.impl.p = getelementptr i8, ptr %value, i64 %a
@@ -350,6 +362,39 @@ define internal i64 @stride(ptr %view, i64 %axis) alwaysinline {
   %stride = load i64, ptr %stride.p
   %elements = ashr i64 %stride, %shift
   ret i64 %elements
+}
+
+; Whether no axis of more than one element has a stride of 0, or the array has no elements.
+define internal i1 @distinct(ptr %view, i64 %axes) alwaysinline {
+start:
+  %sizes.p = getelementptr %view, ptr %view, i64 0, i32 1
+  %sizes = load ptr, ptr %sizes.p
+  %strides.p = getelementptr %view, ptr %view, i64 0, i32 2
+  %strides = load ptr, ptr %strides.p
+  br label %head
+head:
+  %n = phi i64 [ 0, %start ], [ %n1, %axis ]
+  %empty = phi i1 [ false, %start ], [ %empty1, %axis ]
+  %repeated = phi i1 [ false, %start ], [ %repeated1, %axis ]
+  %more = icmp slt i64 %n, %axes
+  br i1 %more, label %axis, label %done
+axis:
+  %n1 = add i64 %n, 1
+  %size.p = getelementptr i64, ptr %sizes, i64 %n
+  %size = load i64, ptr %size.p
+  %stride.p = getelementptr i64, ptr %strides, i64 %n
+  %stride = load i64, ptr %stride.p
+  %none = icmp eq i64 %size, 0
+  %empty1 = or i1 %empty, %none
+  %still = icmp eq i64 %stride, 0
+  %several = icmp ugt i64 %size, 1
+  %here = and i1 %still, %several
+  %repeated1 = or i1 %repeated, %here
+  br label %head
+done:
+  %apart = xor i1 %repeated, true
+  %ok = or i1 %apart, %empty
+  ret i1 %ok
 }
 
 ; Fill a view. False if a stride is no multiple of the element, which has 2 ** %log bytes.

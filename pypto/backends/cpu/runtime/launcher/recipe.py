@@ -21,8 +21,8 @@ from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
 STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
-    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "PLAIN", "SIZE",
-    "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
+    "END", "IS", "NUMPY", "TENSOR", "KEYS", "DISTINCT", "UNDISPATCHED", "UNRECORDED", "NOTE_WRITE", "PLAIN",
+    "SIZE", "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
     "PUT_WORD", "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
 PUTS: Final = MappingProxyType({"ptr": "PUT_ADDRESS", "shape": "PUT_SIZE", "stride": "PUT_STRIDE"})
@@ -124,6 +124,9 @@ def recipe(version: Any, infos: Mapping[str, Any], values: Sequence[Any], signat
             add_constant(steps, n, value)
     for name, n in arrays.items():
         add_array(steps, n, infos[name], values[n], name in version.program.written)
+    add_distinct(steps, [(n, infos[name]) for name, n in arrays.items() if name in version.program.written])
+    if any(map(is_torch, values)):
+        steps.add("UNDISPATCHED", 0, known_layout().modes)
     for n, name, value, _ in rows:
         if name in numbers:
             add_number(steps, n, name, value, signature.typed.get(name))
@@ -220,6 +223,13 @@ def add_plain(steps: Recipe, n: int, value: Any, shift: int, written: bool) -> N
     steps.keep.append(record)
     words = len(value.shape), shift << 32 | layout.dtype_of(value), ctypes.addressof(record)
     steps.add("PLAIN", n, steps.object(type(value)), *words)
+
+
+def add_distinct(steps: Recipe, written: Sequence[tuple[int, Any]]) -> None:
+    """Steps that no two elements of a written array are one in memory."""
+    for n, info in written:
+        if info.shape:
+            steps.add("DISTINCT", n, len(info.shape))
 
 
 def add_writes(steps: Recipe, tensors: Sequence[int]) -> None:

@@ -25,11 +25,12 @@ _DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int8", "int16", 
 _COUNTER: Final = (2, 3, 4)  # half words of a version counter in which the version may lie
 _REQUIRES_GRAD: Final = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requires_grad() const
 _GRADIENTS_ON: Final = "_ZN3c108GradMode10is_enabledEv"  # c10::GradMode::is_enabled()
+_MODES: Final = "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"  # c10::impl::TorchDispatchModeTLS::stack_len()
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Offsets in bytes of the C++ object's address and of its fields, and the addresses of two functions of torch."""
+    """Offsets in bytes of the C++ object's address and of its fields, and the addresses of three functions of torch."""
 
     impl: int
     keys: int
@@ -42,8 +43,9 @@ class Layout:
     offset: int
     sizes: int  # the number of axes, then sizes, then strides
     dtype: int  # a number of two bytes
-    requires_grad: int
+    requires_grad: int  # of a tensor
     gradients_on: int
+    modes: int  # how many modes of the dispatcher are active
 
     def keys_of(self, tensor: Any) -> int:
         """The set of dispatch keys of a tensor."""
@@ -193,25 +195,29 @@ def find_version(torch: Any, counter: int) -> int:
     return 4 * only(range(2, len(halves[0])), lambda n: [h[n] for h in halves] == [t._version for t in counted])
 
 
-def find_functions(torch: Any) -> tuple[int, int]:
-    """The addresses of two functions: whether a tensor requires a gradient, and whether autograd records."""
+def find_functions(torch: Any) -> tuple[int, int, int]:
+    """The addresses of three functions: see `Layout`. Each is called, to see that it is what its name says."""
     try:
         library = ctypes.CDLL(str(torch._C.__file__))
-        requires, records = getattr(library, _REQUIRES_GRAD), getattr(library, _GRADIENTS_ON)
+        requires, records, modes = (getattr(library, name) for name in (_REQUIRES_GRAD, _GRADIENTS_ON, _MODES))
     except (AttributeError, OSError):
         raise UnknownLayoutError from None
     requires.restype, requires.argtypes = ctypes.c_bool, (ctypes.c_void_p,)
     records.restype, records.argtypes = ctypes.c_bool, ()
+    modes.restype, modes.argtypes = ctypes.c_int64, ()
     leaf = torch.zeros(3, requires_grad=True)
     with torch.enable_grad():
         tensors = [leaf, leaf * 1, leaf[1:], torch.zeros(3), torch.zeros(3)[1:], leaf.detach()]
         agrees = records() and [requires(t._cdata) for t in tensors] == [t.requires_grad for t in tensors]
     with torch.no_grad():
         agrees = agrees and not records()
-    addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in (requires, records)]
+    before = modes()
+    with torch.utils._python_dispatch.TorchDispatchMode():
+        agrees = agrees and modes() == before + 1 == torch._C._len_torch_dispatch_stack()
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (requires, records, modes)]
     if not agrees or not all(addresses):
         raise UnknownLayoutError
-    return addresses[0] or 0, addresses[1] or 0
+    return addresses[0], addresses[1], addresses[2]
 
 
 def confirmed(torch: Any, layout: Layout) -> bool:

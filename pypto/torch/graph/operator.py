@@ -1,0 +1,242 @@
+"""The operator `torch.ops.pypto.launch`: a launch as graphs of torch hold it, which runs in any process.
+
+A graph holds the name of a kernel, and as JSON where the values of its parameters come from: the operator's lists of
+tensors and numbers, or a constant. Nothing in it counts what one process has traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import json
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pypto.errors import Diagnostic
+from pypto.errors.launch import TracedLaunch
+from pypto.ir.types import DTYPE_BY_NAME, DType
+from pypto.runtime.launch import constant_key
+from pypto.runtime.mode import MODE, PLAIN
+from pypto.runtime.signature import Signature
+from pypto.runtime.tensors import unseen
+from pypto.torch.graph.names import PROCESS, Unnamed, kernels_named, name_of, place_of, refuse
+from pypto.torch.graph.planning import Row, build
+
+torch: Any = importlib.import_module("torch")
+LISTS: Final = ("written", "read", "integers", "floats")  # of arguments of the operator
+_SCHEMA: Final = (
+    "launch(str kernel, str arguments, SymInt[] grid, SymInt[] integers, float[] floats, Tensor(a!)[] written, "
+    "Tensor[] read) -> ()"
+)
+Planned = tuple[str, str, tuple[tuple[str, str], ...]]  # kernel, arguments, and the list of each that is no constant
+Source = tuple[str, Any]  # of a parameter's value: a list of the operator and a number in it, or a constant
+
+
+@dataclass(frozen=True)
+class Call:
+    """A launch in a graph: a kernel, and where the values of its parameters come from."""
+
+    kernel: Any
+    sources: tuple[Source, ...]
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The arrays that the operator says are written."""
+        rows = zip(self.kernel.signature.names, self.sources, strict=True)
+        return frozenset(name for name, (kind, _) in rows if kind == "written")
+
+    def values(self, given: Mapping[str, Sequence[Any]]) -> tuple[Any, ...]:
+        return tuple(x if kind == "constant" else given[kind][x] for kind, x in self.sources)
+
+
+@dataclass
+class Launches:
+    """The launches in the graphs of this process, by what graphs say of them, and torch's library that makes them.
+
+    Attributes
+    ----------
+    kernels : dict
+        By name.
+    constants : list
+        Those that JSON does not hold; graphs with such constants run in this process alone.
+    process : str
+        What the names of this process's own kernels and constants begin with.
+    """
+
+    kernels: dict[str, Any] = field(default_factory=dict)
+    own: dict[int, str] = field(default_factory=dict)  # names that hold in this process alone, by kernel
+    calls: dict[tuple[str, str], Call] = field(default_factory=dict)
+    plans: dict[Any, tuple[Planned, Sequence[Any]]] = field(default_factory=dict)
+    constants: list[Any] = field(default_factory=list)
+    process: str = field(default_factory=lambda: PROCESS + secrets.token_hex(8))
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.library = torch.library.Library("pypto", "FRAGMENT")
+        self.library.define(_SCHEMA)
+        self.library.impl("launch", self.launch, "CompositeExplicitAutograd")
+        self.library.impl("launch", torch.library.fallthrough_kernel, "Autograd")
+        torch.library.register_fake("pypto::launch", lambda *_: None, lib=self.library)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def add(self, kernel: Any, captures: Sequence[Any], sources: tuple[Source, ...]) -> tuple[str, str]:
+        """What a graph says of a launch: the name of the kernel, and its arguments."""
+        with self.lock:
+            name = self.name(kernel, captures)
+            arguments = json.dumps([[kind, self.encoded(x) if kind == "constant" else x] for kind, x in sources])
+            self.calls.setdefault((name, arguments), Call(kernel, sources))
+        return name, arguments
+
+    def name(self, kernel: Any, captures: Sequence[Any]) -> str:
+        """The name of a kernel; one of this process alone where another kernel could be meant."""
+        try:
+            name = name_of(kernel, captures)
+        except Unnamed:
+            name = ""
+        if name and is_same(self.kernels.setdefault(name, kernel), kernel):
+            return name
+        if id(kernel) not in self.own:
+            self.own[id(kernel)] = f"{place_of(kernel)}:{self.process}-{len(self.own)}"
+            self.kernels[self.own[id(kernel)]] = kernel
+        return self.own[id(kernel)]
+
+    def encoded(self, value: Any) -> Any:
+        """A constant as JSON holds it."""
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if type(value) is tuple:
+            return {"tuple": [self.encoded(x) for x in value]}
+        if isinstance(value, DType):
+            return {"dtype": value.mnemonic}
+        found = next((n for n, x in enumerate(self.constants) if x is value), len(self.constants))
+        if found == len(self.constants):
+            self.constants.append(value)
+        return {"object": f"{self.process}-{found}"}
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def launch(
+        self,
+        kernel: str,
+        arguments: str,
+        grid: Sequence[int],
+        integers: Sequence[int],
+        floats: Sequence[float],
+        written: Sequence[Any],
+        read: Sequence[Any],
+    ) -> None:
+        """What the operator does."""
+        given = {"written": written, "read": read, "integers": integers, "floats": floats}
+        call = self.calls.get((kernel, arguments)) or self.found(kernel, arguments, given)
+        values = call.values(given)
+        with unseen():  # modes have seen it, or the dispatcher is told to pass them over
+            run(call, tuple(grid), values)
+
+    def found(self, name: str, arguments: str, given: Mapping[str, Sequence[Any]]) -> Call:
+        """The launch that a graph of another process means.
+
+        Raises
+        ------
+        UnknownLaunch
+            When this process does not have exactly that kernel.
+        """
+        sources = tuple((kind, self.decoded(name, x) if kind == "constant" else x) for kind, x in json.loads(arguments))
+        with self.lock:
+            known = self.kernels.get(name)
+            for kernel in [known] if known is not None else kernels_named(name):
+                call = Call(kernel, sources)
+                if len(sources) == len(kernel.signature.names) and (known or self.is_meant(name, call, given)):
+                    self.kernels[name] = kernel
+                    return self.calls.setdefault((name, arguments), call)
+        refuse(name, "whose source, options or constants are not those that it was traced with", "trace it again")
+
+    def is_meant(self, name: str, call: Call, given: Mapping[str, Sequence[Any]]) -> bool:
+        """Whether a kernel has a name, built for the arguments of a launch."""
+        rows: dict[str, Row] = {}
+        for parameter, (kind, x) in zip(call.kernel.signature.names, call.sources, strict=True):
+            if kind in ("written", "read"):
+                rows[parameter] = "tensor", given[kind][x].dtype, given[kind][x].dim()
+            else:
+                rows[parameter] = kind, x if kind == "constant" else None, None
+        call.kernel._make_table()
+        written, captures = build(call.kernel, rows)
+        return written == call.written and name_of(call.kernel, captures) == name
+
+    def decoded(self, name: str, value: Any) -> Any:
+        """The constant of a launch."""
+        if not isinstance(value, dict):
+            return value
+        ((kind, x),) = value.items()
+        if kind == "tuple":
+            return tuple(self.decoded(name, one) for one in x)
+        if kind == "dtype":
+            return DTYPE_BY_NAME[x]
+        process, _, number = x.rpartition("-")
+        if process != self.process:
+            refuse(name, "with a constant that only the process that traced it has", "pass numbers, texts or dtypes")
+        return self.constants[int(number)]
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether kernels of one name do the same for ever: those of closures may come to differ."""
+    x, y = a.function, b.function
+    return a is b or (x.__globals__ is y.__globals__ and x.__closure__ is None and y.__closure__ is None)
+
+
+def run(call: Call, grid: tuple[int, ...], values: tuple[Any, ...]) -> None:
+    """Launch, where the kernel writes no more than the graph says."""
+    if MODE.get() == PLAIN and not any(call.kernel.modes):
+        plan, _ = call.kernel.ready((*grid, 1, 1)[:3], values)
+        more = plan.version.program.written - call.written
+        if more:
+            problem = f"this version writes to `{min(more)}`, which those for other sizes do not"
+            raise TracedLaunch(kernel=call.kernel.signature.kernel, problem=problem)
+    call.kernel.launch(grid, *values)
+
+
+def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
+    """What a graph says of a launch: `rows` have a row for each argument.
+
+    Raises
+    ------
+    TracedLaunch
+        When the kernel cannot be compiled for these types.
+    """
+    key = kernel, tuple((name, kind, constant_key(held), rank) for name, (kind, held, rank) in rows.items())
+    found, captures = launches().plans.get(key, (None, ()))
+    if found is None or any(capture.read() is not capture.value for capture in captures):
+        found, captures = made_plan(kernel, rows)
+        launches().plans[key] = found, captures
+    return found
+
+
+def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[Any]]:
+    """A plan, and the values from outside that it holds for."""
+    kernel._make_table()
+    try:
+        written, captures = build(kernel, rows)
+    except Diagnostic as error:
+        problem = f"it cannot be compiled for arrays of these types: {error}"
+        raise TracedLaunch(kernel=kernel.signature.kernel, problem=problem) from None
+    kinds = {name: kind if kind != "tensor" else "written" if name in written else "read"
+             for name, (kind, _, _) in rows.items()}  # fmt: skip
+    name, arguments = launches().add(kernel, captures, sources(kernel.signature, rows, kinds))
+    return (name, arguments, tuple((name, kind) for name, kind in kinds.items() if kind != "constant")), captures
+
+
+def sources(signature: Signature, rows: Mapping[str, Row], kinds: Mapping[str, str]) -> tuple[Source, ...]:
+    """Where the value of each parameter comes from."""
+    places = {kind: itertools.count() for kind in LISTS}
+    found = {name: (kind, next(places[kind]) if kind in places else rows[name][1]) for name, kind in kinds.items()}
+    return tuple(found.get(name, ("constant", signature.defaults.get(name))) for name in signature.names)
+
+
+@functools.lru_cache(maxsize=1)
+def launches() -> Launches:
+    """The operator of this process."""
+    return Launches()

@@ -1,0 +1,111 @@
+"""Launches in functions that torch.compile traces: they become one operator in the graph, `torch.ops.pypto.launch`.
+
+Dynamo runs `traced_launch` symbolically, and `planned` as it is. Its result is a part of the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+from pypto.runtime.launch import Grid
+from pypto.runtime.signature import IGNORED
+from pypto.torch.graph.operator import Planned, plan
+
+torch: Any = importlib.import_module("torch")
+
+
+def traced_subscript(kernel: Any, grid: Grid) -> Callable[..., None]:
+    """`kernel[grid]` in a function that Dynamo traces."""
+    return functools.partial(traced_launch, kernel, grid)
+
+
+def outside_subscript(launchable: Any, grid: Any) -> Callable[..., None]:
+    """`launchable[grid]` of what no graph can hold, in a function that Dynamo traces."""
+    return functools.partial(outside_launch, launchable, grid)
+
+
+def outside_launch(launchable: Any, grid: Any, *args: Any, **given: Any) -> None:
+    outside(launchable, grid, args, given)
+
+
+def traced_launch(kernel: Any, grid: Any, *args: Any, **given: Any) -> None:
+    """`kernel[grid](…)` in a function that Dynamo traces: written for what Dynamo follows."""
+    names, constants, is_open = parameters(kernel)
+    if is_open or len(args) > len(names) or any(n not in names and n not in IGNORED for n in given):
+        outside(kernel, grid, args, given)
+        return
+    values = {**dict(zip(names, args)), **{n: x for n, x in given.items() if n in names}}  # noqa: B905
+    if callable(grid):
+        grid = grid(values)
+    sizes = list(grid) if isinstance(grid, (tuple, list)) else [grid]
+    told: list[Any] = []
+    for name, x in values.items():
+        if isinstance(x, torch.Tensor):
+            told += [name, "tensor", x.dtype, x.dim()]
+        elif isinstance(x, (tuple, list)) and name not in constants:
+            outside(kernel, sizes, args, given)
+            return
+        elif type(x) is float and name not in constants:
+            told += [name, "floats", None, None]
+        elif type(x) is not bool and isinstance(x, int) and name not in constants:
+            told += [name, "integers", None, None]
+        else:
+            told += [name, "constant", int(x) if type(x) is int else x, None]
+    name, arguments, kinds = planned(kernel, *told)
+    lists: dict[str, list[Any]] = {"written": [], "read": [], "integers": [], "floats": []}
+    for parameter, kind in kinds:
+        if kind == "written" and torch.is_grad_enabled() and values[parameter].requires_grad:
+            outside(kernel, sizes, args, given)
+            return
+        lists[kind].append(values[parameter])
+    torch.ops.pypto.launch(name, arguments, sizes, lists["integers"], lists["floats"], lists["written"], lists["read"])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def parameters(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Names of a kernel's parameters, those of the constant ones, and whether there may be more of them."""
+    names, signature = kernel.signature.names, kernel.signature
+    constant = tuple(n for n, fixed in zip(names, signature.constant, strict=True) if fixed)
+    return names, constant, signature.positional >= 0
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def planned(kernel: Any, *told: Any) -> Planned:
+    """What the graph says of a launch.
+
+    `told` has four entries for each argument: its name, its kind, and of a tensor its dtype and rank, else its value.
+    """
+    return plan(kernel, {told[n]: tuple(told[n + 1 : n + 4]) for n in range(0, len(told), 4)})
+
+
+_CALLED: Final = (
+    "a function that pypto.torch.op made, or an operator of pypto.library, is no operator of torch yet: it is called "
+    "outside of the graph"
+)
+_OUTSIDE: Final = (
+    "a launch with tuples or options, of a tuner or of a kernel with *args, or that writes to what requires grad, is "
+    "made outside of the graph"
+)
+
+_HAS_REASON: Final = "reason" in inspect.signature(torch.compiler.disable).parameters
+
+
+def undisturbed(reason: str) -> Any:
+    """The decorator of functions that Dynamo calls outside of its graphs, with the reason where torch takes one."""
+    return torch.compiler.disable(**({"reason": reason} if _HAS_REASON else {}))
+
+
+@undisturbed(_CALLED)  # type: ignore[untyped-decorator]
+def outside_call(function: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """A call that no graph can hold."""
+    return function(*args, **given)
+
+
+@undisturbed(_OUTSIDE)  # type: ignore[untyped-decorator]
+def outside(kernel: Any, grid: Any, args: Any, given: Any) -> None:
+    """A launch that no graph can hold: Dynamo ends its graph before it, and begins another one behind it."""
+    kernel.launch(tuple(grid) if isinstance(grid, list) else grid, *args, **given)
