@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto.errors.quant import NotRead, WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.gguf import GGUF
 from pypto.quant.weight import Array, check_finite
 
@@ -47,8 +48,8 @@ DESCRIPTIVE: Final = (
 WHOLE: Final = {"general.type": "model", "split.count": (0, 1)}  # of a file that is a model by itself
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sizes(Summary):
     """Sizes of a model, and what turns its queries and keys.
 
     Parameters

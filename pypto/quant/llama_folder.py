@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
 from pypto.quant.blocks import load_file
 from pypto.quant.formats import WEIGHTS_FILE, load, settings_of
 from pypto.quant.gguf import GGUF, library
@@ -18,8 +19,8 @@ from pypto.quant.weight import Array
 METADATA: Final = "gguf"  # the key of config.json with those of the file
 
 
-@dataclass(frozen=True, slots=True)
-class FloatTensor:
+@dataclass(frozen=True, slots=True, repr=False)
+class FloatTensor(Summary):
     """A tensor in float32, with the names that the package `gguf` gives to those of a file.
 
     Parameters
