@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pypto.debug.cards import signature_of
 from pypto.markup import Markup, card, folded, join, note, tag
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from pypto.gradients.kernel import AdjointKernel
 
 _NOT_YET = "Nothing is derived yet: the first launch does it, or `derive(grid, arguments…)`."
+
+
+class ShownAdjoint:
+    """What an adjoint kernel shows of itself in a notebook."""
+
+    def _repr_html_(self: Any) -> str:
+        return adjoint_card(self, self._last)
 
 
 def adjoint_card(adjoint: AdjointKernel, sources: Sequence[str]) -> Markup:

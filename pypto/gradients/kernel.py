@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pypto.arguments import Boundary, launched_kernel
 from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.gradients.card import ShownAdjoint
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
 from pypto.gradients.launches import StepLaunch, run_steps, step_launch, zero
@@ -49,7 +50,7 @@ class LaunchPlan:
     backward: HandwrittenAdjoint | None
 
 
-class AdjointKernel:
+class AdjointKernel(ShownAdjoint):
     """The derived backward of a kernel. Launch it as ``back[grid](arguments…, d_out=…, d_x=…)``.
 
     Attributes
@@ -85,11 +86,6 @@ class AdjointKernel:
 
     def __repr__(self) -> str:
         return f"<adjoint of {self.kernel.signature.kernel} by {', '.join(self.wrt)}>"
-
-    def _repr_html_(self) -> str:
-        from pypto.gradients.card import adjoint_card
-
-        return adjoint_card(self, self._last)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return functools.partial(self.launch, grid)
