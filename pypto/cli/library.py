@@ -61,8 +61,10 @@ def check(
     names: Annotated[list[str] | None, typer.Argument(metavar="OPERATOR", help="All of them without.")] = None,
     platform: Annotated[str, typer.Option(help="interpreter, cpu, ascend-sim, or another device.")] = "cpu",
     case: Case = "",
-    seed: Annotated[int, typer.Option(help="Of the random arguments.")] = 0,
-    items: Annotated[int, typer.Option(help="Of independent items, such as tokens, compare so many; 0, all.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the random arguments.", min=0)] = 0,
+    items: Annotated[
+        int, typer.Option(help="Of independent items, such as tokens, compare so many; 0, all.", min=0)
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Compare operators with their float64 references; the exit code is 1 where one differs.

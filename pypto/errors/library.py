@@ -86,6 +86,13 @@ class NoSuchOperator(Diagnostic, LookupError):
     example = calls('lib.rows["rmsnorm"](x, g)', 'lib.rows["rms_norm"](x, g)')
 
 
+class NoSuchCase(Diagnostic, LookupError):
+    code = "E368"
+    template = "{operator} has no size and no edge case {case}{suggestion}"
+    hint = "there are {there}"
+    example = calls('lib.rows["rms_norm"].check(case="zero")', 'lib.rows["rms_norm"].check(case="zeros")')
+
+
 class WrongSignature(Diagnostic, ValueError):
     code = "E375"
     template = "the signature `{text}` cannot be read: {problem}"

@@ -9,6 +9,7 @@ from pypto.library.registry import Registry
 from pypto.library.row import Implementation, Operator
 from pypto.library.signature import Signature
 from pypto.library.tolerance import EXACT, Close, Tolerance
+from pypto.options import suggestion as _suggestion
 
 rows = Registry()
 register = rows.register
@@ -19,9 +20,8 @@ __all__ = ["EXACT", "Close", "Implementation", "Operator", "Registry", "Signatur
 def __getattr__(name: str) -> Operator:
     """An operator by its name."""
     if name.startswith("_") or name not in rows:
-        from pypto.options import suggestion
-
-        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{suggestion(name, rows)}")
+        near = "" if name.startswith("_") else _suggestion(name, rows)
+        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{near}")
     return rows[name]
 
 

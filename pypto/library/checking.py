@@ -71,7 +71,13 @@ def check(
     ------
     ReferenceDiffers
         At the first result that is not within its tolerance.
+    NoSuchCase, OperandDtype, NoImplementation
+        Where there is no such case, dtype or version.
     """
+    if dtype:
+        dtype = str(row.first_dtype(dtype))
+    if version:
+        row.implementation(plugin_of(HOST if platform == INTERPRETER else platform), row.first_dtype(dtype), version)
     return [
         one
         for name in ((case,) if case else row.cases)

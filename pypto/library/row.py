@@ -16,12 +16,13 @@ import numpy as np
 from pypto.arguments import BOUNDARY
 from pypto.backends.plugin import Plugin
 from pypto.backends.registry import HOST, host, plugin_of
-from pypto.errors.library import NoImplementation
+from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
 from pypto.library.binding import Binder, Bound, empty
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
+from pypto.options import suggestion
 from pypto.runtime.tensors import is_traced
 
 Values = dict[str, Any]
@@ -213,8 +214,7 @@ class Operator(Shown):
         callable
             Takes all arguments and results by name; those that may be None, and numbers, too.
         """
-        first = DType(dtype) if dtype else self.signature.main_dtypes[0]
-        return self.implementation(backend_in_force(), first).run
+        return self.implementation(backend_in_force(), self.first_dtype(dtype)).run
 
     def outputs(self, bound: Bound) -> Values:
         """Memory for the results."""
@@ -240,10 +240,22 @@ class Operator(Shown):
         dtype : str
             Of the first array; without, the first that the signature allows.
         """
+        known = {**self.edges, **self.sizes}
+        if case not in known:
+            there, near = ", ".join(sorted(known)), suggestion(case, known)
+            raise NoSuchCase(operator=self.name, case=repr(case), suggestion=near, there=there)
         if case in self.edges:
             return self.edges[case](rng)
-        first = DType(dtype) if dtype else self.signature.main_dtypes[0]
-        return self.values(rng, SimpleNamespace(**self.sizes[case]), first)
+        return self.values(rng, SimpleNamespace(**self.sizes[case]), self.first_dtype(dtype))
+
+    def first_dtype(self, dtype: str) -> DType:
+        """The dtype of the first array: the one that is named, without a name the first that the signature allows."""
+        allowed = {name: d for d in self.signature.main_dtypes for name in (str(d), d.public)}
+        if dtype and dtype not in allowed:
+            text = " or ".join(map(str, self.signature.main_dtypes))
+            first = self.signature.inputs[0].name
+            raise OperandDtype(operator=self.name, arg=first, dtype=dtype, allowed=text)
+        return allowed[dtype] if dtype else self.signature.main_dtypes[0]
 
     def values(self, rng: Rng, dims: SimpleNamespace, dtype: DType) -> Values:
         """Arguments of given sizes."""

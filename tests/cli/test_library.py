@@ -39,3 +39,20 @@ def test_an_unknown_operator_is_a_failure() -> None:
     found = called("lib", "show", "rmsnorm")
     assert found.exit_code == 1
     assert "E374" in found.stderr
+
+
+def test_an_unknown_case_or_dtype_is_a_failure_that_names_those_there_are() -> None:
+    for command in (("check", "rms_norm", "--case", "zero"), ("bench", "rms_norm", "--case", "zero")):
+        found = called("lib", *command)
+        assert found.exit_code == 1
+        assert "E368" in found.stderr
+        assert "did you mean zeros?" in found.stderr
+        assert "model, one row of one, small, zeros" in found.stderr
+    found = called("lib", "bench", "rms_norm", "--case", "small", "--dtype", "f33")
+    assert found.exit_code == 1
+    assert "allows bf16 or f16 or f32" in found.stderr
+
+
+def test_negative_seeds_and_items_are_refused() -> None:
+    assert called("lib", "check", "rms_norm", "--seed", "-1").exit_code == 2
+    assert called("lib", "check", "rms_norm", "--items", "-1").exit_code == 2

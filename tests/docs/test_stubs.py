@@ -21,12 +21,10 @@ def test_stubs_are_up_to_date(path: Path, text: str) -> None:
 
 def test_every_name_of_the_language_and_every_row_has_a_stub() -> None:
     found = {path.parent.name + "/" + path.name: text for path, text in stubs.texts().items()}
-    names = {
-        alias.name
-        for node in ast.parse(found["language/__init__.pyi"]).body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    body = ast.parse(found["language/__init__.pyi"]).body
+    names = {alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    names |= {node.name for node in body if isinstance(node, ast.ClassDef)}
+    names |= {x.id for node in body if isinstance(node, ast.Assign) for x in node.targets if isinstance(x, ast.Name)}
     assert names >= set(language.__all__)
     assert set(pto.__all__) >= set(language.__all__)
     assert all(f"\n{name}: _" in found["library/__init__.pyi"] for name in rows)

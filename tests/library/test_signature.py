@@ -13,6 +13,7 @@ from pypto.errors import Diagnostic
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.errors.library import (
     NoImplementation,
+    NoSuchCase,
     NoSuchOperator,
     OperandDtype,
     OperandShape,
@@ -98,10 +99,23 @@ def test_no_rows_need_no_launch() -> None:
 def test_unknown_names_are_refused_with_a_suggestion() -> None:
     with pytest.raises(NoSuchOperator, match="rms_norm"):
         lib.rows["rmsnorm"]
-    with pytest.raises(AttributeError, match="no attribute 'rmsnorm'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'rmsnorm'; did you mean rms_norm\?"):
         _ = lib.rmsnorm
+    with pytest.raises(AttributeError, match=r"no attribute '__path_of__'$"):
+        _ = lib.__path_of__
     with pytest.raises(NoImplementation, match="version 'fast'"):
         lib.rms_norm(X, G, version="fast")
+
+
+def test_a_check_of_what_is_not_there_is_an_error() -> None:
+    row = lib.rows["rms_norm"]
+    with pytest.raises(NoSuchCase, match=r"no edge case 'zero'; did you mean zeros\?"):
+        row.check(case="zero")
+    with pytest.raises(OperandDtype, match="type f64, and the signature allows bf16 or f16 or f32"):
+        row.check(dtype="f64")
+    with pytest.raises(NoImplementation, match="version 'fast'"):
+        row.check(version="fast")
+    assert {one.dtype for one in row.check("interpreter", "small", dtype="float32")} == {"f32"}
 
 
 def test_a_row_of_the_user_is_called_by_its_name() -> None:
