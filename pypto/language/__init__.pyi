@@ -25,6 +25,7 @@ from pypto.language import random as random
 from pypto.language import reducing as reducing
 from pypto.language import shaping as shaping
 from pypto.language import standard as standard
+from pypto.language import statistics as statistics
 from pypto.language import types as types
 from pypto.language.types import bfloat16 as bfloat16
 from pypto.language.types import dtype as dtype
@@ -177,13 +178,9 @@ from pypto.language.random import uint_to_uniform_float as uint_to_uniform_float
 from pypto.language.reducing import all as all
 from pypto.language.reducing import any as any
 from pypto.language.reducing import associative_scan as associative_scan
-from pypto.language.reducing import logsumexp as logsumexp
 from pypto.language.reducing import map_elementwise as map_elementwise
-from pypto.language.reducing import mean as mean
 from pypto.language.reducing import reduce as reduce
 from pypto.language.reducing import softmax as softmax
-from pypto.language.reducing import std as std
-from pypto.language.reducing import var as var
 from pypto.language.shaping import broadcast as broadcast
 from pypto.language.shaping import cat as cat
 from pypto.language.shaping import expand_dims as expand_dims
@@ -204,6 +201,10 @@ from pypto.language.standard import logical_or as logical_or
 from pypto.language.standard import next_power_of_2 as next_power_of_2
 from pypto.language.standard import static_assert as static_assert
 from pypto.language.standard import swizzle2d as swizzle2d
+from pypto.language.statistics import logsumexp as logsumexp
+from pypto.language.statistics import mean as mean
+from pypto.language.statistics import std as std
+from pypto.language.statistics import var as var
 
 METHODS: Final[MappingProxyType[str, Any]]
 WITH_GRADIENTS: Final[MappingProxyType[str, Any]]
@@ -365,13 +366,9 @@ __all__ = [
     "all",
     "any",
     "associative_scan",
-    "logsumexp",
     "map_elementwise",
-    "mean",
     "reduce",
     "softmax",
-    "std",
-    "var",
     "broadcast",
     "cat",
     "expand_dims",
@@ -392,4 +389,8 @@ __all__ = [
     "next_power_of_2",
     "static_assert",
     "swizzle2d",
+    "logsumexp",
+    "mean",
+    "std",
+    "var",
 ]
