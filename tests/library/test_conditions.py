@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -271,3 +272,23 @@ def test_every_layout_gives_the_same_or_is_refused(name: str) -> None:
                 info = array_info(got, name, result)
                 assert info is not None
                 assert row.tolerance_of(result, info.dtype).problem(got, expected) == "", (key, other.strides, result)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", lib.rows)
+def test_a_size_of_zero_gives_no_elements_or_is_refused_by_name(name: str) -> None:
+    row = lib.rows[name]
+    tried = 0
+    for dim in row.sizes["small"]:
+        sizes = SimpleNamespace(**{**row.sizes["small"], dim: 0})
+        try:
+            values = row.values(np.random.default_rng(0), sizes, row.signature.main_dtypes[-1])
+        except (ValueError, IndexError, ZeroDivisionError):
+            continue  # random numbers that no such size has
+        tried += 1
+        try:
+            row.results(values)
+        except Diagnostic as error:
+            assert error.code in {"E364", "E365", "E371"}, (dim, str(error))
+    assert tried
