@@ -67,6 +67,7 @@ docs: $(VENV)/.docs model
 	$(PY) -m docs.errors
 	$(PY) -m docs.settings
 	$(PY) -m docs.library
+	$(PY) -m docs.stubs
 	$(PY) -m docs.charts
 	$(PY) -m docs.site
 
