@@ -24,7 +24,6 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from ml_dtypes import bfloat16
 
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
@@ -156,8 +155,7 @@ def product_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
     from tests.backends_ascend.test_cube_mixed import attention, with_epilogue
 
     sizes = {"BM": 64, "BN": 64, "BK": 32}
-    for name in ("float32", "float16", bfloat16, "int8"):
-        dtype = np.dtype(name)
+    for dtype in (np.dtype(dtype.numpy) for dtype in target.multiplies):
         a, b, bias = np.zeros((96, 64), dtype), np.zeros((64, 96), dtype), np.zeros(96, dtype)
         square, heads = np.zeros((64, 64), dtype), np.zeros((2, 100, 64), dtype)
         exact = np.zeros((96, 96), np.int32 if dtype == np.int8 else np.float32)
@@ -165,7 +163,7 @@ def product_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
         made = [("product", product, (a, b, exact), sizes),
                 ("large", product, (a, b, exact), {"BM": 128, "BN": 256, "BK": 32}),
                 ("turned", turned, (square, square, exact[:64, :64].copy()), {"B": 64})]  # fmt: skip
-        if dtype != np.int8:
+        if dtype.itemsize > 1:
             made += [("rounded", by_slices, (a, b, exact.astype(dtype)), sizes),
                      ("epilogue", with_epilogue, (a, b, bias, exact), sizes),
                      ("attention", attention, (*[heads] * 3, heads.copy()), {"CAUSAL": True, "BM": 32, "BN": 32}),

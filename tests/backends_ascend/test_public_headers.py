@@ -20,6 +20,7 @@ from pypto.ir.types import float16
 from tests.backends_ascend.header_facts import fields, ours, theirs
 from tests.backends_ascend.public_headers import (
     CHIPS,
+    Headers,
     complaints,
     joined,
     op_kernels,
@@ -149,6 +150,22 @@ def test_our_headers_find_nothing_in_what_is_right(tmp_path: Path) -> None:
 def test_the_public_headers_find_nothing_in_what_is_right() -> None:
     assert PUBLIC is not None
     assert complaints(PUBLIC, ascend_target("ascend910b2"), {"right.asc": with_mistake("")}) == []
+
+
+@needs_headers
+@pytest.mark.parametrize("chip", CHIPS)
+def test_memories_are_as_large_as_the_public_headers_say(chip: str, tmp_path: Path) -> None:
+    """Less what the records leave to the compiler, at the end of UB and L1."""
+    assert PUBLIC is not None
+    target = ascend_target(chip)
+    names = {"UB": "TMP_UB_OFFSET", "L1": "TOTAL_L1_SIZE", "L0A": "TOTAL_L0A_SIZE", "L0C": "TOTAL_L0C_SIZE"}
+    checks = (f"static_assert({name} - {target.memories[space].bytes} <= {256 if space in ('UB', 'L1') else 0});"
+              for space, name in names.items())  # fmt: skip
+    text = "\n".join(['#include "kernel_operator.h"', "using namespace AscendC;", *checks])
+    headers = Headers(PUBLIC, target.arch, "VEC", tmp_path)
+    assert [line for line in headers.complaints(text) if "error" in line] == []
+    wrong = text.replace(f"{target.memories['L0C'].bytes}", "65536")
+    assert any("static assertion" in line for line in headers.complaints(wrong))
 
 
 @needs_headers

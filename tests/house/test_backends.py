@@ -57,6 +57,15 @@ def test_built_in_backends_need_no_metadata(monkeypatch: pytest.MonkeyPatch) -> 
     assert found == {*map(registry.built_in, registry.BUILT_IN)}
 
 
+def test_the_key_of_code_names_the_backend_among_those_of_the_package() -> None:
+    """They lie in one folder: the first one that was asked for its sources gave all others its hash."""
+    from pypto.backends.ascend.backend import AscendBackend
+    from pypto.backends.ascend.target import ascend_target
+
+    for backend in (session().backend(KernelOptions()), AscendBackend(ascend_target("ascend910b2"))):
+        assert dict(session().key(backend, ()).parts)["compiler"] == compiler_hash(backend)
+
+
 def test_the_key_of_code_covers_the_folder_of_its_backend(tmp_path: Path) -> None:
     backend = session().backend(KernelOptions())
     assert compiler_hash(backend) == hash_of_sources(ROOT / "pypto/backends/cpu")
