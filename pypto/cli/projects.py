@@ -38,12 +38,17 @@ def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
     interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), found, wrt)
     versions = [[*args, *shlex.split(more)] for more in ("", *also)]
     every = [given for words in versions for given in combinations(words, kernel.arg_names, found)]
-    launches = [(sizes(given) if callable(sizes) else sizes, given) for given in every]
+    defaults = kernel.signature.defaults
+    launches = [(sizes({**defaults, **given}) if callable(sizes) else sizes, given) for given in every]
     files = write_project(folder, kernel, launches[0][0], chip, every[0], launches[1:], interface)
+    notes = [f"{found.type}: {note}" for note in found.unused] if found is not None else []
+    if found is not None and found.dynamic and not callable(sizes):
+        names = ", ".join(found.dynamic)
+        notes.append(f"{found.type}: {names} take exactly the shapes given here; a formula in --grid lets them vary")
     if json:
-        say_json({"folder": str(folder), "files": files})
+        say_json({"folder": str(folder), "files": files, "notes": notes})
     else:
-        print(f"{folder}: {', '.join(files)}\nNext: {folder}/build.sh, in an environment of CANN")
+        print(*notes, f"{folder}: {', '.join(files)}", f"Next: {folder}/build.sh, in an environment of CANN", sep="\n")
 
 
 def named(text: str) -> tuple[str, str]:

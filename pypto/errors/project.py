@@ -28,7 +28,7 @@ class NoOperator(Diagnostic, ValueError):
 class WrongPrototype(Diagnostic, ValueError):
     code = "E392"
     template = "{path} is no prototype of an operator: {problem}"
-    hint = "it is what msopgen reads: a list with one object of `op`, `input_desc`, `output_desc` and `attr`"
+    hint = "it is what msopgen reads: an object, or a list with one, of `op`, `input_desc`, `output_desc` and `attr`"
     example = Example(
         f"{_PROTOTYPE}prototype_of('[{{\"op\": \"../Add\"}}]', 'add.json')\n",
         f'{_PROTOTYPE}arrays = f\'"output_desc": [{{{{"name": "y", {{kind}}}}}}]\'\n'

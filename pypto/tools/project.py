@@ -178,6 +178,7 @@ def project_texts(versions: Sequence[Version], backwards: Sequence[Backward]) ->
     texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
     texts["backward"] = gradients_of(backwards[0].wrt if backwards else ())
     texts["arguments"] = "\n\n".join(map(described, versions))
+    texts["operator_versions"] = " ".join(v.name for v in versions)  # those of a backward are launched alone
     texts["versions"] = " ".join(v.name for v in (*versions, *derived))
     return texts
 
@@ -267,7 +268,8 @@ def version_of(  # the launch, and where it stands
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     facts["attribute"] = _CORES.get(code.kind, "ACL_DEV_ATTR_CUBE_CORE_NUM")
     torch = TorchVersion(name, fields, infos, made.guard, made.program.written)
-    operator = OperatorVersion(torch, code, read_names(made.program.function), grid, formula, arguments)
+    every = {**kernel.signature.defaults, **arguments}
+    operator = OperatorVersion(torch, code, read_names(made.program.function), grid, formula, every)
     return Version(operator, facts, computed(kernel, grid, arguments))
 
 

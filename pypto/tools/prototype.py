@@ -24,8 +24,9 @@ _DTYPES: Final = MappingProxyType(
      "bfloat16": "bf16", "bf16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32", "int": "i32", "int64": "i64",
      "uint8": "u8", "bool": "i1"})  # fmt: skip
 _ATTRIBUTES: Final = MappingProxyType({"int": int, "float": float, "bool": bool})
-_KEYS: Final = frozenset({"op", "language", "input_desc", "output_desc", "attr"})
-_ARRAY_KEYS: Final = frozenset({"name", "param_type", "format", "type"})
+_KEYS: Final = frozenset({"op", "language", "input_desc", "output_desc", "attr", "kernel_name", "need_check_supported"})
+_ARRAY_KEYS: Final = frozenset({"name", "param_type", "format", "type", "dynamic_shape"})
+_COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)  # a line alone, as guides name the file in one
 _ATTRIBUTE_KEYS: Final = frozenset({"name", "param_type", "type", "default_value"})
 
 
@@ -41,12 +42,18 @@ class Prototype:
         By the array's name its dtypes, one for each combination.
     attributes : dict
         By the number's name its default, or None.
+    unused : tuple of str
+        Sentences about what it says that a project has otherwise.
+    dynamic : tuple of str
+        Arrays that are to have any shape.
     """
 
     type: str
     inputs: Mapping[str, tuple[str, ...]]
     outputs: Mapping[str, tuple[str, ...]]
     attributes: Mapping[str, int | float | bool | None]
+    unused: tuple[str, ...] = ()
+    dynamic: tuple[str, ...] = ()
 
     @property
     def combinations(self) -> list[dict[str, str]]:
@@ -103,23 +110,46 @@ def _checked(text: str) -> Prototype:
     if len(text) > _MOST_BYTES:
         raise _Problem("it is larger than a megabyte")
     try:
-        data = json.loads(text, object_pairs_hook=_without_twins)
+        data = json.loads(_COMMENT.sub("", text), object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:
         raise _Problem(f"it is no JSON ({error})") from None
-    if not isinstance(data, list) or len(data) != 1 or not isinstance(data[0], dict):
-        raise _Problem("it needs to be a list with one operator")
-    operator = data[0]
+    each = [data] if isinstance(data, dict) else data
+    if not isinstance(each, list) or len(each) != 1 or not isinstance(each[0], dict):
+        raise _Problem("it needs to be one operator, or a list with one")
+    operator = each[0]
     _keys(operator, _KEYS, "the operator")
     kind = _matching(operator.get("op"), _OPERATOR, "`op`", "begins with a capital and has letters and digits alone")
     if operator.get("language", "cpp") != "cpp":
         raise _Problem("`language` is not `cpp`")
+    _matching(
+        operator.get("kernel_name", "kernel"), _NAME, "`kernel_name`", "has letters, digits and underscores alone"
+    )
+    _is_truth(operator, "need_check_supported", "the operator")
     inputs = dict(map(_array, _objects(operator, "input_desc")))
     outputs = dict(map(_array, _objects(operator, "output_desc")))
     attributes = dict(map(_attribute, _objects(operator, "attr")))
     _check_names(operator, outputs)
     if len({len(dtypes) for dtypes in (*inputs.values(), *outputs.values())}) != 1:
         raise _Problem("all arrays need as many types: one for each combination")
-    return Prototype(kind, inputs, outputs, attributes)
+    return Prototype(kind, inputs, outputs, attributes, tuple(_unused(operator)), _dynamic(operator))
+
+
+def _is_truth(found: Mapping[str, Any], key: str, what: str) -> None:
+    if not isinstance(found.get(key, False), bool):
+        raise _Problem(f"`{key}` of {what} is {found[key]!r}, which is neither true nor false")
+
+
+def _unused(operator: Mapping[str, Any]) -> Iterator[str]:
+    """What a prototype asks for and a project has otherwise, in sentences."""
+    if "kernel_name" in operator:
+        yield f"`kernel_name` ({operator['kernel_name']}) is not used: files are named after the operator"
+    if operator.get("need_check_supported"):
+        yield "`need_check_supported` is not used: the tiling function refuses what no version takes"
+
+
+def _dynamic(operator: Mapping[str, Any]) -> tuple[str, ...]:
+    arrays = [one for key in ("input_desc", "output_desc") for one in operator.get(key, [])]
+    return tuple(one["name"] for one in arrays if one.get("dynamic_shape"))
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -163,6 +193,7 @@ def _array(one: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """An array's name and dtypes."""
     name: str = one["name"]
     _keys(one, _ARRAY_KEYS, f"`{name}`")
+    _is_truth(one, "dynamic_shape", f"`{name}`")
     if one.get("param_type", "required") != "required":
         raise _Problem(f"`{name}` is {one['param_type']!r}; a kernel takes arrays that are `required`")
     types = _words(one.get("type"), f"the type of `{name}`")

@@ -19,6 +19,7 @@ from pypto.tools.project import Interface, write_project
 from tests.cli.commands import called
 from tests.patience import limit
 from tests.runtime.simulated import folder as toolkit
+from tests.tools.test_prototype import GUIDE
 from tests.tools.torch_extension import DEVICE, built
 
 needs_cmake = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("g++")), reason="needs cmake and g++")
@@ -56,6 +57,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 def test_kernels_of_a_backward_build_and_pass_their_tests(tmp_path: Path) -> None:
     made, build = project(tmp_path / "made", np.float32), tmp_path / "build"
     for command in (
+        ["cmake", "-S", made / "test", "-B", tmp_path / "build_test"],  # tests of the operator alone
         ["cmake", "-S", made / "launch", "-B", build],
         ["cmake", "--build", build],
         ["ctest", "--test-dir", build],
@@ -104,6 +106,35 @@ def test_adjoint_on_the_command_line(tmp_path: Path) -> None:
     assert "launch/kernel/square_backward_0.asc" in result.output
     assert "Autograd has gradients by `x`" in (tmp_path / "made" / "README.md").read_text(encoding="utf-8")
     assert "--adjoint are for --emit project" in called(*words, "--emit", "ascendc").output
+
+
+GELU: Final = """import pypto as pto
+
+
+@pto.jit
+def gelu(x, y, BLOCK: pto.constexpr = 256):
+    i = pto.program_id(0) * BLOCK
+    y[i : i + BLOCK] = pto.gelu(x[i : i + BLOCK])
+"""
+
+
+def test_a_definition_of_a_guide_and_a_grid_of_defaults(tmp_path: Path) -> None:
+    source, definition = tmp_path / "kernels.py", tmp_path / "gelu_custom.json"
+    source.write_text(GELU, encoding="utf-8")
+    definition.write_text(GUIDE, encoding="utf-8")
+    words = ("compile", f"{source}:gelu", "x=f16[1000]", "y=f16[1000]", "--target", "ascend910b2", "--emit", "project")
+    words = (*words, "--prototype", definition, "--adjoint", "x", "-o")
+    formulas = ("--grid", "cdiv(x.shape[0], BLOCK)", "--shape", "y=x.shape[0]")
+    result = called(*words, tmp_path / "made", *formulas)
+    assert result.exit_code == 0, result.output
+    assert (
+        "GELUCustom: `need_check_supported` is not used" in result.output and "exactly the shapes" not in result.output
+    )
+    cmake = (tmp_path / "made" / "op_kernel" / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert "npu_op_kernel_options(ascendc_kernels ALL OPTIONS -fwrapv)" in cmake
+    assert "foreach(VERSION gelu)" in (tmp_path / "made" / "test" / "CMakeLists.txt").read_text(encoding="utf-8")
+    result = called(*words, tmp_path / "fixed", "--grid", "4")
+    assert "GELUCustom: x, y take exactly the shapes given here" in result.output
 
 
 TRAINED: Final = """

@@ -35,9 +35,31 @@ def test_a_prototype() -> None:
     assert prototype_of(twice, "add.json").combinations == [{"x": "i8", "out": "i1"}]
 
 
+GUIDE = """// gelu_custom.json
+{
+"op": "GELUCustom",
+"input_desc": [{"name": "x", "type": "float16", "format": "ND", "dynamic_shape": true}],
+"output_desc": [{"name": "y", "type": "float16", "format": "ND", "dynamic_shape": true}],
+"attr": [],
+"kernel_name": "gelu_custom",
+"need_check_supported": true
+}
+"""
+
+
+def test_a_definition_as_guides_print_it() -> None:
+    """One object without a list, its types as words, and keys of older tools."""
+    found = prototype_of(GUIDE, "gelu_custom.json")
+    assert (found.type, found.inputs, found.outputs) == ("GELUCustom", {"x": ("f16",)}, {"y": ("f16",)})
+    assert [note.split("`")[1] for note in found.unused] == ["kernel_name", "need_check_supported"]
+    assert found.dynamic == ("x", "y")
+
+
 WRONG = {
     "no JSON": "[{",
-    "a list with one operator": '{"op": "Add"}',
+    "one operator, or a list with one": '[{"op": "Add"}, {"op": "Sub"}]',
+    "`dynamic_shape` of `x` is 'yes'": prototype(input_desc=[array("x", "float", "float", dynamic_shape="yes")]),
+    "`kernel_name` is '../add'": prototype(kernel_name="../add"),
     "a key twice": '[{"op": "Add", "op": "Sub"}]',
     "`op` is '../Add'": prototype(op="../Add"),
     "`op` is 'Add;rm'": prototype(op="Add;rm"),

@@ -80,6 +80,12 @@ function(npu_op_library name type)
   add_dependencies(binary ${name})
 endfunction()
 
+# Options of the compiler for kernels: of one operator, or ALL.
+function(npu_op_kernel_options target type)
+  cmake_parse_arguments(OPTION "" "" "COMPUTE_UNIT;OPTIONS" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY ASCSIM_OPTIONS_${target}_${type} ${OPTION_OPTIONS})
+endfunction()
+
 # The source of an operator's kernel.
 function(npu_op_kernel_sources target)
   cmake_parse_arguments(SOURCE "" "OP_TYPE;KERNEL_DIR;KERNEL_FILE" "COMPUTE_UNIT" ${ARGN})
@@ -96,6 +102,8 @@ function(npu_op_kernel_library target)
     string(REPLACE "|" ";" parts ${kernel})
     list(GET parts 0 type)
     list(GET parts 1 path)
+    get_property(options GLOBAL PROPERTY ASCSIM_OPTIONS_${target}_${type})
+    get_property(options_of_all GLOBAL PROPERTY ASCSIM_OPTIONS_${target}_ALL)
     get_filename_component(source ${KERNEL_SRC_BASE}/${path} ABSOLUTE)
     get_filename_component(function ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
@@ -104,7 +112,7 @@ function(npu_op_kernel_library target)
       set(stamp ${CMAKE_BINARY_DIR}/${type}.${unit}.stamp)
       add_custom_command(
         OUTPUT ${stamp}
-        COMMAND ${ASCSIM_PYTHON} ${ASCEND_CANN_PACKAGE_PATH}/driver/op_kernel.py ${source} ${type} ${function} ${unit} ${ASCSIM_PARTS}/kernel/${unit}/${type}
+        COMMAND ${ASCSIM_PYTHON} ${ASCEND_CANN_PACKAGE_PATH}/driver/op_kernel.py ${source} ${type} ${function} ${unit} ${ASCSIM_PARTS}/kernel/${unit}/${type} ${options_of_all} ${options}
         COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
         DEPENDS ${source} ${headers}
         VERBATIM)

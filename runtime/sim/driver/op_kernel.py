@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the kernel of an operator's project for the simulated device: one binary for each tiling key.
 
-Usage: op_kernel.py SOURCE TYPE FUNCTION UNIT FOLDER
+Usage: op_kernel.py SOURCE TYPE FUNCTION UNIT FOLDER OPTIONS...
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def kinds(text: str) -> dict[str, str]:
     return {key: KINDS[kind] for key, kind in found.items()}
 
 
-def compile_key(source: str, text: str, function: str, kind: str, key: str, unit: str, binary: str) -> None:
+def compile_key(
+    source: str, text: str, function: str, kind: str, key: str, unit: str, binary: str, options: tuple[str, ...]
+) -> None:
     """Compile the source with one tiling key; the kernel gets the name under which it is looked for."""
     head = re.compile(rf'extern\s+"C"\s+__global__\s+__aicore__\s+void\s+{re.escape(function)}\s*\(')
     if len(head.findall(text)) != 1:
@@ -48,7 +50,7 @@ def compile_key(source: str, text: str, function: str, kind: str, key: str, unit
         unit_file, made = os.path.join(scratch, f"{name}.cpp"), os.path.join(scratch, f"{name}.o")
         with open(unit_file, "w", encoding="utf-8") as file:
             file.write(named)
-        flags = [f"--npu-arch={UNITS[unit]}", "-O2", "-std=c++17", "-fwrapv", f"-DTILING_KEY_VAR={key}"]
+        flags = [f"--npu-arch={UNITS[unit]}", "-O2", "-std=c++17", *options, f"-DTILING_KEY_VAR={key}"]
         folder = os.path.dirname(os.path.realpath(source))
         subprocess.run(
             [f"{tools}/bisheng", "-x", "asc", *flags, f"-I{folder}", "-c", unit_file, "-o", made], check=True
@@ -56,7 +58,7 @@ def compile_key(source: str, text: str, function: str, kind: str, key: str, unit
         subprocess.run([f"{tools}/ld.lld", made, "-o", binary], check=True)
 
 
-def main(source: str, kind_of_op: str, function: str, unit: str, folder: str) -> int:
+def main(source: str, kind_of_op: str, function: str, unit: str, folder: str, *options: str) -> int:
     if unit not in UNITS:
         print(f"op_kernel: error: {unit} is none of {', '.join(UNITS)}", file=sys.stderr)
         return 1
@@ -65,7 +67,9 @@ def main(source: str, kind_of_op: str, function: str, unit: str, folder: str) ->
     os.makedirs(folder, exist_ok=True)
     try:
         for key, kind in kinds(text).items():
-            compile_key(source, text, function, kind, key, unit, os.path.join(folder, f"{kind_of_op}_{key}.bin"))
+            compile_key(
+                source, text, function, kind, key, unit, os.path.join(folder, f"{kind_of_op}_{key}.bin"), options
+            )
     except Refused as error:
         print(f"op_kernel: error: {source}: {error}", file=sys.stderr)
         return 1
@@ -75,4 +79,4 @@ def main(source: str, kind_of_op: str, function: str, unit: str, folder: str) ->
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:6]))
+    sys.exit(main(*sys.argv[1:]))
