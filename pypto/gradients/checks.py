@@ -64,13 +64,13 @@ def check_stores(kernel: Any, function: Function, in_place: Mapping[str, str], l
         array = accessed_array(site.op)
         if array is not None and stores_reals(site.op):
             stores.setdefault(array, []).append(site)
-    for array, found in stores.items():
-        if not are_apart(found, numbers, values):
-            how = how_stored(function, found, array.hint, launch)
+    for array, writes in stores.items():
+        if not are_apart(writes, numbers, values):
+            how = how_stored(function, writes, array.hint, launch)
             if how is Stored.TWICE:
-                how = how_stored_by_branches(function, found, array.hint, launch)
+                how = how_stored_by_branches(function, writes, array.hint, launch)
             if how is not Stored.ONCE:
-                refuse_stores(kernel, found, in_place.get(array.hint, array.hint), how)
+                refuse_stores(kernel, writes, in_place.get(array.hint, array.hint), how)
 
 
 def are_apart(stores: list[Site], numbers: AffineNumbers, values: LaunchValues) -> bool:

@@ -315,10 +315,8 @@ def adjoint(
 
     It has the forward's grid and arguments, and then by name ``d_NAME``: for each array of floats that the kernel
     stores the gradient that is read, and for each of `wrt` the gradient that is written, not added to. Sums over
-    programs are made in an order that no number of threads changes.
-
-    Arguments are as they were before the forward launch. Of an array that the kernel reads and writes in place,
-    ``d_NAME`` is first the gradient of what the kernel leaves in it, and then, where `wrt` names it, of what it finds.
+    programs are made in an order that no number of threads changes. Arguments are as before the forward launch. Of an
+    array that is read and written in place, ``d_NAME`` is the gradient of what it is left as, then of what it was.
 
     Parameters
     ----------
@@ -327,16 +325,13 @@ def adjoint(
     wrt : iterable of str
         Arrays of floats by which it is differentiated.
     accumulate : {"ordered", "atomic"}
-        How programs that read the same elements are summed: in an order that no number of threads changes, over partial
-        gradients; or by atomic additions, without memory for these, in an order that differs from run to run.
+        How programs that read the same elements are summed: over partial gradients, or in any order by atomics.
     max_trips : int, optional
-        How often a loop runs at most whose trips the launch does not tell, such as a `while`, or a `for` up to a number
-        that was loaded: so many trips of what it carries are kept. Without, it is refused.
+        How often a loop runs at most whose trips the launch does not tell: a `while`, a `for` up to a loaded number.
     reuse : iterable of str, optional
-        Arrays that the kernel stores and that hold, when the backward is launched, what the forward launch stored. The
-        backward reads them, and does not compute their values again; it rounds as their dtype does.
+        Arrays that still hold what the forward launch stored: they are read, and not computed again.
     budget : int, optional
-        Bytes of what loops save, trip by trip; where it is not enough, programs are put into fewer blocks.
+        Bytes of what loops save, trip by trip.
 
     Returns
     -------
@@ -346,8 +341,7 @@ def adjoint(
     Raises
     ------
     NoGradient
-        At the first launch, with the line: elements that are read after they were written, unbounded loops, ways
-        through bits, more than the budget.
+        At the first launch, with the line: what is read after it was written, unbounded loops, ways through bits.
     WrongGradient
         When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
@@ -358,10 +352,10 @@ def adjoint(
     ... def square(x, y):
     ...     y[:] = x[:] * x[:]
     >>> back = pto.adjoint(square, wrt=["x"])
-    >>> x, d_x = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
-    >>> back[1](x, np.zeros_like(x), d_y=np.ones_like(x), d_x=d_x)
+    >>> x, y, d_y, d_x = np.ones((4, 3), np.float32)
+    >>> back[1](x, y, d_y=d_y, d_x=d_x)
     >>> d_x
-    array([0., 2., 4., 6.], dtype=float32)
+    array([2., 2., 2.], dtype=float32)
     """
     kernel = launched_kernel(kernel)
     names, reused = ((x,) if isinstance(x, str) else tuple(dict.fromkeys(x)) for x in (wrt, reuse))

@@ -67,11 +67,11 @@ def vjp(
     stored, in_place = trial.stored(grid, **values), trial.in_place(grid, **values)
     names = tuple(n for n in float_arrays(values) if n not in stored or n in in_place) if wrt is None else tuple(wrt)
     back = adjoint(kernel, names)
-    found = {**values, **{n: values[n].copy() for n in in_place}}
+    inputs = {**values, **{n: values[n].copy() for n in in_place}}
     kernel[grid](**values)
 
     def pullback(*gradients: Any) -> tuple[Array, ...]:
-        return pulled_back(back, grid, found, stored, gradients)
+        return pulled_back(back, grid, inputs, stored, gradients)
 
     return tuple(values[n] for n in stored), pullback
 

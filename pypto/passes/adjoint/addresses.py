@@ -70,10 +70,10 @@ def how_stored(function: Function, stores: Sequence[Site], name: str, launch: La
     is_met, count = np.zeros(high - low + 1, np.bool_), 0
     for values in parts(function, launch, lanes):
         for site in stores:
-            found = addresses(site, values)
-            if found is None:
+            met = addresses(site, values)
+            if met is None:
                 return Stored.DATA
-            inside = found[(found >= low) & (found <= high)] - low
+            inside = met[(met >= low) & (met <= high)] - low
             is_met[inside] = True
             count += inside.size
     return Stored.ONCE if int(np.count_nonzero(is_met)) == count else Stored.TWICE
@@ -96,7 +96,7 @@ def how_stored_by_branches(function: Function, stores: Sequence[Site], name: str
 
 def are_exclusive(a: Site, b: Site) -> bool:
     """Whether two statements are in different branches of one `if`."""
-    return any((condition, not taken) in b.conditions for condition, taken in a.conditions)
+    return any((condition, not is_taken) in b.conditions for condition, is_taken in a.conditions)
 
 
 def by_one_program(function: Function, a: Site, b: Site, name: str, launch: LaunchNumbers) -> Stored:
@@ -106,19 +106,19 @@ def by_one_program(function: Function, a: Site, b: Site, name: str, launch: Laun
     lanes = most_lanes(function, (a, b), launch)
     for site in (a, b):
         for values in parts(function, launch, lanes or 1):
-            found = accessed(site, values)
-            if found is None:
+            met = accessed(site, values)
+            if met is None:
                 return Stored.DATA
-            place, program = within(found, low, high)
+            place, program = within(met, low, high)
             if ((writer[place] >= 0) & (writer[place] != program)).any():
                 return Stored.TWICE
             writer[place] = program
     return Stored.ONCE
 
 
-def within(found: tuple[Array, Array], low: int, high: int) -> tuple[Array, Array]:
+def within(met: tuple[Array, Array], low: int, high: int) -> tuple[Array, Array]:
     """What is met between two elements, by the distance from the first of them."""
-    place, moment = found
+    place, moment = met
     inside = (place >= low) & (place <= high)
     return place[inside] - low, moment[inside]
 
@@ -166,14 +166,14 @@ def addresses(site: Site, values: LaunchValues) -> Array | None:
 
 def accessed(site: Site, values: LaunchValues, loops: Sequence[Op] = ()) -> tuple[Array, Array] | None:
     """The elements that an access meets, and for each of them the program, with the trip of some loops around it."""
-    found = lanes_of_access(site.op, values)
-    if found is None:
+    met = lanes_of_access(site.op, values)
+    if met is None:
         return None
-    place, *exists = found
-    for condition, taken in site.conditions:
+    place, *exists = met
+    for condition, is_taken in site.conditions:
         holds = values.of(condition)
         if holds is not None:
-            exists.append(tiled(holds if taken else ~holds, place.ndim))
+            exists.append(tiled(holds if is_taken else ~holds, place.ndim))
     around = list(values.places_in_grid())
     for loop in site.loops:
         index, runs = values.indices(loop), values.runs(loop)

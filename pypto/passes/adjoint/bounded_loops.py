@@ -35,9 +35,9 @@ def bound_loops(function: Function, bound: int | None) -> Function:
     It has one more argument, where a loop may not end within `bound`.
     """
     flag = Value(ArrayType(int32, 1), UNFINISHED)
-    found = [op for op in function.walk() if op.name == "while" or depends_on_memory(op)]
-    ranges = {op: span for op in found if (span := range_of(op)) is not None}
-    bounded_loops = frozenset(found) if bound is not None else frozenset(ranges)
+    unbounded = [op for op in function.walk() if op.name == "while" or depends_on_memory(op)]
+    ranges = {op: span for op in unbounded if (span := range_of(op)) is not None}
+    bounded_loops = frozenset(unbounded) if bound is not None else frozenset(ranges)
     if not bounded_loops:
         return function
 

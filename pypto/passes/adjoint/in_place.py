@@ -29,9 +29,9 @@ _MOST_ELEMENTS: Final = 1 << 26
 
 def with_results_apart(function: Function, names: Sequence[str]) -> tuple[Function, Mapping[str, str]]:
     """The function with an array of its own for what it stores to each of some arrays, and whose it is by its name."""
-    taken = {v.hint for v in function.args}
+    names_in_use = {v.hint for v in function.args}
     arrays = {v: v for v in function.args if v.hint in names}
-    after = {v: Value(v.type, free_name(f"{v.hint}_after", taken)) for v in arrays}
+    after = {v: Value(v.type, free_name(f"{v.hint}_after", names_in_use)) for v in arrays}
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         array = accessed_array(op) if op.name in ("store", "tile_store") else None
@@ -50,8 +50,8 @@ def with_results_apart(function: Function, names: Sequence[str]) -> tuple[Functi
     return copy, {x.hint: v.hint for v, x in after.items()}
 
 
-def free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
+def free_name(name: str, names_in_use: set[str]) -> str:
+    while name in names_in_use:
         name += "_"
     return name
 
@@ -114,12 +114,12 @@ def pair_order(
         return Stored.MANY
     for values in parts(function, launch, lanes):
         when = np.full(high - low + 1, -1, np.int64)
-        found, met = (accessed(site, values, loops) for site in (store, load))
-        if found is None or met is None:
+        stored, loaded = (accessed(site, values, loops) for site in (store, load))
+        if stored is None or loaded is None:
             return Stored.DATA
-        place, moment = within(found, low, high)
+        place, moment = within(stored, low, high)
         when[place] = moment
-        place, read = within(met, low, high)
+        place, read = within(loaded, low, high)
         written = when[place]
         is_other_program = written // values.moments(loops) != read // values.moments(loops)
         is_later = written < read if is_first else written <= read
