@@ -28,7 +28,7 @@ def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
         return kind, [(str(n), x) for n, x in enumerate(tree)]
     if isinstance(tree, dict):
         return dict, [(str(name), x) for name, x in tree.items()]
-    if is_dataclass(tree) and not isinstance(tree, type):
+    if is_dataclass(tree) and not isinstance(tree, type) and not hasattr(tree, "as_array_info"):
         return type(tree), [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
     return None
 

@@ -31,7 +31,7 @@ def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
     if root == "pypto" and name == "DeviceArray":
         return (
             f"an array on the device {value.device}",
-            "pass `np.asarray(x)` of it, and give the device by `pto.device`",
+            "pass `x.numpy()`; a fused function runs on the device of `with pto.device(…):`",
         )
     rows = (
         ("jax", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),

@@ -1,0 +1,150 @@
+"""Arguments that no kernel computes with: refused by name, with the way out, and never stripped of their meaning."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+import pypto.arrays as pt
+from pypto.errors import PyptoError
+from pypto.errors.frontend import OnlyAnAnnotation
+from pypto.errors.graph import NeedsValue, NotTraced
+from pypto.errors.launch import UnsupportedArgument, WrongArguments, WrongDecorator
+from pypto.ir.types import float32
+from pypto.runtime.device_arrays import DeviceArray
+from tests.graph.test_outside import X
+
+
+class Quantity(np.ndarray):  # type: ignore[type-arg]
+    """An array with a unit, which its operations carry on."""
+
+    unit = "m"
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.unit = getattr(other, "unit", "m")
+
+
+class Plain(np.ndarray):  # type: ignore[type-arg]
+    """A subclass that changes nothing."""
+
+
+class Lines:
+    """An array of another library."""
+
+    __array_interface__ = X.__array_interface__
+
+
+def scaled(x: Any, y: Any = 2) -> Any:
+    return x * y
+
+
+FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
+    "complex": (lambda: X + 1j, "array of complex numbers"),
+    "a complex number": (lambda: 1j, "complex number"),
+    "dates": (lambda: np.array(["2020-01-01"], "M8[D]"), "array of times"),
+    "a date": (lambda: datetime.date(2020, 1, 1), "date"),
+    "texts": (lambda: np.array(["a"]), "array of texts"),
+    "objects": (lambda: np.array([1, None], object), "objects of Python"),
+    "records": (lambda: np.zeros(2, [("a", "f4")]), r"records \(a\)"),
+    "swapped bytes": (lambda: X.astype(">f4"), "bytes swapped"),
+    "a matrix": (lambda: np.matrix(X), "matrix"),
+    "masked": (lambda: np.ma.masked_array(X, [1, 0, 0]), "masked array"),
+    "a unit": (lambda: X.view(Quantity), "Quantity"),
+    "another library": (Lines, "Lines"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_array_of_a_kernel_is_named(name: str) -> None:
+    make, match = FOREIGN[name]
+    value = make()
+    with pytest.raises(UnsupportedArgument, match=f"scaled: argument `x` is .*{match}"):
+        pto.fuse(scaled)(value)
+    with pytest.raises(UnsupportedArgument, match="argument `y`"):
+        pto.fuse(scaled)(X, y=value)
+    with pytest.raises(NotTraced, match=match):
+        pto.fuse(lambda x: x * value)(X)
+
+
+def test_an_array_on_a_device_is_named() -> None:
+    array = DeviceArray("ascend:0", None, 0, (3,), (1,), float32)
+    with pytest.raises(UnsupportedArgument, match="an array on the device"):
+        pto.fuse(scaled)(array)
+
+
+@pytest.mark.torch
+def test_a_tensor_of_torch_is_named() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UnsupportedArgument, match="`y` is a tensor of torch"):
+        pto.fuse(scaled)(X, torch.ones(3))
+
+
+def test_subclasses_that_add_nothing_are_arrays(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=(3,))
+    mapped[:] = X
+    for x in (mapped, X.view(Plain)):
+        np.testing.assert_array_equal(pto.fuse(scaled)(x), X * 2)
+
+
+def filled(x: Any) -> Any:
+    out = np.zeros(3, np.float32)
+    for n in range(3):
+        out[n] = x[n] * 2
+    return out
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[PyptoError], str]] = {
+    "a format": (lambda: pto.fuse(lambda x: f"{x:.3f}")(X), NeedsValue, "a format"),
+    "a keyword of torch": (lambda: pt.softmax(X, dim=0), PyptoError, "axis"),
+    "too many arguments": (lambda: pto.fuse(scaled)(X, X, X), WrongArguments, "too many"),
+    "a keyword": (lambda: pto.fuse(scaled)(X, yy=1), WrongArguments, "did you mean `y`"),
+    "pto.tensor": (lambda: pto.tensor(X), OnlyAnAnnotation, "makes no array"),
+    "simulate": (lambda: pto.simulate(pto.fuse(scaled)), WrongDecorator, "the fused function `scaled`"),
+    "interpret": (lambda: pto.interpret(pto.fuse(scaled)), WrongDecorator, "the fused function `scaled`"),
+    "vjp": (lambda: pto.vjp(pto.fuse(scaled)), WrongDecorator, "the fused function `scaled`"),
+    "jit": (lambda: pto.jit(pto.fuse(scaled)), WrongDecorator, "the fused function `scaled`"),
+    "no function": (lambda: pto.fuse(3), WrongDecorator, "a function on arrays"),  # type: ignore[call-overload]
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_is_a_sentence(name: str) -> None:
+    call, error, match = REFUSED[name]
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_a_misspelt_name_is_suggested() -> None:
+    from pypto import library
+
+    rows = (pt, "sofmax", "softmax"), (pto, "simulat", "simulate"), (library, "rms_nrm", "rms_norm")
+    for module, name, meant in rows:
+        with pytest.raises(AttributeError, match=f"did you mean {meant}"):
+            getattr(module, name)
+
+
+def test_an_array_that_is_filled_works_or_says_how() -> None:
+    try:
+        found = pto.fuse(filled)(X)
+    except NeedsValue as error:
+        assert "np.zeros_like(x, shape=…)" in str(error)
+    else:
+        np.testing.assert_array_equal(found, X * 2)
+
+
+def test_a_kernel_is_no_function_on_arrays() -> None:
+    @pto.jit
+    def kernel(x: Any) -> None:
+        x[0] = 1
+
+    with pytest.raises(WrongDecorator, match="the kernel `kernel`"):
+        pto.fuse(kernel)
+    assert copy.copy(kernel) is kernel
