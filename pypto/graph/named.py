@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,8 +58,7 @@ class ArrayPath:
             tree = None if found is None else dict(found[1]).get(name)
         if not is_array(tree):
             raise self.wrong("there is no array of numpy")
-        array: np.ndarray[Any, Any] = tree
-        return array
+        return cast("np.ndarray[Any, Any]", tree)
 
     def wrong(self, problem: str) -> WrongDims:
         return WrongDims(what=f"`{self.path}`", problem=problem)
