@@ -94,7 +94,7 @@ def of_row(name: str) -> Callable[[Any], Any]:
     return operation(function)
 
 
-def argtopk(x: Any, k: int, axis: int) -> Tensor:
+def argtopk(x: Any, k: int, axis: int) -> Any:
     """Where the greatest elements along an axis are, greatest first; in a traced function."""
     return ordering.argtopk(x, k, axis)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import bounds, hint, is_fixed, quotient
+from pypto.graph.even_sizes import even_block, even_piece
 from pypto.graph.index_space import IndexSpace, Use, flat, ordered
 from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
@@ -35,7 +36,6 @@ MOST_COLUMNS = 512  # columns of a product that a program has as a whole
 ROW_BLOCKS = (256, 128, 64, 32, 16)
 UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
 UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
-COLUMN_BLOCKS = (384, 256)
 DEPTH_BLOCK, CHAIN_BLOCK = 128, 128
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 
@@ -121,23 +121,6 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     head = {a: axis for axis in first for a in chain(axis, merged)}
     draft = Draft(space, sizes, values, reads, parallel, head, threads)
     return draft.with_products() if draft.dots else draft.without_products()
-
-
-def even_piece(size: int, piece: int) -> int:
-    """A piece near the wanted one that divides a size, where there is one: a last piece of less is slow to pack."""
-    near = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
-    return next((n for n in near if size % n == 0), piece)
-
-
-def even_block(size: int) -> int:
-    """The block of columns of which whole ones reach least beyond the end: a last block of less is slow as well.
-
-    Examples
-    --------
-    >>> even_block(768), even_block(1024), even_block(900)
-    (384, 256, 256)
-    """
-    return min(COLUMN_BLOCKS, key=lambda block: -(-size // block) * block)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,9 +136,7 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     pieces = reshape(whole, (*shape[:at], count, piece, *shape[at + 1 :]))
     ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
     none = full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :]))
-    before = concatenate(
-        [full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :])), ends[(*lead, slice(-1))]], at
-    )
+    before = concatenate([none, ends[(*lead, slice(-1))]], at)
     begun = reshape(before, (*shape[:at], count, 1, *shape[at + 1 :]))
     found = reshape(call(x.graph, combine, (scan_of(pieces, name, at + 1), begun)), whole.node.shape)
     if count * piece == shape[at]:

@@ -22,7 +22,7 @@ import pypto.arrays as pt
 from pypto.errors import Diagnostic
 from tests.graph.random_functions import EPS, FLOATS, NAMES, Function, values_of
 
-REFUSALS = ("E341", "E342", "E343", "E344", "E345", "E346", "E354")
+REFUSALS = ("E302", "E341", "E342", "E343", "E344", "E345", "E346", "E354")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""Sizes of blocks and pieces of which whole ones fill an axis, or nearly do: a last one of less is slow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COLUMN_BLOCKS: Final = (384, 256)
+
+
+def even_piece(size: int, piece: int) -> int:
+    """A piece near the wanted one that divides a size, where there is one: a last piece of less is slow to pack."""
+    near = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
+    return next((n for n in near if size % n == 0), piece)
+
+
+def even_block(size: int) -> int:
+    """The block of columns of which whole ones reach least beyond the end: a last block of less is slow as well.
+
+    Examples
+    --------
+    >>> even_block(768), even_block(1024), even_block(900)
+    (384, 256, 256)
+    """
+    return min(COLUMN_BLOCKS, key=lambda block: -(-size // block) * block)
