@@ -105,7 +105,7 @@ class UndispatchedLaunch(Diagnostic, RuntimeError):
     hint = "{way}; or launch it outside of the mode"
     example = launches(
         "import torch\nfrom torch.utils.flop_counter import FlopCounterMode\n\n"
-        "with FlopCounterMode(display=False):\n    f[(1,)](x, torch.zeros(8), 2)",
+        "with FlopCounterMode(display=False):\n    f[(1,)]((1, 2), torch.zeros(8), 2)",
         "import torch\nfrom torch.utils.flop_counter import FlopCounterMode\n\n"
         "with FlopCounterMode(display=False):\n    f[(1,)](torch.ones(8), torch.zeros(8), 2)",
     )

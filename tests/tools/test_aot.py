@@ -20,7 +20,7 @@ import pypto as pto
 import pypto.aot
 from pypto.backends.cpu.runtime import aot
 from pypto.errors.aot import MissingFeatures, NoLinker, NotAhead, NotALibrary, NoVersion
-from pypto.errors.launch import ReadOnlyArgument, WrongGrid
+from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, RepeatedArgument, UndispatchedLaunch, WrongGrid
 from pypto.tools.aot import build
 from tests.patience import limit
 
@@ -325,3 +325,9 @@ def test_tensors_in_a_library(library: Any) -> None:
     x, out = torch.zeros(100), torch.zeros(100)
     library.axpy[2](x, torch.ones(100), out, 100, 2.0)
     assert out.tolist() == [3.0] * 100 and (x._version, out._version) == (0, 1)
+    recorded = torch.zeros(100, requires_grad=True)
+    for bad, error in ((recorded, RecordedArgument), (torch.zeros(1).expand(100), RepeatedArgument)):
+        with pytest.raises(error, match="axpy writes to `out`"):
+            library.axpy[2](x, torch.ones(100), bad, 100, 2.0)
+    with torch.utils._python_dispatch.TorchDispatchMode(), pytest.raises(UndispatchedLaunch, match="it is compiled"):
+        library.axpy[2](x, x, out, 100, 2.0)

@@ -9,7 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto import library
-from pypto.errors.launch import RecordedArgument, UndispatchedLaunch
+from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UndispatchedLaunch, WrongGrid
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -17,6 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+import pypto.torch  # noqa: E402
 
 LAUNCH = "pypto.launch.default"
 SCALE = 2.0
@@ -36,6 +38,16 @@ def pair(both, out):
 @pto.jit
 def scaled(x, out):
     out[:] = x[:] * SCALE
+
+
+@pto.jit
+def product(x, w, out):
+    out[:, :] = pto.dot(x[:, :], w[:, :])
+
+
+@pto.jit
+def rows(x, w, out):
+    out[pto.program_id(0), :] = x[pto.program_id(0), :] * w[:]
 
 
 @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})], key=[], cache_results=False)
@@ -107,21 +119,58 @@ def test_trials_of_a_tuner_are_seen_by_none() -> None:
     assert seen.names.count(LAUNCH) == 1 and out.tolist() == [2.0] * 8
 
 
-REFUSED: dict[str, tuple[Any, str]] = {
-    "tuples": (lambda x, out: pair[1]((x, x), out), "`both` is a tuple"),
-    "arrays": (lambda x, out: scaled[1](np.ones(4, np.float32), out), "`x` is a ndarray, and other arguments"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_the_operator_cannot_take_is_an_error(kind: str) -> None:
-    launch, words = REFUSED[kind]
+def test_what_the_operator_cannot_take_is_an_error() -> None:
     x, out = torch.ones(4), torch.zeros(4)
-    with Seen(), pytest.raises(UndispatchedLaunch, match=words):
-        launch(x, out)
+    with Seen(), pytest.raises(UndispatchedLaunch, match="`both` is a tuple"):
+        pair[1]((x, x), out)
     assert out.tolist() == [0.0] * 4
-    launch(x, out)
-    assert out.tolist() == [2.0] * 4
+    with pytest.raises(UndispatchedLaunch, match="`x` is a ndarray, and other arguments are tensors"):
+        make_fx(lambda out: scaled[1](np.ones(4, np.float32), out))(out)
+    assert out.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_arrays_beside_tensors(writeable: bool) -> None:
+    """Where the mode makes no graph, which would hold what is in them now."""
+    array, out = np.ones(4, np.float32), torch.zeros(4)
+    array.flags.writeable = writeable
+    with Seen() as seen:
+        scaled[1](array, out)
+        if writeable:
+            scaled[1](out, array)
+        else:
+            with pytest.raises(ReadOnlyArgument):
+                scaled[1](out, array)
+    assert out.tolist() == [2.0] * 4 and array.tolist() == [4.0 if writeable else 1.0] * 4
+    assert seen.names.count(LAUNCH) == 1 + writeable
+
+
+def test_a_kernel_that_asks_for_the_sizes_of_its_arrays() -> None:
+    """One that is compiled for no arrays of any other size is planned for these."""
+    x, w = torch.randn(2, 3), torch.randn(3, 5)
+    out = torch.zeros(2, 5)
+    with Seen() as seen:
+        product[1](x, w, out)
+    torch.testing.assert_close(out, x @ w)
+    assert seen.names == [LAUNCH]
+
+
+def test_a_launch_of_no_programs_and_a_wrong_grid() -> None:
+    with Seen() as seen:
+        scaled[0](torch.ones(4), torch.zeros(4))
+        with pytest.raises(WrongGrid):
+            scaled[-1](torch.ones(4), torch.zeros(4))
+    assert LAUNCH not in seen.names
+
+
+def test_gradients_are_seen() -> None:
+    """Of a derived kernel with partial sums in arrays of its own."""
+    f = pypto.torch.op(rows, grid=lambda values: values["x"].shape[0], outputs={"out": "x"})
+    x, w = torch.randn(4, 8), torch.randn(8, requires_grad=True)
+    with Seen() as seen:
+        f(x, w).sum().backward()
+    torch.testing.assert_close(w.grad, x.sum(0))
+    assert seen.names.count(LAUNCH) >= 2
 
 
 def test_writing_to_what_requires_grad_is_the_same_error() -> None:

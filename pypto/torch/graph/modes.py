@@ -7,10 +7,13 @@ graph without it returns memory that nobody wrote. So a launch on tensors is the
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NoReturn
 
-from pypto.errors.launch import RecordedArgument, UndispatchedLaunch
+import numpy as np
+
+from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UndispatchedLaunch
 from pypto.ops.public import constexpr
 from pypto.runtime.arrays import array_info
 from pypto.runtime.launch import check_grid, grid_of
@@ -19,6 +22,7 @@ from pypto.torch.graph.operator import LISTS, plan
 from pypto.torch.graph.planning import Row
 
 torch: Any = importlib.import_module("torch")
+TRACING: Final = tuple(getattr(torch._C._TorchDispatchModeKey, name) for name in ("PROXY", "FAKE", "FUNCTIONAL"))
 
 
 def dispatched_launch(kernel: Any, given: Mapping[str, Any], grid: Any, args: tuple[Any, ...]) -> None:
@@ -28,46 +32,66 @@ def dispatched_launch(kernel: Any, given: Mapping[str, Any], grid: Any, args: tu
     ------
     UndispatchedLaunch
         When the operator cannot take the arguments.
-    RecordedArgument
-        When a tensor is written that requires grad, while autograd records.
+    RecordedArgument, ReadOnlyArgument
+        When it writes to a tensor that requires grad while autograd records, or to a read-only array.
     """
-    values = kernel._bind(args, given)
-    named = dict(zip(kernel.signature.names, values, strict=True))
+    values, signature = kernel._bind(args, given), kernel.signature
     sizes = sizes_of(kernel, grid, values)
-    rows = {name: row_of(kernel, name, x, fixed)
-            for (name, x), fixed in zip(named.items(), kernel.signature.constant, strict=True)}  # fmt: skip
-    name, arguments, kinds = plan(kernel, rows)
-    lists: dict[str, list[Any]] = {kind: [] for kind in LISTS}
-    for parameter, kind in kinds:
-        if kind == "written" and is_recorded(named[parameter]):
-            raise RecordedArgument(kernel=kernel.signature.kernel, arg=parameter)
-        lists[kind].append(named[parameter])
+    if 0 in sizes:
+        return
+    fixed = [is_fixed or isinstance(x, constexpr) for x, is_fixed in zip(values, signature.constant, strict=True)]
+    whole = list(zip(signature.names, values, fixed, strict=True))
+    named = {name: x if is_fixed else taken(kernel, name, x) for name, x, is_fixed in whole}
+    name, arguments, kinds = plan(kernel, {name: row_of(named[name], is_fixed) for name, _, is_fixed in whole})
+    check_written(kernel, [parameter for parameter, kind in kinds if kind == "written"], values)
+    lists = {kind: [named[parameter] for parameter, of in kinds if of == kind] for kind in LISTS}
     torch.ops.pypto.launch(name, arguments, sizes, lists["integers"], lists["floats"], lists["written"], lists["read"])
+
+
+def check_written(kernel: Any, written: Sequence[str], values: tuple[Any, ...]) -> None:
+    """Refuse what must not be written and the operator does not find: what autograd records, and read-only arrays."""
+    given = dict(zip(kernel.signature.names, values, strict=True))
+    for name in written:
+        if is_tensor(type(given[name])) and is_recorded(given[name]):
+            raise RecordedArgument(kernel=kernel.signature.kernel, arg=name)
+        if isinstance(given[name], np.ndarray) and not given[name].flags.writeable:
+            raise ReadOnlyArgument(kernel=kernel.signature.kernel, arg=name)
 
 
 def sizes_of(kernel: Any, grid: Any, values: tuple[Any, ...]) -> list[Any]:
     """The sizes of a grid; those that are symbolic stay so."""
     found = grid_of(grid, kernel.signature, values) if callable(grid) else grid
     sizes = list(found) if isinstance(found, tuple | list) else [found]
-    return (
-        sizes if any(isinstance(n, torch.SymInt) for n in sizes) else list(check_grid(found, kernel.signature, values))
-    )
+    if any(isinstance(n, torch.SymInt) for n in sizes):
+        return sizes
+    return list(check_grid(found, kernel.signature, values))
 
 
-def row_of(kernel: Any, name: str, x: Any, fixed: bool) -> Row:
-    """What the operator is told of an argument: its kind, and of a tensor its dtype and rank, else its value."""
-    if fixed or isinstance(x, constexpr):
+def taken(kernel: Any, name: str, x: Any) -> Any:
+    """An argument as the operator takes it: an array as a tensor on its memory, where the mode makes no graph of it."""
+    if isinstance(x, tuple | list) or hasattr(type(x), "as_argument"):
+        refuse(kernel, f"`{name}` is a tuple", "pass its items as arguments of their own")
+    info = None if is_tensor(type(x)) else array_info(x, kernel.signature.kernel, name)
+    if info is None:
+        return x
+    if isinstance(x, np.ndarray) and not any(map(torch._C._get_dispatch_mode, TRACING)):
+        with suppress(TypeError, ValueError):  # dtypes and strides that torch has not
+            own = x if x.flags.writeable else x.copy()
+            words = own if own.dtype.isbuiltin == 1 else own.view(f"u{own.itemsize}")
+            return torch.from_numpy(words).view(getattr(torch, info.dtype.public))
+    refuse(kernel, f"`{name}` is a {type(x).__name__}, and other arguments are tensors", "pass tensors alone")
+
+
+def row_of(x: Any, is_fixed: bool) -> Row:
+    """What the operator is told of an argument: its kind, and of a tensor its dtype and shape, else its value."""
+    if is_fixed:
         return "constant", x, None
     if is_tensor(type(x)):
-        return "tensor", x.dtype, x.dim()
+        return "tensor", x.dtype, tuple(n if type(n) is int else None for n in x.shape)
     if isinstance(x, torch.SymInt) or type(x) is int:
         return "integers", None, None
     if isinstance(x, torch.SymFloat) or type(x) is float:
         return "floats", None, None
-    if isinstance(x, tuple | list) or hasattr(type(x), "as_argument"):
-        refuse(kernel, f"`{name}` is a tuple", "pass its items as arguments of their own")
-    if array_info(x, kernel.signature.kernel, name) is not None:
-        refuse(kernel, f"`{name}` is a {type(x).__name__}, and other arguments are tensors", "pass tensors alone")
     return "constant", x, None
 
 

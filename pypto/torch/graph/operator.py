@@ -160,12 +160,15 @@ class Launches:
         rows: dict[str, Row] = {}
         for parameter, (kind, x) in zip(call.kernel.signature.names, call.sources, strict=True):
             if kind in ("written", "read"):
-                rows[parameter] = "tensor", given[kind][x].dtype, given[kind][x].dim()
+                rows[parameter] = "tensor", given[kind][x].dtype, tuple(given[kind][x].shape)
             else:
                 rows[parameter] = kind, x if kind == "constant" else None, None
         call.kernel._make_table()
-        written, captures = build(call.kernel, rows)
-        return written == call.written and name_of(call.kernel, captures) == name
+        try:
+            written, captures = build(call.kernel, rows)
+            return written == call.written and name_of(call.kernel, captures) == name
+        except (Diagnostic, Unnamed):
+            return False
 
     def decoded(self, name: str, value: Any) -> Any:
         """The constant of a launch."""
@@ -204,10 +207,10 @@ def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
 
     Raises
     ------
-    TracedLaunch
-        When the kernel cannot be compiled for these types.
+    Diagnostic
+        When the kernel cannot be compiled for them.
     """
-    key = kernel, tuple((name, kind, constant_key(held), rank) for name, (kind, held, rank) in rows.items())
+    key = kernel, tuple((name, kind, constant_key(held), shape) for name, (kind, held, shape) in rows.items())
     found, captures = launches().plans.get(key, (None, ()))
     if found is None or any(capture.read() is not capture.value for capture in captures):
         found, captures = made_plan(kernel, rows)
@@ -218,11 +221,7 @@ def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
 def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[Any]]:
     """A plan, and the values from outside that it holds for."""
     kernel._make_table()
-    try:
-        written, captures = build(kernel, rows)
-    except Diagnostic as error:
-        problem = f"it cannot be compiled for arrays of these types: {error}"
-        raise TracedLaunch(kernel=kernel.signature.kernel, problem=problem) from None
+    written, captures = build(kernel, rows)
     kinds = {name: kind if kind != "tensor" else "written" if name in written else "read"
              for name, (kind, _, _) in rows.items()}  # fmt: skip
     name, arguments = launches().add(kernel, captures, sources(kernel.signature, rows, kinds))

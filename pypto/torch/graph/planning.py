@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,40 +22,39 @@ from pypto.passes.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo, dtype_of
 
 torch: Any = importlib.import_module("torch")
-Row = tuple[Any, ...]  # of an argument: its kind, and of a tensor its dtype and rank, else its value
+Row = tuple[Any, ...]  # of an argument: its kind, its dtype or value, and of a tensor its shape, None for what varies
 Plan = tuple[frozenset[str], tuple[Any, ...]]  # the arrays that a kernel writes, and what it reads from outside
 _EXTENTS: Final = (16, 64)  # of arrays whose sizes nobody knows yet, where a tile's extent is one of them
 
 
 @dataclass(frozen=True)
 class Stand:
-    """A tensor of which only type and rank are known."""
+    """A tensor of which only type and shape are known."""
 
     dtype: DType
-    rank: int
-    extent: int
+    shape: tuple[int, ...]
 
     def as_array_info(self) -> ArrayInfo:
-        shape = (self.extent,) * self.rank
-        strides = tuple(self.extent**n for n in reversed(range(self.rank)))
-        return ArrayInfo(64, shape, strides, self.dtype, True, self)
+        strides = tuple(math.prod(self.shape[n + 1 :]) for n in range(len(self.shape)))
+        return ArrayInfo(64, self.shape, strides, self.dtype, True, self)
 
 
 def build(kernel: Any, rows: Mapping[str, Row]) -> Plan:
-    """What a kernel writes and reads, by its Tile IR for these types.
+    """What a kernel writes and reads, by its Tile IR for these types: of any size, or of these where it asks for them.
 
     Raises
     ------
     Diagnostic
         When it cannot be compiled for them.
     """
+    is_known = all(None not in shape for kind, _, shape in rows.values() if kind == "tensor")
     problem: Diagnostic | None = None
     with own_builtins():
-        for extent in _EXTENTS:
+        for extent in (*_EXTENTS, None) if is_known else _EXTENTS:
             try:
-                return built_for(kernel, {name: example(row, extent) for name, row in rows.items()})
+                return built_for(kernel, {name: example(row, extent) for name, row in rows.items()}, extent is None)
             except Diagnostic as error:
-                problem = problem or error
+                problem = error if is_known else problem or error
     assert problem is not None
     raise problem
 
@@ -72,18 +72,19 @@ def own_builtins() -> Iterator[None]:
             setattr(builtins, name, f)
 
 
-def example(row: Row, extent: int) -> Any:
-    """A value of the kind that an argument has."""
-    kind, held, rank = row
+def example(row: Row, extent: int | None) -> Any:
+    """A value of the kind that an argument has, with an extent of all axes in place of its own."""
+    kind, held, shape = row
     if kind == "tensor":
         dtype = dtype_of(held)
-        return Stand(dtype, rank, extent) if dtype else torch.empty((0,) * rank, dtype=held)
+        sizes = tuple(n if extent is None else extent for n in shape)
+        return Stand(dtype, sizes) if dtype else torch.empty((0,) * len(shape), dtype=held)
     return {"integers": 2, "floats": 2.0}.get(kind, held)
 
 
-def built_for(kernel: Any, values: Mapping[str, Any]) -> Plan:
+def built_for(kernel: Any, values: Mapping[str, Any], is_fixed: bool) -> Plan:
     infos, specs = describe(kernel.signature, kernel.signature.bind((), values))
     arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
     unknown = frozenset((name, dim) for name, info in arrays.items() for dim in range(len(info.shape)))
-    built, _ = kernel.build(infos, specs, unknown, {})
+    built, _ = kernel.build(infos, specs, frozenset() if is_fixed else unknown, {})
     return written_names(built.function), built.captures

@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
+from pypto.errors import Diagnostic
+from pypto.errors.launch import TracedLaunch
 from pypto.runtime.launch import Grid
 from pypto.runtime.signature import IGNORED
 from pypto.torch.graph.operator import Planned, plan
@@ -79,7 +81,15 @@ def planned(kernel: Any, *told: Any) -> Planned:
 
     `told` has four entries for each argument: its name, its kind, and of a tensor its dtype and rank, else its value.
     """
-    return plan(kernel, {told[n]: tuple(told[n + 1 : n + 4]) for n in range(0, len(told), 4)})
+    rows = {}
+    for n in range(0, len(told), 4):
+        name, kind, held, rank = told[n : n + 4]
+        rows[name] = kind, held, None if rank is None else (None,) * rank
+    try:
+        return plan(kernel, rows)
+    except Diagnostic as error:
+        problem = f"it cannot be compiled for arrays of these types: {error}"
+        raise TracedLaunch(kernel=kernel.signature.kernel, problem=problem) from None
 
 
 _CALLED: Final = (
