@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pypto as pto
+from pypto.errors.launch import WrongArguments
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -248,3 +249,20 @@ def test_what_the_operator_says_of_itself() -> None:
     checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     done = torch.library.opcheck(torch.ops.pypto.launch, (*said, [1], [], [], [torch.ones(4)], []), test_utils=checks)
     assert set(done.values()) == {"SUCCESS"}
+
+
+def test_arguments_that_the_operator_does_not_take_are_not_dropped() -> None:
+    """Options choose another variant, and a word that means nothing is an error, as they are outside of a graph."""
+    kernel = pto.jit(halve)
+
+    def with_option(x: Any) -> Any:
+        kernel[1](x, disable=("peeling",), num_warps=4)
+        return x + 1
+
+    def with_mistake(x: Any) -> Any:
+        kernel[1](x, eps=1e-5)
+        return x
+
+    assert torch.compile(with_option, backend="eager")(torch.full((4,), 2.0)).tolist() == [2.0] * 4
+    with pytest.raises(WrongArguments, match="has no parameter `eps`"):
+        torch.compile(with_mistake, backend="eager")(torch.ones(4))
