@@ -43,6 +43,7 @@ TYPES = MappingProxyType(
         "pypto.backends.cpu.loopir.build": "library ops are built into the schedule that loads them",
         "pypto.backends.cpu.loopir.fusion": "interchange asks the fuser that calls it",
         "pypto.compat.triton.kernels": "a compiled kernel names the kernel that it is of",
+        "pypto.gradients.kernel": "a card shows the adjoint that it is of",
         "pypto.graph.node": "a graph folds the nodes that are added to it",
         "pypto.graph.plan": "a plan shows itself",
         "pypto.graph.tensor": "an index is read and written with the array that it is of",
