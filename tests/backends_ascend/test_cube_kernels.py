@@ -245,7 +245,14 @@ def without_barriers(items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 @pytest.mark.parametrize(
     ("m", "n", "chip", "needed"),
-    [(16, 128, B2, True), (48, 48, B2, True), (32, 80, B2, False), (64, 64, B2, False), (16, 128, A5, False)],
+    [
+        (16, 128, B2, True),
+        (48, 48, B2, True),
+        (32, 80, B2, False),
+        (64, 64, B2, False),
+        (16, 128, A5, True),
+        (64, 64, A5, False),
+    ],
 )
 def test_a_small_product_waits_for_the_one_that_it_adds_to(m: int, n: int, chip: AscendTarget, needed: bool) -> None:
     """The cube unit begins a product before the one before it has ended; ten fractals are written in time."""
