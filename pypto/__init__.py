@@ -33,12 +33,18 @@ else:
     _LATER |= dict.fromkeys(("AdjointKernel", "adjoint", "vjp"), "gradients")
     _LATER |= {name: f"debug.{name}" for name in ("checked", "interpret", "simulate", "verify")}
 
+    _ARRAYS = ": functions on whole arrays are those of numpy and of `pypto.arrays`; a kernel has `pto.dot`"
+    _GRADIENTS = ": gradients are those of kernels, by `pto.adjoint` and `pto.vjp`; functions on arrays have none yet"
+    _ELSEWHERE = dict.fromkeys(("matmul", "concat", "stack", "einsum"), _ARRAYS)
+    _ELSEWHERE |= dict.fromkeys(("grad", "value_and_grad", "jvp"), _GRADIENTS)
+
     def __getattr__(name: str) -> Any:
         """What most programs do not ask for is loaded when one does."""
         if name not in _LATER:
             from pypto.options import suggestion
 
-            raise AttributeError(f"module 'pypto' has no attribute {name!r}{suggestion(name, __all__)}")
+            reason = _ELSEWHERE.get(name) or suggestion(name, __all__)
+            raise AttributeError(f"module 'pypto' has no attribute {name!r}{reason}")
         from importlib import import_module
 
         return getattr(import_module(f"pypto.{_LATER[name]}"), name)

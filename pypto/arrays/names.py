@@ -41,6 +41,8 @@ REFUSED: Final = {
     "real": "complex numbers are not offered", "imag": "complex numbers are not offered",
     "conj": "complex numbers are not offered", "complex64": "complex numbers are not offered",
     "complex128": "complex numbers are not offered",
+    "tensor": "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations",
+    "Tensor": "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations",
     "fft": "its numbers are complex; call `np.fft` outside of fused functions",
 }
 # fmt: on

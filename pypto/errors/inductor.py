@@ -38,3 +38,13 @@ class NoTemplate(Diagnostic, RuntimeError):
         _TEMPLATES + "with ours():\n    FAILED.get().append('E999')\n    raise RuntimeError('NoValidChoicesError')\n",
         _TEMPLATES + "with ours():\n    FAILED.get().append('E999')\n",
     )
+
+
+class WrongBackend(Diagnostic, ValueError):
+    code = "E325"
+    template = "torch.compile has no backend `pypto` of this version"
+    hint = 'write torch.compile(model, backend="pypto-inductor")'
+    example = Example(
+        "from pypto.torch.inductor.backend import pypto\n\npypto(None, [])\n",
+        "from pypto.torch.inductor.backend import pypto_inductor\n\npypto_inductor.__name__\n",
+    )

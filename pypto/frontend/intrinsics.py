@@ -219,7 +219,7 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "aggregate_replace": replace_fields, "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
     "tile_store": partial(structured, "tile_store"),
     # Hints about a value that are accepted and not needed
-    **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),
+    **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier", "in_kernel"),
                     lambda scope, node, args, kwargs: args[0] if args else None),
     # Of Python; `range` is of both
     "range": make_range, "print": device_print, "len": length,

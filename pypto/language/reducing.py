@@ -23,12 +23,13 @@ __all__ = [
 ]
 
 _combination = Intrinsic("combination", "combination(fn, x): the row that a function of two elements is, or None.")
+_in_kernel = Intrinsic("in_kernel", "in_kernel(x): x itself; an error outside of a kernel.")
 _map_elements = Intrinsic("map_elements", "map_elements(fn, *tiles): a function of single elements, on tiles.")
 
 
 def widened(x: Tile) -> Tile:
     """Numbers of fewer than 32 bits in 32, as Triton's extremes give them."""
-    if x.dtype.bits >= 32:
+    if _in_kernel(x).dtype.bits >= 32:
         return x
     return ops.cast(x, float32 if x.dtype.is_float else int32)
 
@@ -124,7 +125,7 @@ def softmax(x: Tile, dim: Any = None, keep_dims: bool = False, ieee_rounding: bo
 
 def as_float(x: Tile) -> Tile:
     """Floats of at least 32 bits: narrower ones and integers in float32, integers of 64 bits in float64."""
-    if x.dtype.bits == 64:
+    if _in_kernel(x).dtype.bits == 64:
         return x if x.dtype.is_float else ops.cast(x, float64)
     return ops.cast(x, float32)
 

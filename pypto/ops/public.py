@@ -23,8 +23,11 @@ class KernelName:
         self.__module__ = "pypto"
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
+        name, frame = self.__name__, sys._getframe(1)
+        while frame.f_globals.get("__name__", "").startswith("pypto.language.") and frame.f_back is not None:
+            name, frame = frame.f_code.co_name, frame.f_back
         try:
-            raise OutsideKernel(Caller.of(sys._getframe(1)).loc(), name=self.__name__)
+            raise OutsideKernel(Caller.of(frame).loc(), name=name)
         except OutsideKernel as error:
             error.__traceback__ = None  # a bare `raise` adds no frame of ours
             raise

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compile import session
-from pypto.errors.inductor import WrongSetting
+from pypto.errors.inductor import WrongBackend, WrongSetting
 from pypto.options import KernelOptions
 from pypto.torch.inductor import contract
 from pypto.torch.inductor.collected import COLLECTED, Kernels
@@ -64,6 +64,16 @@ _TUNED: Final[Mapping[str, Any]] = MappingProxyType({"max_autotune": True})
 MODES: Final[Mapping[Any, Mapping[str, Any]]] = MappingProxyType({
     None: {}, "default": {}, "max-autotune": _TUNED, "max-autotune-no-cudagraphs": _TUNED,
 })  # fmt: skip
+
+
+def pypto(graph: Any, inputs: Any, **given: Any) -> Any:
+    """Refuse the backend name `pypto` of torch.compile: the backend of this version is `pypto-inductor`.
+
+    Raises
+    ------
+    WrongBackend
+    """
+    raise WrongBackend()
 
 
 def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:

@@ -1,0 +1,30 @@
+"""Functions of the language that are called on arrays, outside of a kernel: one sentence, at the user's line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors.frontend import OutsideKernel
+
+OF_TILES = ("exp", "sum", "max", "all", "sort", "softmax", "mean", "var", "std", "logsumexp", "relu", "gelu", "silu")
+
+
+@pytest.mark.parametrize("name", OF_TILES)
+def test_a_function_of_tiles_on_an_array_names_itself_and_the_users_line(name: str) -> None:
+    function: Any = getattr(pto, name)
+    with pytest.raises(OutsideKernel, match=rf"pto\.{name} can be called inside a kernel only") as caught:
+        function(np.ones((2, 3), np.float32))
+    assert caught.value.loc.file == __file__
+    assert "pypto.arrays" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("grad", "pto.adjoint"), ("matmul", "pypto.arrays"), ("einsum", "pypto.arrays")]
+)
+def test_a_name_that_others_have_says_where_to_look(name: str, way: str) -> None:
+    with pytest.raises(AttributeError, match=way):
+        getattr(pto, name)
