@@ -11,13 +11,13 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.errors.graph import WrongKeyword
-from pypto.graph import ordering, products
 from pypto.graph.calling import keyword_meant
 from pypto.graph.fuse import Fused
-from pypto.graph.places import here
-from pypto.graph.tensor import Tensor
-from pypto.graph.types import accumulator, is_floating
-from pypto.graph.ufuncs import cast, lift
+from pypto.graph.ir.location import here
+from pypto.graph.ir.types import accumulator, is_floating
+from pypto.graph.trace import ordering, products
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import cast, lift
 from pypto.ops.table import TABLE
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,17 +1,19 @@
-"""The Tensor graph: a function on arrays, as data.
+"""The Tensor graph: a compiler for functions on arrays, in stages.
 
-Comes in: a function of numpy, and example arguments. Read `trace` (what the function's arrays are), `node`, `rules`
-(ops of the table on arrays), `meaning` (what a graph means), `printer`.
+Comes in: a numpy function and example arguments. Goes out: an execution plan of kernels. Read the stages in this order:
+`ir` (the graph as data), `capture` (what a function reads from outside), `trace`, `rewrite`, `schedule` (groups and
+tilings), `codegen` (kernels as source), `plan`, then `tune`, `verify` and `views`. `fuse` and `lazy` are the doors,
+with `facts`, `calling`, `plan_cache`, `outputs` and `explain`.
 """
 
-from pypto.graph.meaning import evaluate
-from pypto.graph.node import Graph, Node
-from pypto.graph.parser import parse_graph
-from pypto.graph.plan_text import parse_plan, plan_text
-from pypto.graph.printer import text
-from pypto.graph.trace import Traced, trace
-from pypto.graph.types import TensorType
-from pypto.graph.verify import verify
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.parser import parse_graph
+from pypto.graph.ir.printer import text
+from pypto.graph.ir.reference import evaluate
+from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.verify import verify
+from pypto.graph.plan.plan_text import parse_plan, plan_text
+from pypto.graph.trace.trace import Traced, trace
 
 __all__ = [
     "Graph",

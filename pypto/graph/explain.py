@@ -1,4 +1,4 @@
-"""Why a plan is as it is: for each kernel what it computes, and for each stored array why it is stored."""
+"""Explanations of a plan: what each kernel computes, and why each stored array is stored."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto.graph.dims import hint
-from pypto.graph.guards import Asked
-from pypto.graph.node import Node
-from pypto.graph.waves import ends_of, overlap_text
+from pypto.graph.ir.dims import hint
+from pypto.graph.ir.guards import Asked
+from pypto.graph.ir.node import Node
+from pypto.graph.plan.horizontal_fusion import ends_of, overlap_text
 
 if TYPE_CHECKING:
-    from pypto.graph.plan import Plan
-    from pypto.graph.schedule import Step
+    from pypto.graph.plan.plan import Plan
+    from pypto.graph.plan.schedule import Step
 
 
 def plan_text(plan: Plan) -> str:

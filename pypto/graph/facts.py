@@ -1,4 +1,4 @@
-"""Facts of a call that its plan depends on: the form of the arguments, types and layouts of arrays, constants."""
+"""The facts about a call that its plan depends on: argument structure, types and layouts of arrays, constants."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.capture.kinds import is_array, is_number, is_plain
-from pypto.graph.named import Shapes
-from pypto.graph.node import key_of
-from pypto.graph.pytree import children
+from pypto.graph.ir.node import key_of
+from pypto.graph.trace.argument_paths import Shapes
+from pypto.graph.trace.pytree import children
 
 Array = np.ndarray[Any, Any]
 NO_SHAPES: Final[Shapes] = {}

@@ -1,7 +1,7 @@
-"""Lazy arrays: what is done with them is noted, and computed by fused kernels when a value is asked for.
+"""Lazy arrays: operations on them are recorded, and fused kernels compute them when a value is asked for.
 
-A lazy array is a tensor of a graph that can be computed at any time, so all that is traced in a fused function works on
-it as well. Each `lazy` begins a graph of its own; where two meet, the nodes of one are taken over into the other.
+A lazy array is a tensor of a graph that can be computed at any time, so everything that a fused function traces works
+on it. Each call of `lazy` begins a graph of its own; where two meet, the nodes of one are copied into the other.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph.layout import Layouts
-from pypto.graph.node import Graph, Node
-from pypto.graph.places import here
-from pypto.graph.plan import Plan
-from pypto.graph.tensor import Storage, Tensor
-from pypto.graph.trace import TracedGraph
-from pypto.graph.ufuncs import tensor_type
+from pypto.graph.ir.location import here
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.plan.plan import Plan
+from pypto.graph.schedule.layout import Layouts
+from pypto.graph.trace.tensor import Storage, Tensor
+from pypto.graph.trace.trace import TracedGraph
+from pypto.graph.trace.ufuncs import tensor_type
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ class LazyGraph(TracedGraph):
 
     def compute(self, node: Node) -> Array:
         """Run the plan of all that an array depends on and is not computed yet."""
-        from pypto.graph.planning import plan_of, strides_in
+        from pypto.graph.plan.planning import plan_of, strides_in
 
         target = Graph(self.name)
         here_of: dict[Node, Node] = {}

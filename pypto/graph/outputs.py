@@ -1,4 +1,4 @@
-"""Arrays that results are written to: given by the caller as `out`, or arguments that the caller gives away."""
+"""Output arrays of a call: arrays of the caller (`out=`), or arguments that the caller donates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from pypto.errors.graph import WrongOut
 from pypto.graph.capture.kinds import is_array
-from pypto.graph.dims import Sizes, value_of
-from pypto.graph.frame import memory_of
-from pypto.graph.in_place import is_in_place
-from pypto.graph.node import Node
-from pypto.graph.plan import Plan
-from pypto.graph.pytree import leaves
-from pypto.graph.schedule import Schedule
-from pypto.graph.trace import Slot, Traced
-from pypto.graph.waves import ends_of
+from pypto.graph.ir.dims import Sizes, value_of
+from pypto.graph.ir.node import Node
+from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.plan.horizontal_fusion import ends_of
+from pypto.graph.plan.in_place import is_in_place
+from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.schedule import Schedule
+from pypto.graph.trace.pytree import leaves
+from pypto.graph.trace.trace import Slot, Traced
 
 Array = np.ndarray[Any, Any]
 Target = tuple[int, Array]  # the number of an output, and where it is written

@@ -10,7 +10,7 @@ import pytest
 
 import pypto as pto
 from pypto.graph import parse_graph, trace
-from pypto.graph.meaning import evaluate
+from pypto.graph.ir.reference import evaluate
 
 RNG = np.random.default_rng(3)
 

@@ -18,10 +18,10 @@ import pypto as pto
 from pypto.arrays import Dim, softmax
 from pypto.compile import session
 from pypto.errors.ir import IRTextError
-from pypto.graph import store
-from pypto.graph.ahead import launches
-from pypto.graph.kernels import kernel_of
-from pypto.graph.plan_text import parse_plan, plan_text
+from pypto.graph.codegen.kernels import kernel_of
+from pypto.graph.plan import store
+from pypto.graph.plan.ahead import launches
+from pypto.graph.plan.plan_text import parse_plan, plan_text
 from pypto.runtime.cache import Cache
 
 RNG = np.random.default_rng(2)

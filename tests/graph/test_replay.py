@@ -13,7 +13,7 @@ import pypto as pto
 from pypto.arrays import Dim, explain
 from pypto.errors.graph import WrongOut
 from pypto.graph.fuse import Fused
-from pypto.graph.replay import ReplayedFrame
+from pypto.graph.plan.replay import ReplayedFrame
 
 RNG = np.random.default_rng(3)
 

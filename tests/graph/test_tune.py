@@ -17,11 +17,12 @@ import pypto as pto
 from pypto.arrays import Dim
 from pypto.compile import session
 from pypto.errors.graph import NotTuned
-from pypto.graph import trials, tune
-from pypto.graph.plan_text import parse_plan, plan_text
-from pypto.graph.planning import groups_of, surroundings_of
-from pypto.graph.variants import tile_candidates, tile_sizes, varied
-from pypto.graph.writer import KernelText
+from pypto.graph import tune
+from pypto.graph.codegen.tile_candidates import tile_candidates, tile_sizes, varied
+from pypto.graph.codegen.writer import KernelText
+from pypto.graph.plan.plan_text import parse_plan, plan_text
+from pypto.graph.plan.planning import groups_of, surroundings_of
+from pypto.graph.tune import candidate_run
 from pypto.runtime.cache import Cache
 
 RNG = np.random.default_rng(3)
@@ -208,7 +209,7 @@ def test_a_trial_runs_on_memory_of_its_own() -> None:
     frame, times = tune.traced_run(version.plan, [X], {})
     (text,) = groups_of(version.traced.graph, surroundings_of(version.traced)[0]).texts()
     assert text is not None
-    trial = trials.KernelTrial.of(text, frame)
+    trial = candidate_run.KernelTrial.of(text, frame)
     ((_, output, is_filled),) = trial.arrays()
     assert is_filled and not any(np.shares_memory(output, array) for array in frame.arrays.values())
     trial.prepare(0)

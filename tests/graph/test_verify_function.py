@@ -14,9 +14,9 @@ import pypto as pto
 from pypto.arrays import Dim
 from pypto.errors.graph import ArrayDiffers
 from pypto.errors.launch import NotLaunched
+from pypto.graph.codegen.kernels import kernel_of
 from pypto.graph.fuse import Fused
-from pypto.graph.kernels import kernel_of
-from pypto.graph.schedule import PlanKernel
+from pypto.graph.plan.schedule import PlanKernel
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 96), np.float32)

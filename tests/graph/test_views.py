@@ -15,7 +15,7 @@ import pytest
 import pypto as pto
 from pypto.arrays import Dim
 from pypto.graph import parse_plan
-from pypto.graph.plan import Plan
+from pypto.graph.plan.plan import Plan
 from pypto.graph.views.arena import live_bytes
 from pypto.graph.views.drawing import Arrow, Box, Cluster, Drawing
 from pypto.graph.views.execution import dependencies

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.errors.graph import NotTraced
 from pypto.graph.capture.code_names import globals_of, names_of
 from pypto.graph.capture.kinds import is_library
-from pypto.graph.places import here
+from pypto.graph.ir.location import here
 from pypto.loc import Loc
 
 if TYPE_CHECKING:

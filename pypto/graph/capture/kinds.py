@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.graph.node import key_of
+from pypto.graph.ir.node import key_of
 
 LIBRARIES: Final = frozenset(
     ("numpy", "scipy", "pypto", "torch", "jax", "jaxlib", "pandas", "numba", "ml_dtypes", "matplotlib", "pytest")

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pypto.errors.graph import OutsideWritten
-from pypto.graph.places import here
+from pypto.graph.ir.location import here
 
 if TYPE_CHECKING:
     from pypto.graph.capture.reads import Reads

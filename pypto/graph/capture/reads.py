@@ -41,10 +41,10 @@ from pypto.graph.capture.rows import (
     same_memory,
 )  # fmt: skip
 from pypto.graph.capture.scalars import Scalar, is_scalar
-from pypto.graph.places import here
+from pypto.graph.ir.location import here
 
 if TYPE_CHECKING:
-    from pypto.graph.trace import TracedGraph
+    from pypto.graph.trace.trace import TracedGraph
 
 _REMEMBERED: Final = type(functools.lru_cache(len))
 READS: Final[ContextVar[Reads | None]] = ContextVar("reads", default=None)

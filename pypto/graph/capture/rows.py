@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.capture.kinds import bytes_of, same
-from pypto.graph.node import key_of
+from pypto.graph.ir.node import key_of
 
 Array = np.ndarray[Any, Any]
 Get = Callable[[list[Any], "Roots"], Any]

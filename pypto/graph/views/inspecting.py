@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pypto.debug.inspection import Inspection
-from pypto.graph.ahead import launches
+from pypto.graph.plan.ahead import launches
 
 if TYPE_CHECKING:
     from pypto.graph.fuse import Fused

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.findings import byte_text
-from pypto.graph.dims import hint
 from pypto.graph.explain import guards_of, places, reason
-from pypto.graph.node import Node
-from pypto.graph.plan import Plan
-from pypto.graph.schedule import PlanKernel, Step
+from pypto.graph.ir.dims import hint
+from pypto.graph.ir.node import Node
+from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.schedule import PlanKernel, Step
 from pypto.graph.views.arena import arena_drawing
 from pypto.graph.views.drawing import SavablePicture
 from pypto.graph.views.execution import execution_drawing

@@ -9,7 +9,7 @@ from pypto.markup import Shown
 
 if TYPE_CHECKING:
     from pypto.debug.inspection import Inspection
-    from pypto.graph.plan import Plan
+    from pypto.graph.plan.plan import Plan
     from pypto.graph.views.drawing import SavablePicture
     from pypto.graph.views.measured import PlanProfile
 

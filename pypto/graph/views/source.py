@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from pypto.graph.node import Graph
+from pypto.graph.ir.node import Graph
 from pypto.loc import Loc
 from pypto.markup import Markup, join, note, tag
 from pypto.markup.colours import coloured

@@ -6,9 +6,9 @@ import linecache
 from pathlib import Path
 from typing import Final
 
-from pypto.graph.node import Node
-from pypto.graph.printer import shown
-from pypto.graph.schedule import Step
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.printer import shown
+from pypto.graph.plan.schedule import Step
 
 MOST_CHARACTERS: Final = 30
 

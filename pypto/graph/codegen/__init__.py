@@ -1,0 +1,5 @@
+"""Code generation: from a group to the source of a kernel in the kernel language.
+
+Read `kernel_text` (a group line by line) with `writer`, `op_text`, `product_text` and `nan_tests`; `shape_versions` (a
+second body for few rows), `scatter`, `tile_candidates` (for tuning), `kernels` (source as a kernel).
+"""

@@ -1,0 +1,353 @@
+"""The source of a group's kernel, in the kernel language, as its user could have written it.
+
+Every node becomes one line, in order, with the line of the user's function behind it. A tile has those axes of its
+array that the program does not index by single numbers. Where tiles with different axes meet, dimensions of size 1
+are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from pypto.blocking import AUTO, Blocking
+from pypto.graph.codegen.nan_tests import redundant_tests, unread
+from pypto.graph.codegen.op_text import CARRIED, call_text, neutral
+from pypto.graph.codegen.product_text import ProductWriter
+from pypto.graph.codegen.shape_versions import versions_of
+from pypto.graph.codegen.writer import Argument, KernelText, Tile
+from pypto.graph.ir.dims import is_fixed, quotient
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.node_table import SELECTION, SORTS
+from pypto.graph.ir.strides import contiguous
+from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.index_space import scanned
+from pypto.graph.schedule.tiling import Program
+from pypto.ir.types import float32
+from pypto.ops.table import REDUCTIONS, SCANS
+
+
+def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
+    """The text of a group's kernel."""
+    writer = GroupWriter(program, precision, blocking).written()
+    found = []
+    for version in versions_of(program):
+        other = GroupWriter(
+            version.program, precision, blocking,
+            steps=program.blocks, arguments=writer.arguments, extents=writer.extents,
+        )  # fmt: skip
+        found.append((version.most, other.written()))
+    return writer.text(found)
+
+
+class GroupWriter(ProductWriter):
+    """Writes the nodes of a group."""
+
+    def written(self) -> GroupWriter:
+        """This writer, when it has written all."""
+        online, nodes, outputs = self.program.online, self.program.space.nodes, self.program.space.outputs
+        second = () if online is None else online.second
+        later = () if online is None else (*second, *online.repeated)
+        self.first_nodes(second)
+        for node in outputs:
+            if node not in later:
+                self.store(node)
+        if later:
+            self.begin_second_loop()
+        for node in nodes:
+            if node in later:
+                self.node(node)
+        for node in outputs:
+            if node in later:
+                self.store(node)
+        return self
+
+    def first_nodes(self, second: tuple[Node, ...]) -> None:
+        """Write all nodes but those of a second loop; a redundant test for NaN is left out."""
+        space = self.program.space
+        choices = redundant_tests(space) if self.program.loop is None else {}
+        left_out = {*second, *unread(space, choices)}
+        for node in space.nodes:
+            if node in choices:
+                self.tiles[node] = self.tiles[choices[node]]
+            elif node not in left_out:
+                self.node(node)
+
+    def node(self, node: Node) -> None:
+        online = self.program.online
+        if online is not None and node is online.maximum:
+            self.running_maximum(node)
+        elif online is not None and node in online.guards:
+            if online.is_read_late:
+                self.final[node] = self.guard(node)
+            self.tiles[node] = self.tiles[online.maximum]
+        elif node.op != "concat":  # its parts are read by a product
+            self.tiles[node] = self.computed(node)
+
+    def computed(self, node: Node) -> Tile:
+        """The tile of a node."""
+        if node.op in _WRITERS:
+            return _WRITERS[node.op](self, node)
+        if node.op in REDUCTIONS:
+            return self.reduction(node)
+        return self.scan(node) if node.op in SCANS or node.op in SORTS else self.elementwise(node)
+
+    def renamed(self, node: Node) -> Tile:
+        """What moves no element of a tile."""
+        return self.operand(node, 0)
+
+    def begin_second_loop(self) -> None:
+        """What was made in the first loop is not there any more."""
+        self.within = 3
+        self.tiles = {node: tile for node, tile in self.tiles.items() if self.stages.get(tile.name, 0) != 1}
+        self.loads = {name: tile for name, tile in self.loads.items() if self.stages[tile.name] != 1}
+
+    def elementwise(self, node: Node) -> Tile:
+        operands = [self.operand(node, n) for n in range(len(node.inputs))]
+        present = dict.fromkeys(a for t in operands for a in t.axes)
+        longest = max((t.axes for t in operands), key=len)
+        axes = longest if set(longest) == set(present) else tuple(present)
+        texts = [self.aligned(t, axes) for t in operands]
+        text = call_text(node, texts)
+        return self.variable(self.stage(*operands), text, axes, node)
+
+    def counted(self, node: Node) -> Tile:
+        """An index; where its axis lies in several, it is put together of theirs."""
+        line, start = self.program.values[node], node.attr("start")
+        if not line:
+            return self.variable(0, f"pto.full((), {start}, pto.int32)", (), node)
+        if len(line) == 1:
+            return self.counted_along(line[0], node, start)
+        if not all(is_fixed(self.program.sizes[a]) for a in line):
+            raise Clash("an index lies in several axes of sizes that are not fixed")
+        tiles = [self.counted_along(axis, node) for axis in line]
+        axes = tuple(a for a in line if self.is_tiled(a))
+        steps = contiguous(tuple(self.program.sizes[a] for a in line))
+        terms = [f"{self.aligned(t, axes)} * {step}" for t, step in zip(tiles, steps, strict=True)]
+        return self.variable(self.stage(*tiles), " + ".join([*terms, str(start)]), axes, node)
+
+    def counted_along(self, axis: int, node: Node, start: int = 0) -> Tile:
+        index, _ = self.indices[axis]
+        offset = " + ".join(x for x in (index if index != "0" else "", str(start) if start else "") if x)
+        if not self.is_tiled(axis):
+            return self.variable(0, f"({offset or 0}).to(pto.int32)", (), node)
+        text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
+        if index != "0" and not is_fixed(self.program.sizes[axis]):  # which a size known at the launch makes wider
+            text = f"({text}).to(pto.int32)"
+        return self.variable(self.within if axis == self.program.loop else 0, text, (axis,), node)
+
+    def reduction(self, node: Node) -> Tile:
+        source = self.operand(node, 0)
+        line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
+        gone = [a for a in line if a not in self.program.values[node]]
+        axes = (*source.axes, *(a for a in gone if a not in source.axes))
+        text = self.full(source, axes, node.inputs[0].type.dtype)
+        loop = self.program.loop
+        text = self.masked(text, axes, gone, neutral(node.op, node.inputs[0].type.dtype))
+        kept = tuple(a for a in axes if a not in gone)
+        where = tuple(axes.index(a) for a in gone)
+        if not where:
+            return self.variable(self.stage(source), text, kept, node)
+        text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
+        if node.op in ("max", "min") and node.type.dtype.bits < 32:
+            text += f".to(pto.{node.type.dtype.public})"  # the language has these in 32 bits
+        if loop not in gone:
+            return self.variable(self.stage(source), text, kept, node)
+        return self.accumulated(node, kept, lambda name: CARRIED[node.op].format(a=name, b=text))
+
+    def scan(self, node: Node) -> Tile:
+        source = self.operand(node, 0)
+        axes = tuple(a for a in self.program.values[node] if self.is_tiled(a))
+        text = self.full(source, axes, node.inputs[0].type.dtype)
+        (along,) = [a for a in axes if a in scanned(node, self.program.space.values)] or (None,)
+        if along is None and node.op == "argsort":
+            return self.variable(0, "pto.full((), 0, pto.int32)", (), node)
+        if along is None:
+            return Tile(text, axes)
+        if node.op not in SORTS:
+            return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
+        dtype = node.inputs[0].type.dtype
+        last = float("nan") if dtype.is_float else dtype.integer_range[0 if node.attr("descending") else 1]
+        text = self.masked(text, axes, [along], last)
+        how = ", descending=True" if node.attr("descending") else ""
+        return self.variable(self.stage(source), f"pto.{node.op}({text}, {axes.index(along)}{how})", axes, node)
+
+    def selection(self, node: Node) -> Tile:
+        """Positions of the greatest elements; the axis of the operand gives way to that of the result."""
+        source, values = self.operand(node, 0), self.program.values[node]
+        line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
+        (along,) = [a for a in line if a not in values]
+        (made,) = [a for a in values if a not in line]
+        axes = tuple(a for a in line if self.is_tiled(a))
+        dtype = node.inputs[0].type.dtype
+        least = float("nan") if dtype.is_float else dtype.integer_range[0]
+        text = self.masked(self.full(source, axes, dtype), axes, [along], least)
+        how = f"{node.attr('count')}, {axes.index(along)}, return_indices=True"
+        found = tuple(made if a == along else a for a in axes)
+        return self.variable(self.stage(source), f"pto.topk({text}, {how})[1]", found, node)
+
+    def running_maximum(self, node: Node) -> None:
+        """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
+        source = self.operand(node, 0)
+        loop, dtype = self.program.loop, node.type.dtype
+        assert loop is not None
+        kept = tuple(a for a in source.axes if a != loop)
+        text = source.name
+        if self.program.has_rest(loop):
+            source = self.variable(1, self.masked(text, source.axes, [loop], -float("inf")), source.axes)
+            self.tiles[node.inputs[0]] = source
+        shape = tuple(self.program.tile_size(a) for a in kept)
+        wide = float32 if dtype.is_narrow else dtype  # the language has the extreme of a tile in 32 bits
+        narrowed = f".to(pto.{dtype.public})" if dtype.is_narrow else ""
+        self.put(0, f'most = pto.full({shape}, float("-inf"), pto.{wide.public})')
+        self.put(1, f"new = pto.maximum(most, pto.max({source.name}, axis={source.axes.index(loop)}))", node)
+        self.put(1, 'base = pto.where(new == float("-inf"), 0.0, new)')
+        self.put(1, "scale = pto.exp(most - base)")
+        self.put(1, "most = new")
+        self.stages.update(base=1, scale=1, most=2)
+        self.tiles[node] = self.variable(1, f"base{narrowed}", kept) if narrowed else Tile("base", kept)
+        self.scale = Tile("scale", kept)
+        self.final[node] = self.variable(2, f"most{narrowed}", kept) if narrowed else Tile("most", kept)
+
+    def guard(self, node: Node) -> Tile:
+        """What makes a maximum NaN behind the loop, and its other shapes."""
+        if node.op == "ne":
+            return self.elementwise(node)
+        if node.op == "reduce_or":
+            self.tiles[node.inputs[0]] = self.final[node.inputs[0]]
+            return self.reduction(node)
+        operands = [self.final.get(x) or self.operand(node, n) for n, x in enumerate(node.inputs)]
+        if node.op != "where":
+            return operands[0]
+        axes = operands[2].axes
+        return self.variable(2, call_text(node, [self.aligned(t, axes) for t in operands]), axes, node)
+
+    def window(self, node: Node) -> Tile:
+        """What lies beside an array reads as 0."""
+        (x,) = node.inputs
+        key = x.number, (), "window"  # as it lies, whatever other reads of it see
+        if key not in self.arguments:
+            number = sum(1 for a in self.arguments.values() if not a.is_output)
+            self.arguments[key] = Argument(f"a{number}", x, x.shape)
+        at, axes = [], []
+        for start, dim in zip(node.attr("starts"), self.program.space.values[node], strict=True):
+            found = [a for a in dim if a in self.program.sizes]
+            if len(found) > 1:
+                raise Clash("a part of an array is read along one dimension in two ways")
+            at.append(self.moved_index(found[0], start) if found else str(start))
+            axes += [a for a in found if self.is_tiled(a)]
+        stage = self.within if self.program.loop in axes else 0
+        return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
+
+    def moved_index(self, axis: int, by: int) -> str:
+        """The elements of an axis that a program has, moved by a number."""
+        first, _ = self.indices[axis]
+        if first == "0":
+            return f"{by} : {by + self.program.tile_size(axis)}"
+        moved = first if by == 0 else f"{first} {'-' if by < 0 else '+'} {abs(by)}"
+        return f"{moved} : {moved} + {self.program.tile_size(axis)}" if self.is_tiled(axis) else moved
+
+    def take(self, node: Node) -> Tile:
+        """Elements by an array of indices: a slice where the index is one number, and pointers where it is a tile."""
+        index = self.operand(node, 1)
+        line = self.program.reads[node, 0]
+        array = self.argument(node.inputs[0], line)
+        result = self.program.values[node]
+        (picked,) = [a for a in line if a not in result] or (None,)
+        if not index.axes:
+            at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
+            axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
+            stage = max(self.stage(index), self.within if self.program.loop in axes else 0)
+            return self.variable(stage, f"{array.name}[{at}]", axes, node)
+        return self.gathered(node, array, line, picked, index)
+
+    def gathered(self, node: Node, array: Argument, line: Dim, picked: int | None, index: Tile) -> Tile:
+        axes = tuple(dict.fromkeys((*index.axes, *(a for a in line if self.is_tiled(a) and a != picked))))
+        terms, masks, loop = [], [], self.program.loop
+        for n, a in enumerate(line):
+            at, _ = self.indices[a]
+            if a == picked:
+                terms.append(f"{self.aligned(index, axes)} * {array.name}.strides[{n}]")
+                continue
+            size = self.program.tile_size(a)
+            text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at
+            text = self.aligned(Tile(text, (a,)), axes) if self.is_tiled(a) else text
+            terms.append(f"{text} * {array.name}.strides[{n}]")
+            if self.is_tiled(a) and quotient(self.program.sizes[a], size) is None:
+                masks.append(f"({text} < {self.size_text(a)})")
+        mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
+        text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
+        return self.variable(max(self.stage(index), self.within if loop in axes else 0), text, axes, node)
+
+    def store(self, node: Node) -> None:
+        tile = self.final.get(node) or self.tiles[node]
+        line = self.program.values[node]
+        array = self.argument(node, line, True)
+        axes = tuple(a for a in line if self.is_tiled(a))
+        stage = self.within if self.program.loop in line else self.within + 1
+        if stage == self.within and self.stages.get(tile.name) == self.within + 1:
+            raise Clash("a long axis would be gone through twice")
+        text = self.full(tile, axes, node.type.dtype)
+        self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
+
+    # --- the whole -------------------------------------------------------------------------------------------------
+
+    def looped(self, lines: list[str]) -> list[str]:
+        """Lines as a loop over the long axis, where there is one."""
+        loop = self.program.loop
+        if loop is None:
+            return []
+        return [f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):", *(f"    {x}" for x in lines)]
+
+    def body(self) -> list[str]:
+        """All lines but those that say which elements a program has."""
+        before, first, between, second, after = self.lines
+        last = self.looped(second) if second else []
+        return [*before[self.heads :], *self.looped(first), *between, *last, *after]
+
+    def condition(self, most: Mapping[int, int]) -> str:
+        """Whether there are so few elements along some axes."""
+        rests = {a: f"{self.size_text(a)} - {self.indices[a][0]}" for a in most if a in self.program.blocks}
+        return " and ".join(f"{rests.get(a) or self.size_text(a)} <= {count}" for a, count in most.items())
+
+    def text(self, versions: Sequence[tuple[Mapping[int, int], GroupWriter]] = ()) -> KernelText:
+        """The kernel, with other bodies for few elements along some axes."""
+        body = self.body()
+        if versions:
+            body = ["else:", *(f"    {line}" for line in body)]
+        for most, writer in reversed(versions):
+            word = "if" if most is versions[0][0] else "elif"
+            body = [f"{word} {self.condition(most)}:", *(f"    {line}" for line in writer.body()), *body]
+        body = [*self.extent_lines(), *self.lines[0][: self.heads], *body]
+        given = tuple(self.arguments.values())
+        rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
+        sized = self.sized()
+        options = options_text(sized, self.blocking)
+        name = f"{self.program.form}_{hashlib.sha256((options + rest).encode()).hexdigest()[:8]}"
+        return KernelText(
+            name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized, self.blocking
+        )
+
+
+_WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("reshape", "permute", "broadcast_to", "copy"), GroupWriter.renamed),
+        "dot": GroupWriter.product,
+        "take": GroupWriter.take,
+        "window": GroupWriter.window,
+        "arange": GroupWriter.counted,
+        SELECTION: GroupWriter.selection,
+    }
+)
+
+
+def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:
+    """What the decorator of a kernel is given."""
+    options = []
+    if sized:
+        options.append(f"do_not_specialize={list(sized)}".replace("'", '"'))
+    if blocking.overrides:
+        options.append(f"blocking=pto.{blocking!r}")
+    return f"({', '.join(options)})" if options else ""

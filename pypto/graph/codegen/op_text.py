@@ -1,0 +1,91 @@
+"""The text of ops in the kernel language: operators, functions and numbers, read from their rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from pypto.frontend.operators import OPERATORS
+from pypto.graph.ir.node import Node
+from pypto.graph.schedule.axes import Clash
+from pypto.ir.types import DType
+from pypto.ops.table import TABLE
+
+SYMBOLS: Final = {row: symbol for symbol, _, row in OPERATORS.values() if row}
+
+
+# Reductions in pieces: what they begin with, and how two results are one.
+CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sum": "{a} + {b}",
+        "prod": "{a} * {b}",
+        "max": "pto.maximum({a}, {b})",
+        "min": "pto.minimum({a}, {b})",
+        "reduce_or": "{a} | {b}",
+    }
+)
+
+
+def number_text(value: float | int | bool, dtype: DType) -> str:
+    """A number in the source of a kernel."""
+    if dtype.is_float and not math.isfinite(value):
+        return f'float("{value}")'
+    if dtype.bits <= 32 and dtype.is_float:
+        return str(np.float32(value))
+    return repr(value)
+
+
+def call_text(node: Node, operands: list[str]) -> str:
+    """An elementwise op on the texts of its operands."""
+    numbers = [x.op == "constant" for x in node.inputs]
+    values = numbers[1:] if node.op == "where" else numbers
+    if all(values) and values:  # a number alone has no type
+        first = node.inputs[-1]
+        operands = [*operands[:-1], f"pto.full((), {operands[-1]}, pto.{first.type.dtype.public})"]
+    return rounded(node, written(node, operands))
+
+
+def written(node: Node, operands: list[str]) -> str:
+    row = TABLE[node.op]
+    if node.op in ("cast", "bitcast"):
+        bits = ", bitcast=True" if node.op == "bitcast" else ""
+        return f"{operands[0]}.to(pto.{node.attr('dtype').public}{bits})"
+    if node.op in SYMBOLS and len(operands) == 2:
+        first = f"({operands[0]})" if node.op == "pow" and operands[0].startswith("-") else operands[0]
+        return f"{first} {SYMBOLS[node.op]} {operands[1]}"  # `**` alone binds closer than the minus of a number
+    if node.op in SYMBOLS:
+        return f"{SYMBOLS[node.op]}{operands[0]}"
+    options = [f"{name} = {value!r}".replace(" ", "") for name, value in node.attrs if value is not False]
+    return f"{name_of(node.op, row.public)}({', '.join((*operands, *options))})"
+
+
+def name_of(op: str, public: bool) -> str:
+    """Where the kernel language has an op."""
+    if public:
+        return f"pto.{op}"
+    from pypto.language import libdevice
+
+    if hasattr(libdevice, op):
+        return f"libdevice.{op}"
+    raise Clash(f"{op} has no name in the kernel language")
+
+
+def rounded(node: Node, text: str) -> str:
+    """A result in the type of the node: quotients of narrow floats are float32 in the language."""
+    if node.op == "div" and node.type.dtype.is_narrow:
+        return f"({text}).to(pto.{node.type.dtype.public})"
+    return text
+
+
+def neutral(op: str, dtype: DType) -> float | int | bool:
+    """What a reduction begins with."""
+    if op in ("sum", "reduce_or"):
+        return False if dtype.is_bool else 0
+    if op == "prod":
+        return 1
+    low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
+    return low if op in ("max", "argmax") else high

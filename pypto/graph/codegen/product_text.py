@@ -1,0 +1,121 @@
+"""The lines of a kernel for matrix products and for what a loop accumulates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pypto.graph.codegen.op_text import neutral, number_text
+from pypto.graph.codegen.writer import Tile, Writer
+from pypto.graph.ir.node import Node
+from pypto.graph.schedule.axes import Clash, Dim
+
+
+class ProductWriter(Writer):
+    """Writes products."""
+
+    def scaled(self, node: Node, name: str, axes: Dim) -> str:
+        """A sum so far, as it is with the maximum so far."""
+        online = self.program.online
+        if online is None or node not in online.sums or self.scale is None:
+            return name
+        return f"{name} * {self.aligned(self.scale, axes)}"
+
+    def masked(self, text: str, axes: Dim, along: Iterable[int], value: Any) -> str:
+        """A tile with what lies behind the end of some of its axes replaced."""
+        number = f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
+        for axis in along:
+            if not self.program.has_rest(axis):
+                continue
+            first = "k + " if axis == self.program.loop else ""
+            inside = f"({first}pto.arange(0, {self.program.tile_size(axis)}) < {self.size_text(axis)})"
+            text = f"pto.where({self.aligned(Tile(inside, (axis,)), axes)}, {text}, {number})"
+        return text
+
+    def accumulated(self, node: Node, axes: Dim, combine: Callable[[str], str]) -> Tile:
+        """A reduction over the axis of the loop, in a variable that the loop carries."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        start = number_text(neutral(node.op if node.op != "dot" else "sum", node.type.dtype), node.type.dtype)
+        tile = self.variable(0, f"pto.full({shape}, {start}, pto.{node.type.dtype.public})", axes)
+        self.put(self.within, f"{tile.name} = {combine(self.scaled(node, tile.name, axes))}", node)
+        self.stages[tile.name] = self.within + 1
+        return tile
+
+    def product(self, node: Node) -> Tile:
+        if node.inputs[0].op == "concat" and node.inputs[0] in self.program.space.values:
+            return self.joined_product(node)
+        a, b = self.operand(node, 0), self.operand(node, 1)
+        lines = [self.program.reads.get((node, n), self.program.values.get(x, ())) for n, x in enumerate(node.inputs)]
+        tiled = [[x for x in line if self.is_tiled(x)] for line in lines]
+        (depth,) = [x for x in tiled[0] if x in tiled[1]]
+        rows, columns = ([x for x in line if x != depth] for line in tiled)
+        left = self.full(a, (*rows, depth), node.inputs[0].type.dtype)
+        right = self.full(b, (depth, *columns), node.inputs[1].type.dtype)
+        if (node, 0) not in self.program.reads:
+            left = self.masked(left, (*rows, depth), [depth], 0)
+        if (
+            node,
+            1,
+        ) not in self.program.reads:  # behind the end may be infinities, and 0 times one is NaN
+            right = self.masked(right, (depth, *columns), [depth], 0)
+        left = left if rows else f"{left}[None, :]"
+        right = right if columns else f"{right}[:, None]"
+        how = self.how(node)
+        axes = (*rows, *columns)
+        if depth == self.program.loop:
+            return self.carried_product(node, left, right, how, axes, bool(rows and columns))
+        tile = self.variable(self.stage(a, b), f"pto.dot({left}, {right}{how})", axes, node)
+        return tile if rows and columns else self.flattened(tile, axes)
+
+    def joined_product(self, node: Node) -> Tile:
+        """A product of arrays that are joined along the contracted axis: the sum of the products of each."""
+        joined, right = node.inputs
+        line, result = self.program.reads.get((node, 1)), self.program.values[node]
+        if line is None:
+            raise Clash("a product of joined arrays is with an array in memory")
+        (depth,) = [a for a in line if a in self.program.values[joined] and a not in result]
+        columns = tuple(a for a in line if a != depth and self.is_tiled(a))
+        rows = tuple(a for a in self.program.values[joined] if a != depth and self.is_tiled(a))
+        if not rows or not columns:
+            raise Clash("a product of joined arrays has one row or one column")
+        array, first, total = self.argument(right, line), 0, ""
+        for n, part in enumerate(joined.inputs):
+            left, stage = self.part(joined, n, rows)
+            end = first + part.shape[-1]
+            at = ", ".join(f"{first} : {end}" if a == depth else self.indices[a][1] for a in line)
+            if self.program.loop in line:
+                stage = self.within
+            more = f", {total}" if total else ""
+            text = f"pto.dot({left}, {array.name}[{at}]{more}{self.how(node)})"
+            total = self.variable(max(stage, self.stages.get(total, 0)), text, (*rows, *columns), node).name
+            first = end
+        return Tile(total, (*rows, *columns))
+
+    def part(self, joined: Node, number: int, rows: Dim) -> tuple[str, int]:
+        """One of several joined arrays as a matrix, and where its lines stand."""
+        tile = self.operand(joined, number)
+        line = self.program.reads.get((joined, number), self.program.values.get(joined.inputs[number], ()))
+        along = tuple(a for a in line if a not in self.program.values[joined])
+        text = self.full(tile, (*rows, *along), joined.type.dtype)
+        return (text if along else f"{text}[:, None]"), self.stage(tile)
+
+    def how(self, node: Node) -> str:
+        """What a product is given besides its operands."""
+        wanted = self.precision and node.inputs[0].type.dtype.bits == 32
+        return f', input_precision="{self.precision}"' if wanted else ""
+
+    def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, whole: bool) -> Tile:
+        if whole:
+            return self.accumulated(node, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
+        text = self.reshaped(f"pto.dot({left}, {right}{how})", axes)
+        return self.accumulated(node, axes, lambda name: f"{name} + {text}")
+
+    def flattened(self, tile: Tile, axes: Dim) -> Tile:
+        stage = self.stages[tile.name]
+        return self.variable(stage, self.reshaped(tile.name, axes), axes)
+
+    def reshaped(self, text: str, axes: Dim) -> str:
+        """A product with one row or one column, without that dimension."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        return f"pto.reshape({text}, {shape or (1,)})" + ("" if shape else "[0]")

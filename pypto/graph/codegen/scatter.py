@@ -1,0 +1,99 @@
+"""Scatter kernels: updates of rows by an array of indices (`x[indices] = values`, `np.add.at(x, indices, values)`).
+
+The kernel goes through the indices in order. Among equal indices the last value stays, and sums are in the order of
+the indices, on any number of threads. Programs split the other dimensions. The array is a copy of the old one, or the
+old one itself if nothing reads it afterwards. Indices out of range are an error before anything is written, as in
+numpy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.codegen.writer import Argument, KernelText
+from pypto.graph.ir.dims import ceil_div, is_fixed
+from pypto.graph.ir.node import Node
+
+Array = np.ndarray[Any, Any]
+FORM: Final = "scatter"
+_SYMBOLS: Final[Mapping[str, str]] = MappingProxyType({"add": "+", "subtract": "-", "multiply": "*"})
+_LEAST_ROW: Final = 4  # elements of the last dimension
+_COLUMNS: Final = 1024  # elements of the last dimension that a program updates at a time
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether an assembly is an update by indices that a kernel makes: of rows, of known sizes that are not 0.
+
+    Single elements stay with numpy, which takes a fifth of the time of a kernel that must keep their order.
+    """
+    if node.op != "put" or (node.attr("how") and node.type.dtype.is_bool):
+        return False
+    if node.attr("axis") == len(node.shape) - 1 or not is_fixed(node.shape[-1]) or node.shape[-1] < _LEAST_ROW:
+        return False
+    arrays = (node, *node.inputs)
+    return all(is_fixed(n) for x in arrays for n in x.shape) and all(x.type.size for x in arrays)
+
+
+def scatter_text(node: Node) -> KernelText:
+    """The kernel of an update: it reads indices and values, and updates the array in place."""
+    _, index, value = node.inputs
+    axis, rank = node.attr("axis"), len(node.shape)
+    lines: list[str] = []
+    subscripts: dict[int, str] = {}
+    counts: list[int] = []
+    for dim in (d for d in range(rank) if d != axis):
+        block = min(node.shape[dim], _COLUMNS) if dim == rank - 1 else 1
+        count = ceil_div(node.shape[dim], block)
+        subscripts[dim] = "0" if count == 1 else f"i{dim}"
+        if count > 1:
+            before = math.prod(counts)
+            text = "pto.program_id(0)" + (f" // {before}" if before > 1 else "") + f" % {count}"
+            lines.append(f"i{dim} = {text}" + (f" * {block}" if block > 1 else ""))
+            counts.append(count)
+        if block > 1:
+            subscripts[dim] = f"{subscripts[dim]} : {subscripts[dim]} + {block}"
+    loops = [f"k{d}" for d in range(len(index.shape))]
+    body = [
+        f"{'    ' * n}for {k} in range({size}):" for n, (k, size) in enumerate(zip(loops, index.shape, strict=True))
+    ]
+    inner = "    " * len(loops)
+    before_axis, behind = [subscripts[d] for d in range(axis)], [subscripts[d] for d in range(axis + 1, rank)]
+    given = ", ".join([*before_axis, *loops, *behind])
+    target = ", ".join([*before_axis, "at", *behind])
+    place = f"  # {node.loc.file.rpartition('/')[2]}:{node.loc.line}" if node.place is not None else ""
+    body.append(f"{inner}at = a0[{', '.join(loops) or '0'}]")
+    body.append(f"{inner}{update_text(node.attr('how'), f'out0[{target}]', f'a1[{given or 0}]')}{place}")
+    rest = "\n".join(["(a0, a1, out0):", *(f"    {line}" for line in (*lines, *body))])
+    name = f"{FORM}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
+    arguments = (
+        Argument("a0", index, index.shape or (1,)),
+        Argument("a1", value, value.shape or (1,)),
+        Argument("out0", node, node.shape, True),
+    )
+    return KernelText(name, f"@pto.jit\ndef {name}{rest}\n", arguments, (math.prod(counts),), FORM)
+
+
+def update_text(how: str, target: str, value: str) -> str:
+    """The assignment to some elements."""
+    if how in _SYMBOLS:
+        return f"{target} {_SYMBOLS[how]}= {value}"
+    return f"{target} = " + (f"pto.{how}({target}, {value}, propagate_nan=True)" if how else value)
+
+
+def check_indices(axis: int, size: int, index: Array) -> None:
+    """Refuse indices out of range along an axis of a size.
+
+    Raises
+    ------
+    IndexError
+        With numpy's own words.
+    """
+    wrong = index[(index < 0) | (index >= size)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {size}")

@@ -1,0 +1,220 @@
+"""The writer of a kernel's lines: its programs, arguments and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto.blocking import AUTO, Blocking
+from pypto.graph.codegen.op_text import number_text
+from pypto.graph.ir.dims import ceil_div, is_fixed
+from pypto.graph.ir.node import Node
+from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.tiling import Program
+from pypto.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An array argument of a kernel: the array of a node, seen in the shape of its axes."""
+
+    name: str
+    node: Node
+    shape: tuple[int, ...]
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel as text, with what a launch gives it."""
+
+    name: str
+    source: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, ...]
+    form: str
+    sized: tuple[str, ...] = ()  # arguments with a dimension whose size is known at the launch
+    blocking: Blocking = AUTO
+
+
+@dataclass(slots=True)
+class Tile:
+    """A variable of the kernel, and the axes of its tile in order."""
+
+    name: str
+    axes: Dim
+
+
+@dataclass(slots=True)
+class Writer:
+    """Lines of a kernel: before its loop, in it, after it, in a second loop, and after that; its arguments, and which
+    elements a program has."""
+
+    program: Program
+    precision: str = ""
+    blocking: Blocking = AUTO
+    lines: tuple[list[str], ...] = field(default_factory=lambda: ([], [], [], [], []))
+    within: int = 1  # the stage of the loop that is being written
+    tiles: dict[Node, Tile] = field(default_factory=dict)
+    stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after a loop
+    loads: dict[Any, Tile] = field(default_factory=dict)
+    arguments: dict[Any, Argument] = field(default_factory=dict)
+    indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
+    carried: list[str] = field(default_factory=list)
+    extents: dict[int, str] = field(default_factory=dict)  # of axes whose size is known at the launch: a variable
+    grid: tuple[int, ...] = ()
+    scale: Tile | None = None  # of an online softmax
+    final: dict[Node, Tile] = field(default_factory=dict)  # forms of its maximum behind the loop
+    count: int = 0
+    steps: Mapping[int, int] | None = None  # from program to program along axes of the grid, where not their blocks
+    heads: int = 0  # lines that say which elements a program has
+
+    def __post_init__(self) -> None:
+        self.write_indices()
+        self.heads = len(self.lines[0])
+
+    # --- programs --------------------------------------------------------------------------------------------------
+
+    def write_indices(self) -> None:
+        """Which elements this program has, along every axis."""
+        p = self.program
+        self.steps = p.blocks if self.steps is None else self.steps
+        counts = {a: ceil_div(p.sizes[a], step) for a, step in self.steps.items()}
+        shared = [a for a in self.grid_order() if counts[a] != 1]
+        first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
+        sizes = [counts[a] for a in first]
+        names = {a: f"pto.program_id({n})" for n, a in enumerate(first)}
+        if rest:
+            total, divisors = 1, list[str]()
+            for a in rest:
+                count = self.count_text(a)
+                names[a] = " ".join(["pto.program_id(2)", *(f"// {text}" for text in divisors), "%", count])
+                total *= counts[a]
+                divisors.append(count)
+            sizes.append(total)
+        self.grid = tuple(sizes) or (1,)
+        for n, a in enumerate(shared):
+            block, step = p.blocks[a], self.steps[a]
+            name = f"i{n}"
+            self.put(0, f"{name} = {names[a]}" + (f" * {step}" if step > 1 else ""))
+            self.indices[a] = name, f"{name} : {name} + {block}" if block > 1 else name
+        for a in p.sizes:
+            if a == p.loop:
+                self.indices[a] = "k", f"k : k + {p.chunk}"
+            elif a not in self.indices:
+                self.indices[a] = "0", ":" if is_fixed(p.sizes[a]) else f"0 : {p.tile_size(a)}"
+
+    def size_text(self, axis: int) -> str:
+        """The size of an axis: a number, or a variable where it is known at the launch."""
+        size = self.program.sizes[axis]
+        if is_fixed(size):
+            return str(size)
+        return self.extents.setdefault(axis, f"n{len(self.extents)}")
+
+    def count_text(self, axis: int) -> str:
+        """How many blocks of an axis there are."""
+        block = (self.steps or self.program.blocks)[axis]
+        size = self.program.sizes[axis]
+        if is_fixed(size):
+            return str(ceil_div(size, block))
+        return f"(({self.size_text(axis)} + {block - 1}) // {block})" if block > 1 else self.size_text(axis)
+
+    def extent_lines(self) -> list[str]:
+        """What the variables of sizes are: each the size of a dimension of some argument."""
+        lines = []
+        for axis, name in self.extents.items():
+            array, line = next((x, line) for (_, line, _), x in self.arguments.items() if axis in line)
+            lines.append(f"{name} = {array.name}.shape[{line.index(axis)}]")
+        return lines
+
+    def sized(self) -> tuple[str, ...]:
+        """Arguments with a dimension whose size is known at the launch."""
+        sizes = self.program.sizes
+        rows = self.arguments.items()
+        return tuple(x.name for (_, line, _), x in rows if not all(is_fixed(sizes[a]) for a in line))
+
+    def grid_order(self) -> list[int]:
+        """Axes of the grid, the one along which programs run first in front."""
+        axes = list(self.program.blocks)
+        if self.program.form in ("product", "chain"):
+            blocked = [a for a in axes if self.program.blocks[a] > 1]
+            return [*blocked, *(a for a in reversed(axes) if a not in blocked)]
+        return axes[::-1]
+
+    def is_tiled(self, axis: int) -> bool:
+        """Whether an axis is a dimension of tiles, and no single index."""
+        return axis == self.program.loop or self.program.blocks.get(axis, 2) > 1
+
+    def put(self, stage: int, line: str, node: Node | None = None) -> None:
+        place = f"  # {Path(node.loc.file).name}:{node.loc.line}" if node is not None and node.place is not None else ""
+        self.lines[stage].append(line + place)
+
+    def variable(self, stage: int, text: str, axes: Dim, node: Node | None = None) -> Tile:
+        name = f"t{self.count}"
+        self.count += 1
+        self.put(stage, f"{name} = {text}", node)
+        self.stages[name] = stage
+        return Tile(name, axes)
+
+    def stage(self, *tiles: Tile) -> int:
+        """Where a line stands that reads some variables."""
+        found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
+        if any(stage % 2 and stage < found for stage in (self.stages.get(t.name, 0) for t in tiles)):
+            raise Clash("a long axis would be gone through twice")
+        return found
+
+    # --- arrays ----------------------------------------------------------------------------------------------------
+
+    def argument(self, node: Node, line: Dim, is_output: bool = False) -> Argument:
+        key = node.number, line, is_output
+        if key not in self.arguments:
+            shape = tuple(self.program.sizes[a] for a in line) or (1,)
+            kind = "out" if is_output else "a"
+            number = sum(1 for x in self.arguments.values() if x.is_output == is_output)
+            self.arguments[key] = Argument(f"{kind}{number}", node, shape, is_output)
+        return self.arguments[key]
+
+    def subscript(self, line: Dim) -> str:
+        return ", ".join(self.indices[a][1] for a in line) or "0"
+
+    def load(self, node: Node, number: int) -> Tile:
+        """An operand from outside."""
+        line = self.program.reads[node, number]
+        array = self.argument(node.inputs[number], line)
+        if array.name not in self.loads:
+            axes = tuple(a for a in line if self.is_tiled(a))
+            stage = self.within if self.program.loop in line else 0
+            self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
+        return self.loads[array.name]
+
+    def operand(self, node: Node, number: int) -> Tile:
+        x = node.inputs[number]
+        if x.op == "constant":
+            return Tile(number_text(x.attr("value"), x.type.dtype), ())
+        online = self.program.online
+        if online is not None and (online.is_late(node, x) or (self.within > 1 and x in self.final)):
+            return self.final[x]
+        return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
+
+    def aligned(self, tile: Tile, axes: Dim) -> str:
+        """A tile with dimensions in an order, of size 1 where it has none."""
+        if not tile.axes or tile.axes == axes:
+            return tile.name
+        order = tuple(a for a in axes if a in tile.axes)
+        text = tile.name
+        if order != tile.axes:
+            text = f"pto.permute({text}, {tuple(tile.axes.index(a) for a in order)})"
+        if order == axes:
+            return text
+        return f"{text}[{', '.join(':' if a in order else 'None' for a in axes)}]"
+
+    def full(self, tile: Tile, axes: Dim, dtype: DType) -> str:
+        """A tile with all dimensions at their sizes."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        if set(tile.axes) == set(axes):
+            return self.aligned(tile, axes)
+        if not tile.axes:
+            return f"pto.full({shape}, {tile.name}, pto.{dtype.public})" if shape else tile.name
+        return f"pto.broadcast_to({self.aligned(tile, axes)}, {shape})"

@@ -1,0 +1,371 @@
+"""Named dimensions: sizes that are known when a plan runs, as polynomials.
+
+The user names a `Dim`. A `Size` computes like an int, over dims instead of numbers: sums, products, and quotients
+that are rounded down. It may stand wherever the graph has a size, so it is typed as int.
+
+The graph compares sizes by their form: ``batch * length`` equals ``length * batch``, and differs from every number,
+even from 1. Sizes that the user's function sees carry `Guards`. The range of the dims answers a comparison if it
+decides it. Otherwise the hints of the dims answer it, and the answer becomes a guard of the plan, with its line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+Sizes = Mapping[str, int]  # of dims by name
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dimension by name, whose size differs from call to call.
+
+    Parameters
+    ----------
+    name : str
+        An identifier.
+    low, high : int
+        The least and the greatest size; the least is at least 1.
+    hint : int, optional
+        The size that blocks of work are chosen for; a quarter of the greatest unless given.
+
+    Raises
+    ------
+    ValueError
+        When the name is no identifier, or the range is empty or begins below 1.
+
+    Examples
+    --------
+    >>> Dim("batch", 1, 64).hint
+    16
+    """
+
+    name: str
+    low: int = 1
+    high: int = 1 << 31
+    hint: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"the name of a dimension is an identifier, not {self.name!r}")
+        if not 1 <= self.low <= self.high:
+            raise ValueError(f"sizes of `{self.name}` are from 1 on, and {self.low} to {self.high} is no range")
+        if self.hint == 0:
+            object.__setattr__(self, "hint", max(self.low, self.high // 4 if self.high < 1 << 20 else 1024))
+        if not self.low <= self.hint <= self.high:
+            raise ValueError(f"the hint {self.hint} of `{self.name}` is not in {self.low} to {self.high}")
+
+    def value(self, sizes: Sizes) -> int:
+        return sizes[self.name]
+
+    @property
+    def text(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A quotient by a positive number, rounded down: an atom of polynomials."""
+
+    inner: Size
+    by: int
+
+    def value(self, sizes: Sizes) -> int:
+        return self.inner.at(sizes) // self.by
+
+    @property
+    def low(self) -> int:
+        return bounds(self.inner)[0] // self.by
+
+    @property
+    def high(self) -> int:
+        return bounds(self.inner)[1] // self.by
+
+    @property
+    def hint(self) -> int:
+        return hint(self.inner) // self.by
+
+    @property
+    def text(self) -> str:
+        return f"floor({self.inner}, {self.by})"
+
+
+Atom = Dim | Floor
+Terms = tuple[tuple[tuple[Atom, ...], int], ...]  # monomials, sorted, with their factors
+
+
+class Asks(Protocol):
+    """Who answers what a function asks about a size."""
+
+    def answer(self, difference: Any, word: str) -> bool:
+        """Whether a difference of sizes is below 0, not above it, or 0."""
+
+
+def relation(value: int, word: str) -> bool:
+    return value == 0 if word == "==" else value < 0 if word == "<" else value <= 0
+
+
+def decided(difference: Any, word: str) -> bool | None:
+    """What the range of the dims says of a difference."""
+    low, high = bounds(difference)
+    if word == "==":
+        return False if low > 0 or high < 0 else True if low == high == 0 else None
+    edge = 0 if word == "<=" else -1
+    return True if high <= edge else False if low > edge else None
+
+
+class Size:
+    """A polynomial over dims, see the head of this file. A leaf in arguments and results, so it is no dataclass."""
+
+    __slots__ = ("guards", "terms")
+
+    def __init__(self, terms: Terms, guards: Asks | None = None) -> None:
+        self.terms = terms
+        self.guards = guards
+
+    # --- arithmetic ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        found = terms_of(other)
+        return NotImplemented if found is None else made((*self.terms, *found), self.guards or guards_of(other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return made(((m, -c) for m, c in self.terms), self.guards)
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if terms_of(other) is not None else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        found = terms_of(other)
+        if found is None:
+            return NotImplemented
+        terms = [(joined(a, b), x * y) for (a, x), (b, y) in product(self.terms, found)]
+        return made(terms, self.guards or guards_of(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        exact = quotient(self, other) if terms_of(other) is not None else None
+        if exact is not None:
+            return seen_by(exact, self.guards)
+        if isinstance(other, int) and other > 0:
+            whole = [(m, c // other) for m, c in self.terms if c % other == 0]
+            rest = made(((m, c) for m, c in self.terms if c % other))
+            atom = ((), rest // other) if is_fixed(rest) else ((Floor(rest, other),), 1)
+            return made((*whole, atom), self.guards)
+        return self.__index__() // other
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return other // self.__index__()
+
+    def __mod__(self, other: Any) -> Any:
+        return self - (self // other) * other
+
+    def __rmod__(self, other: Any) -> Any:
+        return other % self.__index__()
+
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, int) and 0 <= power <= 4:
+            found: Any = 1
+            for _ in range(power):
+                found = self * found
+            return found
+        return self.__index__() ** power
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.__index__() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.__index__()
+
+    # --- questions -------------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        found = terms_of(other)
+        if found is None:
+            return False
+        if found == self.terms:
+            return True
+        guards = self.guards or guards_of(other)
+        return guards is not None and guards.answer(self - other, "==")
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._asks(self - other, "<")
+
+    def __le__(self, other: Any) -> bool:
+        return self._asks(self - other, "<=")
+
+    def __gt__(self, other: Any) -> bool:
+        return self._asks(other - self, "<")
+
+    def __ge__(self, other: Any) -> bool:
+        return self._asks(other - self, "<=")
+
+    def _asks(self, difference: Any, word: str) -> bool:
+        guards = guards_of(difference)
+        if guards is not None:
+            return guards.answer(difference, word)
+        known = decided(difference, word)
+        return relation(hint(difference), word) if known is None else known
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        """The size as a number: the plan is for this size alone then."""
+        if self.guards is None:
+            raise TypeError(f"the size {self} is not known before the plan runs")
+        value = hint(self)
+        self.guards.answer(self - value, "==")
+        return value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.__index__(), dtype)
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    def at(self, sizes: Sizes) -> int:
+        """Its value for sizes of the dims."""
+        total = 0
+        for atoms, factor in self.terms:
+            total += factor * math.prod(atom.value(sizes) for atom in atoms)
+        return total
+
+    def __str__(self) -> str:
+        return " + ".join(term_text(atoms, factor) for atoms, factor in self.terms)
+
+    __repr__ = __str__
+
+
+def term_text(atoms: tuple[Atom, ...], factor: int) -> str:
+    names = [a.text for a in atoms]
+    if not names:
+        return str(factor)
+    return "*".join(names if factor == 1 else [str(factor), *names])
+
+
+def joined(a: tuple[Atom, ...], b: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    return tuple(sorted((*a, *b), key=lambda x: x.text))
+
+
+def terms_of(value: Any) -> Terms | None:
+    """The terms of a size or a whole number."""
+    if isinstance(value, Size):
+        return value.terms
+    if isinstance(value, int) or (hasattr(value, "__index__") and not hasattr(value, "needs_value")):
+        number = int(value)
+        return (((), number),) if number else ()
+    return None
+
+
+def guards_of(value: Any) -> Asks | None:
+    return value.guards if isinstance(value, Size) else None
+
+
+def made(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | None = None) -> Any:
+    """The polynomial of some terms; a number where there are no dims in it."""
+    found: dict[tuple[Atom, ...], int] = {}
+    for atoms, factor in terms:
+        found[atoms] = found.get(atoms, 0) + factor
+    ordered = sorted(((m, c) for m, c in found.items() if c), key=lambda row: (-len(row[0]), [a.text for a in row[0]]))
+    if not ordered:
+        return 0
+    return ordered[0][1] if not ordered[0][0] else Size(tuple(ordered), guards)
+
+
+def size_of(dim: Dim) -> int:
+    """The size that a dim stands for."""
+    return cast("int", Size((((dim,), 1),)))
+
+
+def seen_by(value: Any, guards: Asks | None) -> Any:
+    """A size whose questions are noted."""
+    return Size(value.terms, guards) if isinstance(value, Size) and guards is not None else value
+
+
+def unasked(value: Any) -> Any:
+    """A size as the graph has it; tuples of them, too."""
+    if isinstance(value, Size):
+        return value if value.guards is None else Size(value.terms)
+    return tuple(unasked(x) for x in value) if isinstance(value, tuple) else value
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether a size is a number."""
+    return not isinstance(value, Size)
+
+
+def hint(value: Any) -> int:
+    """A size where work is chosen by it: any number would be right."""
+    if not isinstance(value, Size):
+        return int(value)
+    total = 0
+    for atoms, factor in value.terms:
+        total += factor * math.prod(atom.hint for atom in atoms)
+    return total
+
+
+def bounds(value: Any) -> tuple[int, int]:
+    """What a size is at least and at most."""
+    if not isinstance(value, Size):
+        return int(value), int(value)
+    least, most = 0, 0
+    for atoms, factor in value.terms:
+        low, high = factor, factor
+        for atom in atoms:
+            ends = [a * b for a in (low, high) for b in (atom.low, atom.high)]
+            low, high = min(ends), max(ends)
+        least += low
+        most += high
+    return least, most
+
+
+def quotient(a: Any, b: Any) -> Any:
+    """``a / b`` where that is a whole number for all sizes, else None."""
+    if not isinstance(a, Size) and not isinstance(b, Size):
+        return a // b if b and a % b == 0 else None
+    if isinstance(a, Size) and isinstance(b, Size) and a.terms == b.terms:
+        return 1
+    divisor = terms_of(b)
+    if divisor is None or len(divisor) != 1:
+        return None
+    ((atoms, factor),) = divisor
+    found = []
+    for monomial, c in terms_of(a) or ():
+        left = list(monomial)
+        if c % factor or any(left.count(x) < atoms.count(x) for x in atoms):
+            return None
+        for x in atoms:
+            left.remove(x)
+        found.append((tuple(left), c // factor))
+    return made(found)
+
+
+def ceil_div(a: Any, b: int) -> Any:
+    """How many blocks of a size there are."""
+    return -(-a // b) if is_fixed(a) else (a + (b - 1)) // b
+
+
+def value_of(value: Any, sizes: Sizes) -> Any:
+    """A size, an attribute, or a tuple of them, with sizes as numbers."""
+    if isinstance(value, Size):
+        return value.at(sizes)
+    return tuple(value_of(x, sizes) for x in value) if isinstance(value, tuple) else value

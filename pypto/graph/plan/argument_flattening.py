@@ -1,0 +1,153 @@
+"""Argument flattening: takes the arrays out of arguments with a known structure, in the order of a plan.
+
+A reader is made for the arguments of one call. It compares what a plan depends on beside arrays: containers, names
+and constants. The facts about arrays are compared where the arrays are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from pypto.graph.capture.kinds import is_array, is_number, is_plain
+from pypto.graph.ir.node import key_of
+from pypto.graph.trace.pytree import children
+
+Array = np.ndarray[Any, Any]
+Reader = Callable[[Any, "Taken"], bool]  # adds the arrays of a tree to a list; whether the tree has the form
+CallReader = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
+
+
+class Taken(list[Any]):
+    """The arrays of a call, and what is neither array nor container nor compared as it is."""
+
+    __slots__ = ("others",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[Any] = []
+
+
+def reader_of_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], more: Callable[[Taken], list[Any] | None] | None = None
+) -> CallReader:
+    """Gives the arrays of arguments like those of a call, and `more` behind them; None for other arguments."""
+    count, readers = len(args), [reader_of(x) for x in args]
+    named = reader_of(kwargs) if kwargs else None
+
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+        taken = Taken()
+        if len(args) != count or (named is None) is not (not kwargs):
+            return None
+        for reader, x in zip(readers, args, strict=True):
+            if not reader(x, taken):
+                return None
+        if named is not None and not named(kwargs, taken):
+            return None
+        if more is None:
+            return taken
+        found = more(taken)
+        return None if found is None else [*taken, *found]
+
+    return read
+
+
+def reader_of(tree: Any) -> Reader:
+    """The reader of trees like one.
+
+    Examples
+    --------
+    >>> x, found = np.ones(2), Taken()
+    >>> read = reader_of({"x": x, "mode": "same", "n": 3})
+    >>> read({"x": x, "mode": "same", "n": 4}, found), found[0] is x, found.others
+    (True, True, [4])
+    >>> read({"x": x, "mode": "full", "n": 3}, Taken())
+    False
+    """
+    if is_array(tree):
+        return added
+    found = children(tree)
+    if found is None:
+        return reader_of_constant(tree)
+    values = [x for _, x in found[1]]
+    if values and all(map(is_array, values)):
+        return reader_of_arrays(tree, tuple(name for name, _ in found[1]))
+    return reader_of_container(tree, tuple(name for name, _ in found[1]), [reader_of(x) for x in values])
+
+
+def added(array: Any, into: Taken) -> bool:
+    into.append(array)
+    return True
+
+
+def noted(value: Any, into: Taken) -> bool:
+    into.others.append(value)
+    return True
+
+
+def reader_of_constant(value: Any) -> Reader:
+    if not is_plain(value) or is_number(value):
+        return noted
+    key = key_of(value)
+    return lambda x, into: x is value or key_of(x) == key
+
+
+def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
+    """The reader of a container of arrays and nothing else."""
+    kind, count = type(tree), len(names)
+    if isinstance(tree, dict):
+        keys = list(tree)
+
+        def of_dict(x: Any, into: Taken) -> bool:
+            if type(x) is not kind or list(x) != keys:
+                return False
+            into += x.values()
+            return True
+
+        return of_dict
+    if isinstance(tree, tuple | list):
+
+        def of_sequence(x: Any, into: Taken) -> bool:
+            if type(x) is not kind or len(x) != count:
+                return False
+            into += x
+            return True
+
+        return of_sequence
+
+    fields = attrgetter(*names, names[0])  # of two names at least it gives a tuple
+
+    def of_fields(x: Any, into: Taken) -> bool:
+        if type(x) is not kind:
+            return False
+        into += fields(x)[:-1]
+        return True
+
+    return of_fields
+
+
+def reader_of_container(tree: Any, names: tuple[str, ...], readers: list[Reader]) -> Reader:
+    """The reader of a container that holds other things than arrays, too."""
+    kind, count = type(tree), len(names)
+    keys = tuple(tree) if isinstance(tree, dict) else ()
+    is_sequence = isinstance(tree, tuple | list)
+
+    def read(x: Any, into: Taken) -> bool:
+        if type(x) is not kind:
+            return False
+        if is_sequence:
+            if len(x) != count:
+                return False
+            values: Any = x
+        elif isinstance(x, dict):
+            if tuple(x) != keys:
+                return False
+            values = x.values()
+        else:
+            values = [getattr(x, name) for name in names]
+        return all(reader(value, into) for reader, value in zip(readers, values, strict=True))
+
+    return read

@@ -1,0 +1,82 @@
+"""In-place updates: a step writes its result to the memory of an operand that no later step reads.
+
+An update by numpy or by indices writes into the array that it updates. A kernel may write a result over an operand if
+each of its programs reads exactly the elements that it writes. Then no program reads what another one has written,
+and a program stores after it has loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pypto.graph.codegen.scatter import FORM as SCATTER
+from pypto.graph.ir.dims import hint
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.node_table import UPDATES
+from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.plan.schedule import Step
+
+LEAST_BYTES: Final = 1 << 18  # of an array; smaller ones are worth no second version of a kernel
+FORMS: Final = ("pointwise", "rows", "columns")  # of kernels that are as fast in place
+Spans = Mapping[Node, tuple[int, int]]
+
+
+def updated_in_place(
+    steps: Sequence[Step], ends: Sequence[tuple[int, int]], spans: Spans, stored: set[Node]
+) -> dict[Node, Node]:
+    """The homes of arrays that are made in the memory of another one, which is in the arena and not read any more.
+
+    The last array of a row of updates is the home: where it is a result, all are made in its memory.
+    """
+    homes: dict[Node, Node] = {}
+    for number in reversed(range(len(steps))):
+        if ends[number] != (number, number):
+            continue  # a step that overlaps this one may still read
+        made = set[Node]()
+        for base, node in updates_of(steps[number], stored):
+            if base in spans and spans[base][1] == number and base not in homes and node not in made:
+                homes[base] = homes.get(node, node)
+                made.add(node)
+    return homes
+
+
+def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
+    """Arrays that a step may update, each with what it makes of it."""
+    node = step.nodes[-1]
+    if step.kernel is None or step.kernel.form == SCATTER:
+        if node.op in UPDATES and node.type.size:
+            base, *others = node.inputs
+            if all(memory_of(x, stored) is not base for x in others):
+                yield base, node
+        return
+    if step.kernel.form not in FORMS:
+        return
+    for result in (x for x in step.writes if hint(x.type.nbytes) >= LEAST_BYTES):
+        yield from ((x, result) for x in step.reads if x.type == result.type and is_in_place(step, x, result))
+
+
+def is_in_place(step: Step, source: Node, result: Node) -> bool:
+    """Whether the programs of a kernel read every element of an array where they write that of the result."""
+    if step.kernel is None:
+        return False
+    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
+    (target,) = [a for a in step.arguments if a.is_output and a.node is result] or (None,)
+    if target is None or len(read) != 1 or read[0].node is not source or read[0].shape != target.shape:
+        return False
+    uses = [uses_of(step.kernel.source, x.name) for x in (read[0], target)]
+    return len(uses[0]) == 1 and uses[0] == uses[1] and "[" in uses[0][0]
+
+
+def uses_of(source: str, name: str) -> list[str]:
+    """How the text of a kernel reads or writes an array, but for questions about its shape.
+
+    Examples
+    --------
+    >>> uses_of("def f(a, b):\\n    t = a[i, :]\\n    n = a.shape[0]\\n    b[i, :] = t", "a")
+    ['[i, :]']
+    """
+    body = source.partition("):\n")[2]
+    found = re.findall(rf"\b{name}\b(?!\.shape)(\[[^\[\]]*\]|)", body)
+    return [str(use) for use in found]

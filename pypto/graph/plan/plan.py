@@ -1,0 +1,188 @@
+"""The execution plan of a graph: steps over one arena of memory.
+
+A step launches a kernel, or moves an array into another. Arrays between steps lie in the arena, results are arrays of
+their own, and movements are views. With named dimensions one plan serves all sizes: it computes shapes, grids and the
+arena when it first meets new sizes, and compiles no kernel again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.codegen.kernels import full_source, kernel_of
+from pypto.graph.codegen.scatter import FORM as SCATTER
+from pypto.graph.codegen.scatter import has_kernel, scatter_text
+from pypto.graph.codegen.writer import KernelText
+from pypto.graph.ir.dims import Sizes
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.plan.ahead import compile_ahead
+from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.plan.horizontal_fusion import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, ends_of, waves_of
+from pypto.graph.plan.in_place import updated_in_place
+from pypto.graph.plan.replay import ReplayedFrame
+from pypto.graph.plan.schedule import PlanKernel, Schedule, Step
+from pypto.graph.plan.step_order import steps_of
+from pypto.graph.schedule.fusion import Partition
+from pypto.graph.schedule.group import Group
+from pypto.graph.schedule.tiling import Program
+from pypto.graph.views.shown import PlanViews
+from pypto.jit import Kernel
+from pypto.process import get_num_threads
+from pypto.runtime.specialization import Specialization
+
+Array = np.ndarray[Any, Any]
+NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
+NO_SIZES: Final[Sizes] = MappingProxyType({})
+Versions = Mapping[Kernel, Specialization]
+Choice = Callable[[Program, KernelText], KernelText]
+MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
+
+
+@dataclass(eq=False)
+class Plan(PlanViews, Schedule):
+    """Steps in order, and where their arrays are.
+
+    Parameters
+    ----------
+    reasons : mapping from Node to tuple of str
+        Why groups were not merged that read these arrays.
+    """
+
+    reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
+    frames: dict[tuple[int, ...], list[ReplayedFrame]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_compiled: bool = False
+    keep: Callable[[Plan, Versions], None] | None = None  # called when its kernels have been compiled
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.offsets, self.arena_bytes = self.places(self.hints)
+
+    @property
+    def kernels(self) -> tuple[PlanKernel, ...]:
+        """The distinct kernels, in the order of their first step."""
+        return tuple(dict.fromkeys(s.kernel for s in self.steps if s.kernel is not None))
+
+    def run(
+        self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY
+    ) -> list[Array]:
+        """The outputs for arrays of the given inputs; `memory` has arrays in C order that results are made in."""
+        if not self.is_compiled:
+            self.compile(arrays)
+        frames = self.frames_for(tuple(sizes.values()))
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = ReplayedFrame(self, len(arrays), dict(sizes))
+        found = frame.run(arrays, memory)
+        frames.append(frame)
+        return found
+
+    def compile(self, arrays: Sequence[Array]) -> None:
+        """Compile all kernels before the first run."""
+        with self.lock:
+            if self.is_compiled:
+                return
+            versions = compile_ahead(self, arrays)
+            if versions is not None and self.keep is not None:
+                self.keep(self, versions)
+            self.is_compiled = True
+
+    def frames_for(self, key: tuple[int, ...]) -> list[ReplayedFrame]:
+        """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
+        found = self.frames.get(key)
+        if found is None:
+            with self.lock:
+                while len(self.frames) >= MOST_SIZES:
+                    del self.frames[next(iter(self.frames))]
+                found = self.frames.setdefault(key, [])
+        return found
+
+    def __str__(self) -> str:
+        from pypto.graph.explain import plan_text
+
+        return plan_text(self)
+
+
+def make_plan(
+    graph: Graph,
+    parts: Partition,
+    fixed: dict[Node, Array],
+    precision: str = "",
+    choose: Choice | None = None,
+    overlap: bool = True,
+) -> Plan:
+    """The plan of a partition; `choose` may replace the kernel of a group by another that computes the same."""
+    texts = dict(zip(parts.groups, parts.texts(precision), strict=True))
+    if choose is not None:
+        texts = {g: text if g.program is None or text is None else choose(g.program, text) for g, text in texts.items()}
+    stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
+    steps = tuple(make_step(g, texts.get(g), stored) for g in steps_of(graph, parts))
+    reasons: dict[Node, dict[str, None]] = {}
+    for refused in (r for r in parts.refused if r.producer in stored):
+        reasons.setdefault(refused.producer, {})[refused.reason] = None
+    told = {n: tuple(why) for n, why in reasons.items()}
+    serial = planned(graph, alone(steps), fixed, told)
+    return overlapping(serial, get_num_threads()) if overlap else serial
+
+
+def overlapping(serial: Plan, threads: int) -> Plan:
+    """A plan with steps that overlap, in an arena that is not much larger; the plan itself where there are none."""
+    for window in WINDOWS:
+        waves = waves_of(serial.steps, threads, window)
+        if all(waves.sizes):
+            return serial
+        plan = planned(serial.graph, waves, serial.fixed, serial.reasons)
+        if plan.arena_bytes <= max(SMALL_ARENA, MOST_GROWTH * serial.arena_bytes):
+            return plan
+    return serial
+
+
+def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]]) -> Plan:
+    """The plan of some steps."""
+    steps, ends = waves.steps, ends_of(waves.sizes)
+    stored = {n for s in steps for n in s.writes}
+    read = (n for s in steps for n in s.reads)
+    constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
+    results = {memory_of(n, stored) for n in graph.outputs}
+    spans = lifetimes(steps, results, ends)
+    homes = updated_in_place(steps, ends, spans, stored)
+    in_arena = {node: span for node, span in spans.items() if homes.get(node, node) not in results}
+    return Plan(graph, steps, in_arena, fixed, constants, homes, waves.sizes, reasons)
+
+
+def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
+    node = group.nodes[-1]
+    if text is None and has_kernel(node):
+        text = scatter_text(node)
+    if text is None:
+        return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
+    source = full_source(text)
+    function = kernel_of(source, text.name, text.sized, text.blocking)
+    kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)
+    operands = node.inputs if text.form == SCATTER else (a.node for a in text.arguments if not a.is_output)
+    reads = dict.fromkeys(memory_of(x, stored) for x in operands)
+    writes = tuple(a.node for a in text.arguments if a.is_output)
+    return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)
+
+
+def lifetimes(
+    steps: Sequence[Step], results: set[Node], ends: Sequence[tuple[int, int]]
+) -> dict[Node, tuple[int, int]]:
+    """The first and the last step of arrays that are no results, or that overlap these."""
+    first: dict[Node, int] = {}
+    last: dict[Node, int] = {}
+    for step, (start, end) in zip(steps, ends, strict=True):
+        for node in step.writes:
+            first[node] = start
+            last[node] = end
+        for node in step.reads:
+            if node in first:
+                last[node] = end
+    return {n: (first[n], last[n]) for n in first if n not in results}

@@ -1,0 +1,249 @@
+"""A plan as text: its graph, the source of its kernels, and its steps. Parsing and printing it give the same text.
+
+The form, after the text of the graph::
+
+    kernel rows_1a2b3c4d rows [a0]
+        import pypto as pto
+        …
+    step rows_1a2b3c4d [n] nodes 1-4 reads 0 writes 4
+      a0 0 [n, 8]
+      out0 4 [n, 8] out
+    assemble nodes 5 reads 4 writes 5
+    overlap 2
+    step …
+    stored 4 "a slice of it is read"
+
+Nodes are named by their numbers in the graph's text. A kernel's name is followed by its form, the arguments that it
+is not specialised for, and the blocking that tuning chose. A step's name is followed by its grid. `overlap` names the
+number of steps that overlap. Reading a text executes nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NoReturn
+
+from pypto.blocking import Blocking
+from pypto.errors.ir import IRTextError
+from pypto.graph.codegen.kernels import kernel_of
+from pypto.graph.codegen.scatter import FORM as SCATTER
+from pypto.graph.codegen.writer import Argument
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.parser import parse_graph, parse_size
+from pypto.graph.ir.printer import sorted_inputs_first
+from pypto.graph.ir.printer import text as graph_text
+from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, Waves, check_wave
+from pypto.graph.plan.plan import Plan, planned
+from pypto.graph.plan.schedule import PlanKernel, Step
+
+_INDENT: Final = "    "
+_STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")
+_ARGUMENT: Final = re.compile(r"  (\w+) (\d+) \[([^\]]*)\]( out)?")
+_KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]((?: \w+=\d+)*)")
+_WAVE: Final = re.compile(r"overlap (\d+)")
+_WHY: Final = re.compile(r'stored (\d+) (".*")')
+
+
+def plan_text(plan: Plan) -> str:
+    """The text of a plan.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> plan = pto.fuse(lambda x: np.exp(x) + 1).plan(np.zeros((2, 3), np.float32))
+    >>> again = parse_plan(plan_text(plan))
+    >>> plan_text(again) == plan_text(plan)
+    True
+    """
+    return graph_text(plan.graph, locations=True) + steps_text(plan)
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan that a text describes. What the function took from outside is further inputs.
+
+    Raises
+    ------
+    IRTextError
+        With the line, when the text is no plan.
+    """
+    head, close, rest = text.partition("\n}\n")
+    graph = parse_graph(head + close)
+    return read_steps(rest, graph)
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def steps_text(plan: Plan) -> str:
+    """All of a plan but its graph."""
+    numbers = {node: n for n, node in enumerate(sorted_inputs_first(plan.graph, plan.graph.live()))}
+    lines: list[str] = []
+    for kernel in plan.kernels:
+        fields = "".join(f" {name}={value}" for name, value in kernel.blocking.overrides)
+        lines.append(f"kernel {kernel.name} {kernel.form} [{', '.join(kernel.sized)}]{fields}")
+        lines += [(_INDENT + line).rstrip() for line in kernel.source.splitlines()]
+    for step, wave in zip(plan.steps, plan.waves, strict=True):
+        if wave > 1:
+            lines.append(f"overlap {wave}")
+        what = f"step {step.kernel.name} [{listed(step.grid)}]" if step.kernel else "assemble"
+        parts = (f"{word} {spans(numbers[n] for n in nodes)}" for word, nodes in parts_of(step))
+        lines.append(" ".join((what, *parts)))
+        for a in step.arguments:
+            lines.append(f"  {a.name} {numbers[a.node]} [{listed(a.shape)}]{' out' if a.is_output else ''}")
+    for node, reasons in plan.reasons.items():
+        lines += [f"stored {numbers[node]} {json.dumps(reason)}" for reason in reasons]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parts_of(step: Step) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+    return ("nodes", step.nodes), ("reads", step.reads), ("writes", step.writes)
+
+
+def listed(sizes: Iterable[Any]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers in order, with those that follow each other as a span; a dash for none."""
+    found: list[list[int]] = []
+    for n in numbers:
+        if found and found[-1][1] == n - 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found) or "-"
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_steps(text: str, graph: Graph) -> Plan:
+    """The plan of a graph from the text of its steps.
+
+    Raises
+    ------
+    IRTextError
+        With the line, when the text is none, or speaks of nodes that the graph has not.
+    """
+    return _Reader(text, graph).plan()
+
+
+class _Reader:
+    def __init__(self, text: str, graph: Graph) -> None:
+        self.graph = graph
+        self.lines = text.splitlines()
+        self.number = 0
+        self.nodes = sorted_inputs_first(graph, graph.live())
+        self.kernels: dict[str, PlanKernel] = {}
+        self.steps: list[Step] = []
+        self.waves: list[int] = []
+        self.reasons: dict[Node, tuple[str, ...]] = {}
+        self.stored = {*graph.inputs, *(n for n in self.nodes if n.op in ("constant", "extent"))}
+
+    def plan(self) -> Plan:
+        readers: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], None]], ...] = (
+            (_KERNEL, self.kernel), (_STEP, self.step), (_WHY, self.why), (_WAVE, self.wave),
+        )  # fmt: skip
+        while self.number < len(self.lines):
+            line = self.lines[self.number]
+            self.number += 1
+            rows = ((read, found) for pattern, read in readers if (found := pattern.fullmatch(line)))
+            read, found = next(rows, (None, None))
+            if read is None or found is None:
+                self.fail(f"{line!r} is no part of a plan")
+            read(found)
+        sizes = self.waves + [1] * (len(self.steps) - len(self.waves))
+        self.check_waves(sizes)
+        return planned(self.graph, Waves(tuple(self.steps), tuple(sizes)), {}, self.reasons)
+
+    def wave(self, found: re.Match[str]) -> None:
+        """Steps from the next one on that overlap."""
+        start, size = len(self.steps), int(found[1])
+        if len(self.waves) > start or not 2 <= size <= MOST_MEMBERS:
+            self.fail("some steps overlap, or are too many or too few")
+        self.waves += [1] * (start - len(self.waves)) + [size] + [0] * (size - 1)
+
+    def check_waves(self, sizes: list[int]) -> None:
+        if len(sizes) > len(self.steps):
+            self.fail("there are fewer steps than overlap")
+        for start, size in enumerate(sizes):
+            problem = check_wave(self.steps[start : start + size]) if size > 1 else ""
+            if problem:
+                self.fail(problem)
+
+    def fail(self, problem: str) -> NoReturn:
+        raise IRTextError(line=self.number, problem=problem)
+
+    def following(self, prefix: str) -> Iterator[str]:
+        """The lines that follow with an indentation."""
+        while self.number < len(self.lines) and (
+            self.lines[self.number].startswith(prefix) or not self.lines[self.number]
+        ):
+            self.number += 1
+            yield self.lines[self.number - 1]
+
+    def kernel(self, found: re.Match[str]) -> None:
+        name, form, sized, fields = found.groups()
+        source = "".join(line[len(_INDENT) :] + "\n" for line in self.following(_INDENT))
+        names = tuple(filter(None, sized.split(", ")))
+        try:
+            blocking = Blocking(**{key: int(value) for key, value in (x.split("=") for x in fields.split())})
+            kernel = kernel_of(source, name, names, blocking)
+        except (SyntaxError, ValueError, TypeError, StopIteration, LookupError):
+            self.fail(f"there is no kernel `{name}` in its text")
+        self.kernels[name] = PlanKernel(name, source, form, kernel, names, blocking)
+
+    def step(self, found: re.Match[str]) -> None:
+        name, grid, *parts = found.groups()
+        nodes, reads, writes = (tuple(self.nodes_of(part)) for part in parts)
+        if name is not None and name not in self.kernels:
+            self.fail(f"there is no kernel `{name}` before this step")
+        if not nodes or not writes or not set(reads) <= self.stored:
+            self.fail("a step reads what no step before it stores, or stores nothing")
+        arguments = tuple(map(self.argument, list(self.following("  "))))
+        if name is not None and [a.name for a in arguments] != self.kernels[name].kernel.arg_names:
+            self.fail(f"`{name}` has other arguments")
+        is_update = name is None or self.kernels[name].form == SCATTER
+        operands = nodes[-1].inputs if is_update else [a.node for a in arguments if not a.is_output]
+        results = [nodes[-1]] if name is None else [a.node for a in arguments if a.is_output]
+        if {memory_of(x, self.stored) for x in operands} != set(reads) or results != list(writes):
+            self.fail("what a step reads and stores are not its operands and results")
+        self.stored |= set(writes)
+        kernel = None if name is None else self.kernels[name]
+        self.steps.append(Step(nodes, reads, writes, kernel, arguments, self.sizes(grid or "1")))
+
+    def argument(self, line: str) -> Argument:
+        found = _ARGUMENT.fullmatch(line)
+        if found is None:
+            self.fail(f"{line!r} is no argument")
+        name, number, shape, output = found.groups()
+        (node,) = self.nodes_of(number)
+        return Argument(name, node, self.sizes(shape), output is not None)
+
+    def sizes(self, text: str) -> tuple[int, ...]:
+        if "(" not in text:
+            return tuple(map(self.size, text.split(", ")))
+        return tuple(parse_size(text, self.graph.dims))
+
+    def size(self, text: str) -> int:
+        return int(text) if text.isdecimal() else parse_size(text, self.graph.dims)[0]
+
+    def nodes_of(self, text: str) -> list[Node]:
+        found: list[Node] = []
+        for span in text.split(",") if text != "-" else ():
+            first, _, last = span.partition("-")
+            if not (first.isdecimal() and (last or first).isdecimal() and int(last or first) < len(self.nodes)):
+                self.fail(f"{span!r} are no nodes of the graph")
+            found += self.nodes[int(first) : int(last or first) + 1]
+        return found
+
+    def why(self, found: re.Match[str]) -> None:
+        (node,) = self.nodes_of(found[1])
+        try:
+            reason = str(json.loads(found[2]))
+        except ValueError:
+            self.fail("a reason is a text")
+        self.reasons[node] = (*self.reasons.get(node, ()), reason)

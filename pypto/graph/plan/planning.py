@@ -1,0 +1,67 @@
+"""From a traced function to its plan: read from the disk cache, or made from its groups."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pypto.errors.graph import NoKernel
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.strides import contiguous
+from pypto.graph.plan.plan import Plan, make_plan
+from pypto.graph.plan.store import key_of_plan, load_plan, store_plan
+from pypto.graph.schedule.fusion import Partition, partition
+from pypto.graph.schedule.layout import Layouts
+from pypto.graph.trace.trace import Traced
+from pypto.process import get_num_threads
+
+Array = np.ndarray[Any, Any]
+
+
+def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
+    """How the inputs of a traced function lie in memory, and the arrays that it took from outside."""
+    graph = traced.graph
+    layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
+    return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
+
+
+def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, overlap: bool = True) -> Plan:
+    """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
+    key = key_of_plan(graph, layouts, precision, overlap)
+    stored = None if key is None else load_plan(key, graph, fixed)
+    if stored is not None:
+        return stored
+    parts = groups_of(graph, layouts)
+    if key is None:
+        return make_plan(graph, parts, fixed, precision, overlap=overlap)
+    from pypto.graph.tune.best_configurations import stored_choice
+
+    plan = make_plan(graph, parts, fixed, precision, stored_choice(precision), overlap)
+    plan.keep = partial(store_plan, key)
+    return plan
+
+
+def groups_of(graph: Graph, layouts: Layouts) -> Partition:
+    """The groups of a graph, all of which have a kernel.
+
+    Raises
+    ------
+    NoKernel
+        At the line of an operation that has none.
+    """
+    parts = partition(graph, layouts, get_num_threads())
+    for group in parts.groups:
+        if group.problem:
+            node = group.nodes[-1]
+            raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
+    return parts
+
+
+def strides_in(node: Node, array: Array) -> tuple[int, ...]:
+    """Strides of an input, in elements; those with dimensions by name are in C order."""
+    if all(map(is_fixed, node.shape)):
+        return tuple(s // max(1, array.itemsize) for s in array.strides)
+    return contiguous(node.shape)

@@ -1,0 +1,106 @@
+"""The steps of a plan as data: launches and assemblies, the arrays between them, and their places in an arena."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pypto.blocking import AUTO, Blocking
+from pypto.graph.codegen.writer import Argument
+from pypto.graph.ir.dims import Sizes, value_of
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.plan.memory_planning import Lifetime, allocate
+from pypto.jit import Kernel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKernel:
+    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as.
+
+    `sized` are its arguments with a dimension by name, for whose sizes it is not specialized; `blocking` is what tuning
+    found for its products.
+    """
+
+    name: str
+    source: str
+    form: str
+    kernel: Kernel
+    sized: tuple[str, ...] = ()
+    blocking: Blocking = AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch, or where `kernel` is None an assembly of the node's array from its inputs'.
+
+    Parameters
+    ----------
+    nodes : tuple of Node
+        What it computes; the last is what a step without a kernel assembles.
+    reads, writes : tuple of Node
+        Arrays in memory.
+    """
+
+    nodes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    kernel: PlanKernel | None = None
+    arguments: tuple[Argument, ...] = ()
+    grid: tuple[int, ...] = (1,)
+
+
+@dataclass(eq=False)
+class Schedule:
+    """Steps in order, and where their arrays are.
+
+    Parameters
+    ----------
+    graph : Graph
+    steps : tuple of Step
+    lifetimes : mapping from Node to (int, int)
+        The first and the last step of arrays in the arena.
+    fixed : mapping from Node to ndarray
+        Arrays that do not change: those that the function took from outside.
+    constants : tuple of Node
+        Numbers that have to be arrays.
+    homes : mapping from Node to Node
+        Arrays that an assembly makes in the memory of the array that it updates, or that are updated so: the array
+        whose memory that is. All that share one are no longer read when the next is made.
+    waves : tuple of int
+        For each step how many, from it on, overlap: 1 where it is alone, 0 where one before it says so.
+    """
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    lifetimes: dict[Node, tuple[int, int]]
+    fixed: dict[Node, Array]
+    constants: tuple[Node, ...]
+    homes: dict[Node, Node] = field(default_factory=dict)
+    waves: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.waves = self.waves or (1,) * len(self.steps)
+
+    @property
+    def hints(self) -> Sizes:
+        """The hints of dimensions by name."""
+        return {dim.name: dim.hint for dim in self.graph.dims}
+
+    def places(self, sizes: Sizes) -> tuple[dict[Node, int], int]:
+        """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
+        spans: dict[Node, Lifetime] = {}
+        for node, (first, last) in self.lifetimes.items():
+            home = self.homes.get(node, node)
+            known = spans.get(home)
+            if known is None:
+                spans[home] = Lifetime(math.prod(value_of(node.shape, sizes)) * node.type.dtype.itemsize, first, last)
+            else:
+                spans[home] = replace(known, first=min(known.first, first), last=max(known.last, last))
+        offsets, size = allocate(spans.values())
+        found = dict(zip(spans, offsets, strict=True))
+        return {node: found[self.homes.get(node, node)] for node in self.lifetimes}, size

@@ -1,0 +1,56 @@
+"""The order of steps: groups and assemblies, each after what it reads."""
+
+from __future__ import annotations
+
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.schedule.fusion import Partition, is_assembled
+from pypto.graph.schedule.group import Group
+from pypto.graph.schedule.incremental_toposort import Unit
+
+
+def steps_of(graph: Graph, parts: Partition) -> list[Group]:
+    """Groups and assemblies in an order in which they can run."""
+    owner: dict[Node, Group] = {n: g for g in reversed(parts.groups) for n in g.nodes}
+    for node in graph.live():
+        if is_assembled(node) and node not in owner:
+            owner[node] = Group([node], Unit(0))
+    done: dict[Group, None] = {}
+    for node in graph.live():
+        if node in owner and owner[node] not in done:
+            visit(owner[node], owner, done)
+    return list(done)
+
+
+def visit(group: Group, owner: dict[Node, Group], done: dict[Group, None]) -> None:
+    """Place a group behind all that it reads; a stack stands for the recursion, since graphs are deep."""
+    stack = [(group, sources(group, owner))]
+    entered = {group}
+    while stack:
+        current, pending = stack[-1]
+        if current in done:
+            stack.pop()
+        elif pending:
+            source = pending.pop()
+            if source not in done and source not in entered:
+                entered.add(source)
+                stack.append((source, sources(source, owner)))
+        else:
+            done[current] = None
+            stack.pop()
+
+
+def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
+    """The groups whose arrays a group reads."""
+    found: dict[Group, None] = {}
+    stack = [x for n in group.nodes for x in n.inputs]
+    seen = set(group.nodes)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in owner:
+            found[owner[node]] = None
+        else:
+            stack += node.inputs
+    return list(found)

@@ -1,0 +1,107 @@
+"""Gather push-down: `f(x)[i]` becomes `f(x[i])`, so that only selected elements are computed.
+
+``(x - y)[i] = x[i] - y[i]`` holds for every elementwise operation. Where an index selects few elements, the whole
+array need not exist: a cross-entropy reads one logit of a row and not all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.graph.ir.types import TensorType
+from pypto.ops.table import TABLE
+
+if TYPE_CHECKING:
+    from pypto.graph.ir.node import Graph, Node
+
+_MOST: Final = 32  # operations that are computed for the picked elements
+_FEWER: Final = 4  # how many times fewer these are
+
+
+def computed_late(graph: Graph, source: Node, elements: int, pick: Callable[[Node], Node]) -> Node | None:
+    """A source's operations on picked elements, where `pick` picks of an operand of the source's rank; None elsewhere.
+
+    An operand that is constant is a number, and one of lower rank gets dimensions of size 1.
+    """
+    if not is_elementwise(source) or elements * _FEWER > source.type.size:
+        return None
+    members = ancestors(source)
+    if len(members) > _MOST:
+        return None
+    made: dict[Node, Node] = {}
+    rank = len(source.shape)
+    for node in members:
+        operands = []
+        for x in node.inputs:
+            if x.op == "constant":
+                made[x] = graph.constant(x.attr("value"), TensorType((), x.type.dtype), x.place)
+            elif x not in made:
+                whole = graph.add("reshape", x, place=x.place, shape=(*(1,) * (rank - len(x.shape)), *x.shape))
+                made[x] = pick(whole)
+            operands.append(made[x])
+        made[node] = graph.add(node.op, *operands, place=node.place, **dict(node.attrs))
+    return made[source]
+
+
+def is_elementwise(node: Node) -> bool:
+    return node.op in TABLE and TABLE[node.op].elementwise
+
+
+def ancestors(source: Node) -> list[Node]:
+    """The elementwise operations that a node is made by, each once and in order; no more than one too many."""
+    found = {source}
+    waiting = [source]
+    while waiting and len(found) <= _MOST:
+        for x in waiting.pop().inputs:
+            if is_elementwise(x) and x not in found:
+                found.add(x)
+                waiting.append(x)
+    return sorted(found, key=lambda node: node.number)
+
+
+def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int, place: Any) -> Node | None:
+    """An elementwise operation on what several indices pick of its operands; the indices have one shape."""
+
+    def pick(x: Node) -> Node:
+        wanted = [(n, i) for n, i in zip(x.shape[axis : axis + len(indices)], indices, strict=True) if n != 1]
+        shape = indices[0].shape if wanted else (1,) * len(indices[0].shape)
+        rest = x.shape[axis + len(indices) :]
+        if not wanted:
+            return graph.add("reshape", x, place=place, shape=(*x.shape[:axis], *shape, *rest))
+        flat = graph.add("reshape", x, place=place, shape=(*x.shape[:axis], math.prod(n for n, _ in wanted), *rest))
+        return graph.add("take", flat, flat_index(graph, wanted, place), place=place, axis=axis)
+
+    shape = (*source.shape[:axis], *indices[0].shape, *source.shape[axis + len(indices) :])
+    found = computed_late(graph, source, math.prod(shape), pick)
+    return found if found is None else graph.add("broadcast_to", found, place=place, shape=shape)
+
+
+def flat_index(graph: Graph, picked: list[tuple[int, Node]], place: Any) -> Node:
+    """Indices along neighbouring dimensions, each with the dimension's size, as indices along all of them as one."""
+    (_, total), *others = picked
+    for size, index in others:
+        step = graph.constant(size, TensorType((), total.type.dtype), place)
+        total = graph.add("add", graph.add("mul", total, step, place=place), index, place=place)
+    return total
+
+
+def take_few(
+    graph: Graph, source: Node, index: Node, attrs: dict[str, Any], type: TensorType, place: Any
+) -> Node | None:
+    """`take` of an elementwise operation as that operation on what is taken of its operands."""
+    axis, batch = attrs["axis"], attrs.get("batch", 0)
+
+    def pick(x: Node) -> Node:
+        if x.shape[axis] == 1:
+            inner = (1,) * (len(index.shape) - batch)
+            return graph.add("reshape", x, place=place, shape=(*x.shape[:axis], *inner, *x.shape[axis + 1 :]))
+        if batch:
+            x = graph.add("broadcast_to", x, place=place, shape=(*index.shape[:batch], *x.shape[batch:]))
+        return graph.add("take", x, index, place=place, **attrs)
+
+    found = computed_late(graph, source, type.size, pick)
+    if found is None or found.shape == type.shape:
+        return found
+    return graph.add("broadcast_to", found, place=place, shape=type.shape)

@@ -1,0 +1,165 @@
+"""Simplification while a graph is built: folds movements of movements, casts that change nothing, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.types import TensorType
+from pypto.graph.rewrite.concat_elimination import fold_concat, fold_window, window_of_place, window_of_slice
+from pypto.graph.rewrite.gather_pushdown import take_few
+from pypto.graph.rewrite.split_k import product_by_parts
+from pypto.graph.rewrite.split_reduction import by_parts
+from pypto.ir.types import DType
+from pypto.ops.table import REDUCTIONS, TABLE
+
+if TYPE_CHECKING:
+    from pypto.graph.ir.node import Graph, Node
+
+Inputs = tuple["Node", ...]
+
+
+def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """A simpler node that means the same, or None."""
+    if op in FOLDS:
+        folded: Node | None = FOLDS[op](graph, inputs, attrs, type, place)
+        if folded is not None:
+            return folded
+    if op in REDUCTIONS:
+        before = reduced_before(graph, op, inputs, attrs, type, place)
+        return by_parts(graph, op, inputs[0], type, place) if before is None else before
+    if inputs and inputs[-1].op != "constant":
+        return None
+    row = TABLE.get(op)
+    if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
+        return of_numbers(graph, op, inputs, attrs, type, place)
+    return None
+
+
+def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node:
+    """What an elementwise op on numbers gives, by the row's meaning."""
+    from pypto.graph.ir.reference import apply
+
+    numbers = [np.asarray(x.attr("value"), x.type.dtype.numpy) for x in inputs]
+    result = apply(op, numbers, attrs, TensorType((), type.dtype))
+    return graph.constant(result.item() if type.dtype.bits != 16 else float(result), type, place)
+
+
+def fold_reshape(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape:
+        return x
+    if x.op == "reshape":
+        return graph.add("reshape", *x.inputs, place=place, **attrs)
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_permute(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,), dims = inputs, attrs["dims"]
+    if dims == tuple(range(len(dims))):
+        return x
+    if x.op == "permute":
+        first = x.attr("dims")
+        return graph.add("permute", *x.inputs, place=place, dims=tuple(first[d] for d in dims))
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_broadcast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape:
+        return x
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
+        return x
+    if x.op == "window":
+        return window_of_slice(graph, x, attrs, place)
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Casts that change nothing, that undo one without loss, and of a choice between numbers."""
+    (x,) = inputs
+    if x.type == type:
+        return x
+    if x.op == "cast" and x.inputs[0].type == type and widens(type.dtype, x.type.dtype):
+        return x.inputs[0]
+    if x.op == "where" and any(y.op == "constant" for y in x.inputs[1:]):
+        condition, *values = x.inputs
+        casts = [graph.add("cast", y, place=place, **attrs) for y in values]
+        return graph.add("where", condition, *casts, place=x.place)
+    return None
+
+
+def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Along an axis of one element all indices name that element: it is repeated. Operations come after a pick."""
+    source, index = inputs
+    axis, batch = attrs["axis"], attrs.get("batch", 0)
+    if source.op == "constant":
+        return graph.constant(source.attr("value"), type, place)
+    if not is_fixed(source.shape[axis]) or source.shape[axis] != 1:
+        fixed = all(map(is_fixed, (*source.shape, *index.shape)))
+        return take_few(graph, source, index, attrs, type, place) if fixed else None
+    ones = (1,) * (len(index.shape) - batch)
+    shape = (*source.shape[:axis], *ones, *source.shape[axis + 1 :])
+    return graph.add(
+        "broadcast_to", graph.add("reshape", source, place=place, shape=shape), place=place, shape=type.shape
+    )
+
+
+def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    value = inputs[1]
+    if value.shape == type.shape and all(step == 1 for step in attrs["steps"]):
+        return value
+    return window_of_place(graph, inputs, attrs, place)
+
+
+def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Rows that are divided by their own sums before a product are divided after it: those of a softmax."""
+    x, y = inputs
+    if x.op != "div" or x.inputs[0].type != x.type:
+        return product_by_parts(graph, x, y, place)
+    a, b = x.inputs
+    if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or type.dtype != x.type.dtype:
+        return None
+    total = b.inputs[0] if b.op == "reshape" else b
+    if total.op != "sum" or total.inputs[0] is not a:
+        return None
+    return graph.add("div", graph.add("dot", a, y, place=place), b, place=x.place)
+
+
+def reduced_before(
+    graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any
+) -> Node | None:
+    """A reduction that is there with its dimensions kept where they are not here, or the other way."""
+    other = {**attrs, "keep_dims": not attrs["keep_dims"]}
+    twin = graph.find(op, inputs, other)
+    return None if twin is None else graph.add("reshape", twin, place=place, shape=type.shape)
+
+
+def widens(a: DType, b: DType) -> bool:
+    """Whether every number of one type has its own in another."""
+    return a != b and bool(np.can_cast(a.numpy, b.numpy, "safe"))
+
+
+FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "reshape": fold_reshape,
+        "permute": fold_permute,
+        "broadcast_to": fold_broadcast,
+        "slice": fold_slice,
+        "cast": fold_cast,
+        "take": fold_take,
+        "place": fold_place,
+        "window": fold_window,
+        "concat": fold_concat,
+        "dot": fold_dot,
+    }
+)

@@ -1,0 +1,50 @@
+"""Split-K: a product with few results over a long contracted axis becomes a sum of products over pieces of the axis.
+
+Where one or two tiles are the whole result, as in a Gram matrix, splitting its rows makes every thread pack all of
+the other operand. Splitting the contracted axis shares that work. The pieces do not depend on the number of threads,
+so the sums do not either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.graph.ir.dims import is_fixed
+from pypto.ops.table import MOVEMENT_OPS
+
+if TYPE_CHECKING:
+    from pypto.graph.ir.node import Graph, Node
+
+LONG: Final = 1 << 12  # elements of the axis
+_LEAST_PART: Final = 1 << 10
+_MOST_PARTS: Final = 16
+_FEW_PARTS: Final = 4
+_MOST_RESULTS: Final = 1 << 16
+
+
+def product_by_parts(graph: Graph, a: Node, b: Node, place: Any) -> Node | None:
+    """A product of two matrices that lie in memory as a sum of products of their parts; None where that is no gain."""
+    shapes = (*a.shape, *b.shape)
+    if len(shapes) != 4 or not all(map(is_fixed, shapes)) or not lie_in_memory(a, b):
+        return None
+    if min(a.type.dtype.bits, b.type.dtype.bits) < 32:
+        return None  # sums of parts would be rounded to few bits
+    (rows, depth), columns = a.shape, b.shape[1]
+    most = min(_MOST_PARTS, depth // _LEAST_PART)
+    parts = next((n for n in range(most, _FEW_PARTS - 1, -1) if depth % n == 0), None)
+    if parts is None or depth < LONG or not 0 < rows * columns <= _MOST_RESULTS:
+        return None
+    left = graph.add("reshape", a, place=place, shape=(rows, parts, depth // parts))
+    left = graph.add("permute", left, place=place, dims=(1, 0, 2))
+    right = graph.add("reshape", b, place=place, shape=(parts, depth // parts, columns))
+    each = graph.add("dot", left, right, place=place)
+    return graph.add("sum", each, place=place, axes=(0,), keep_dims=False)
+
+
+def lie_in_memory(a: Node, b: Node) -> bool:
+    """Whether operands are arguments, or one array in two orders, which has to be stored for that."""
+    bases = [a, b]
+    for n in (0, 1):
+        while bases[n].op in MOVEMENT_OPS:
+            bases[n] = bases[n].inputs[0]
+    return bases[0] is bases[1] or all(x.op == "input" for x in bases)

@@ -1,0 +1,91 @@
+"""The axes of a group of nodes: which dimensions of different arrays have the same index.
+
+A dimension is a tuple of atomic axes, the slowest first; a dimension of size 1 has none. Unification makes equal
+sizes one axis. Where one size is a multiple of the other, it splits the greater axis. So a reshape that joins or
+splits dimensions, a transpose and a broadcast only rename axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pypto.graph.ir.dims import quotient
+
+Dim = tuple[int, ...]
+Dims = tuple[Dim, ...]
+
+
+class Clash(Exception):
+    """Two arrays of a group need one index in two ways, so they cannot be in one loop."""
+
+
+@dataclass(slots=True)
+class Axes:
+    """Axes by number, with their sizes; some are the same as others, or split into parts."""
+
+    sizes: list[int] = field(default_factory=list)
+    same: dict[int, Dim] = field(default_factory=dict)  # what an axis has become
+
+    def new(self, size: int) -> Dim:
+        """A dimension of its own."""
+        if size == 1:
+            return ()
+        self.sizes.append(size)
+        return (len(self.sizes) - 1,)
+
+    def fresh(self, shape: Sequence[int]) -> Dims:
+        return tuple(self.new(n) for n in shape)
+
+    def resolve(self, dim: Iterable[int]) -> Dim:
+        """The atomic axes of a dimension, as they are by now."""
+        same = self.same
+        if type(dim) is tuple and same.keys().isdisjoint(dim):
+            return dim
+        found: list[int] = []
+        for axis in dim:
+            if axis in same:
+                same[axis] = self.resolve(same[axis])
+                found += same[axis]
+            else:
+                found.append(axis)
+        return tuple(found)
+
+    def size(self, dim: Iterable[int]) -> int:
+        total = 1
+        for axis in self.resolve(dim):
+            total *= self.sizes[axis]
+        return total
+
+    def unify(self, a: Dim, b: Dim) -> None:
+        """Make two dimensions of one size the same.
+
+        Raises
+        ------
+        Clash
+            When their parts do not fit together.
+        """
+        while a != b:
+            left, right = self.resolve(a), self.resolve(b)
+            pair = next(((x, y) for x, y in zip(left, right, strict=False) if x != y), None)
+            if pair is None:
+                if len(left) != len(right):
+                    raise Clash("sizes differ")
+                return
+            self._join(*pair)
+
+    def _join(self, x: int, y: int) -> None:
+        if self.sizes[x] == self.sizes[y]:
+            self.same[max(x, y)] = (min(x, y),)
+            return
+        for big, small in ((x, y), (y, x)):
+            outer = quotient(self.sizes[big], self.sizes[small])
+            if outer is not None:
+                self.same[big] = (small, *self.new(outer))
+                return
+        raise Clash("one dimension is cut in two ways")
+
+    def unify_reshaped(self, source: Dims, target: Dims) -> None:
+        """The dimensions before and after a reshape, in row-major order."""
+        flat = [tuple(axis for dim in dims for axis in dim) for dims in (source, target)]
+        self.unify(*flat)

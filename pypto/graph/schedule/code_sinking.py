@@ -1,0 +1,66 @@
+"""Code sinking: a cheap operation moves into the group of its only reader, so that its array is not stored.
+
+An elementwise operation joins the group of its operands first. If the group that reads it could not join that group,
+the operation would be stored, although its reader has the operands too: a multiple of an array that a stencil reads,
+or a test for NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.group import Group
+from pypto.graph.schedule.tiling import Program
+from pypto.ops.table import TABLE
+
+Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a Clash
+
+
+def sink(
+    group: Group, owner: dict[Node, Group], consumers: Mapping[Node, list[Node]], kept: set[Node], decide: Decide
+) -> None:
+    """Move operations of a group to the group that reads them; `kept` are results. A group may lose all its nodes."""
+    for node in reversed(group.nodes):
+        reader = None if node in kept else reader_of(node, group, owner, consumers)
+        if reader is None or not reads_operands(node, group, reader):
+            continue
+        rest = [n for n in group.nodes if n is not node]
+        more = sorted([*reader.nodes, node], key=lambda n: n.number)
+        owner[node] = reader
+        try:
+            found = decide(rest) if rest else None
+            group.program, reader.program = found, decide(more)
+        except Clash:
+            owner[node] = group
+            continue
+        group.nodes, reader.nodes = rest, more
+
+
+def reader_of(
+    node: Node, group: Group, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
+) -> Group | None:
+    """The one other group that reads an elementwise operation of a group."""
+    if node.op not in TABLE or not TABLE[node.op].elementwise or group.program is None:
+        return None
+    readers = {owner.get(c) for c in consumers[node]}
+    reader = readers.pop() if len(readers) == 1 else None
+    return None if reader is None or reader is group or reader.program is None else reader
+
+
+def reads_operands(node: Node, group: Group, reader: Group) -> bool:
+    """Whether the operands of an operation are in memory, and a group reads them."""
+    operands = [base_of(x) for x in node.inputs if x.op != "constant"]
+    assert group.program is not None
+    members = set(group.nodes).difference(group.program.space.outputs)
+    read = {base_of(x) for n in reader.nodes for x in n.inputs}
+    return bool(operands) and not any(x in members or x not in read for x in operands)
+
+
+def base_of(node: Node) -> Node:
+    """What a view shows."""
+    while node.op in MOVEMENT:
+        node = node.inputs[0]
+    return node

@@ -1,0 +1,376 @@
+"""Fusion: the partition of a graph into groups, each of which becomes one kernel.
+
+Every operation begins as a group of its own. In order, the group of each node is merged with the groups of its
+operands, where that is legal: no cycle arises, the index spaces agree, no parallel axis is lost except to a
+reduction, and a program of the merged group fits the caches. A merge saves storing an array, or at least reading it.
+A refused merge is recorded with its reason, which `pto.explain` shows.
+
+Movements are views of stored arrays. Between members of a group they only rename axes. A movement that is no view,
+such as the reshape of a transpose, joins the group whose result it moves, or is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pypto.graph.codegen.writer import KernelText
+from pypto.graph.ir.dims import hint
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node_table import ASSEMBLED, SELECTION, SORTS
+from pypto.graph.ir.strides import contiguous
+from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.rewrite.concat_elimination import is_joined_in_product
+from pypto.graph.rewrite.split_reduction import LONG
+from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.code_sinking import sink
+from pypto.graph.schedule.group import Group
+from pypto.graph.schedule.incremental_toposort import Order, Unit
+from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT
+from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.region_dedup import Check, Programs
+from pypto.graph.schedule.rematerialize import rematerialize
+from pypto.graph.schedule.tiling import Program
+from pypto.ops.table import REDUCTIONS, TABLE
+
+FEW = 256  # elements that are reduced again rather than stored
+MOST_SPAN = 8  # groups that are merged at once
+MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A merge that was not made."""
+
+    producer: Node
+    consumer: Node
+    reason: str
+
+
+@dataclass(slots=True)
+class Partition:
+    """Groups in the order in which they run, and why an array is stored."""
+
+    graph: Graph
+    groups: list[Group]
+    programs: Programs
+    refused: list[Refused] = field(default_factory=list)
+
+    def texts(self, precision: str = "") -> list[KernelText | None]:
+        """The kernels' texts; None where a group has none."""
+        return [None if g.program is None else self.programs.text(g.program, precision) for g in self.groups]
+
+
+def partition(graph: Graph, layouts: Layouts, threads: int) -> Partition:
+    """The groups of a graph."""
+    return _Partitioner(graph, layouts, threads).run()
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph, layouts: Layouts, threads: int) -> None:
+        self.graph = graph
+        self.layouts = layouts
+        self.programs = Programs(layouts, threads)
+        self.nodes = graph.live()
+        self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for x in node.inputs:
+                self.consumers[x].append(node)
+        self.results = set(graph.outputs)
+        self.group: dict[Node, Group] = {}
+        self.order = Order()
+        self.units: dict[Node, Unit] = {}  # of assemblies
+        self.joined_by: dict[Node, Node] = {}  # the joined operand of a product, which no one makes
+        self.found = Partition(graph, [], self.programs)
+
+    def run(self) -> Partition:
+        for node in self.nodes:
+            if node.op in MOVEMENT:
+                self.movement(node)
+            elif self.joins_in_product(node):
+                continue  # the product reads the parts
+            elif is_assembled(node):
+                self.units[node] = self.order.new(self.sources(node))
+            elif node.op not in ("input", "constant", "extent") and not self.joined(node):
+                self.computation(node)
+        unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
+        for group in unique:
+            if group.is_stale:
+                self.settle(group)
+        for group in unique:
+            sink(group, self.group, self.consumers, self.results, lambda nodes: self.program(nodes, check_parallel))
+        unique = dict.fromkeys(group for group in unique if group.nodes)
+        for group in unique:
+            rematerialize(group, self.group, self.consumers, self.results, self.programs, check_parallel)
+        self.found.groups = list(unique)
+        return self.found
+
+    def joins_in_product(self, node: Node) -> bool:
+        """Whether arrays are joined by the product alone that reads them."""
+        readers = [] if node in self.results else self.consumers[node]
+        if not is_joined_in_product(node, readers) or is_assembled(readers[0]):
+            return False
+        try:
+            self.programs.of([node, readers[0]], readers[:1])
+        except Clash:
+            return False
+        self.joined_by[readers[0]] = node
+        return True
+
+    def sources(self, node: Node) -> list[Unit]:
+        """The units that make what a node reads."""
+        bases = [self.source(x)[0] for x in node.inputs]
+        units = [self.units.get(x) or (self.group[x].unit if x in self.group else None) for x in bases]
+        return [u for u in units if u is not None]
+
+    def joined(self, node: Node) -> bool:
+        """Add an elementwise node to the group of its operands, where they all have one index: that is legal always.
+
+        In a pointwise group, arguments in C order have that index as well.
+        """
+        if node.op not in TABLE or not TABLE[node.op].elementwise:
+            return False
+        operands = [x for x in node.inputs if x.op != "constant"]
+        if any(x.shape != node.shape for x in operands):
+            return False
+        group = next((self.group[x] for x in operands if x in self.group), None)
+        if group is None:
+            return False
+        if group.is_stale and group.program is None:
+            self.settle(group)
+        if group.problem or len(group.nodes) >= MOST_NODES:
+            return False
+        inner = [x for x in operands if x in group.dims]
+        dims = group.dims[inner[0]] if inner else None
+        if dims is None or any(group.dims[x] != dims for x in inner):
+            return False
+        others = [x for x in operands if x not in group.dims]
+        if others and not (group.is_pointwise and all(x.op == "input" and self.is_plain(x) for x in others)):
+            return False
+        group.nodes.append(node)
+        group.dims[node] = dims
+        group.is_stale = True
+        self.group[node] = group
+        return True
+
+    def is_plain(self, node: Node) -> bool:
+        """Whether an array is in C order, so that it adds nothing to what a pointwise group asks of its axes."""
+        return self.layouts.strides(node) == contiguous(node.shape)
+
+    def movement(self, node: Node) -> None:
+        """A view costs nothing; what is none joins the group that makes its source, or is a copy."""
+        base, path = self.source(node)
+        if self.layouts.is_view(node):
+            return
+        group = self.group.get(base)
+        single = all(len(self.consumers[n]) == 1 for n in (base, *path[:-1]))
+        if group is not None and single and self.extended(group, path):
+            return
+        self.alone(node)
+
+    def extended(self, group: Group, path: list[Node]) -> bool:
+        """Add movements to the group whose result they move."""
+        try:
+            if group.problem:
+                raise Clash(group.problem)
+            nodes = self.closed([*group.nodes, *path])
+            program = self.program(nodes, check_parallel)
+        except Clash as clash:
+            self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(clash)))
+            return False
+        self.become(Group(nodes, group.unit, program))
+        return True
+
+    def computation(self, node: Node) -> None:
+        self.alone(node)
+        parts = self.joined_by[node].inputs if node in self.joined_by else ()
+        for x in (*node.inputs, *parts):
+            base, path = self.source(x)
+            if base in self.group:
+                fusible = all(n.op in FUSIBLE_MOVEMENT for n in path)
+                if fusible and self.group[base] is not self.group[node]:
+                    extra = [n for n in path if n not in self.group]
+                    self.merge(self.group[base], self.group[node], base, node, extra)
+                elif not fusible:
+                    self.found.refused.append(Refused(base, node, "a slice of it is read"))
+        if node.op == "dot":
+            self.merge_span(node)
+        elif node.op == "sum" and self.source(node.inputs[0])[0].op == "exp":
+            self.merge_softmax(node)
+
+    def merge_span(self, node: Node) -> None:
+        """Merge a product with all that makes its first operand, back to another product.
+
+        One after the other would not do: a softmax over a long axis has no form but together with the products around
+        it, as one loop.
+        """
+        groups = [self.group[node]]
+        stack = [node.inputs[0]]
+        while stack and len(groups) < MOST_SPAN:
+            base, _ = self.source(stack.pop())
+            group = self.group.get(base)
+            if group is None or group in groups:
+                continue
+            groups.append(group)
+            if not any(n.op == "dot" for n in group.nodes):
+                stack += [x for n in group.nodes for x in n.inputs]
+        groups += self.read_beside(groups, node)
+        if len(groups) < 3 or any(g.problem for g in groups):
+            return
+        try:
+            nodes = self.closed([n for g in groups for n in g.nodes])
+            if len(nodes) > MOST_NODES or self.order.is_cyclic(*(g.unit for g in groups)):
+                return
+            program = self.program(nodes, check_parallel)
+        except Clash as clash:
+            self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(clash)))
+            return
+        self.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
+
+    def merge_softmax(self, node: Node) -> None:
+        """Merge a sum of exponentials with what makes them, back to a maximum: along a long axis they are one loop."""
+        groups = [self.group[node]]
+        read = (self.source(x)[0] for n in groups[0].nodes for x in n.inputs)
+        for group in dict.fromkeys(self.group[x] for x in read if x in self.group):
+            if group not in groups and any(n.op == "max" for n in group.nodes):
+                groups.append(group)
+        if len(groups) == 2:
+            self.merge(groups[1], groups[0], groups[1].nodes[-1], node)
+
+    def read_beside(self, groups: list[Group], node: Node) -> list[Group]:
+        """Groups without a product that read what some groups make, before a node: the sums of a softmax."""
+        read = (c for g in groups for n in g.nodes for c in self.consumers[n] if c in self.group)
+        others = dict.fromkeys(self.group[c] for c in read)
+        return [g for g in others if g not in groups and all(n.number < node.number and n.op != "dot" for n in g.nodes)]
+
+    def source(self, node: Node) -> tuple[Node, list[Node]]:
+        """What a chain of movements moves that belong to no group, and the chain, first to last."""
+        path: list[Node] = []
+        while node.op in MOVEMENT and node not in self.group:
+            path.insert(0, node)
+            node = node.inputs[0]
+        return node, path
+
+    def alone(self, node: Node) -> None:
+        """Make a node a group of its own; what is elementwise has a program always, so that it is decided on later."""
+        nodes = [self.joined_by[node], node] if node in self.joined_by else [node]
+        group = Group(nodes, self.order.new([u for n in nodes for u in self.sources(n)]))
+        self.group[node] = group
+        if node.op in TABLE and TABLE[node.op].elementwise:
+            group.is_stale = True
+        else:
+            self.settle(group)
+
+    def settle(self, group: Group) -> None:
+        """Decide on the program of a group as it is now."""
+        group.is_stale = False
+        try:
+            group.program = self.program(group.nodes)
+            self.become(group)
+        except Clash as clash:
+            group.problem = str(clash)
+
+    def become(self, group: Group) -> None:
+        """Make a group that of its nodes."""
+        assert group.program is not None
+        group.dims = dict(group.program.space.values)
+        shape = group.nodes[0].shape
+        group.is_pointwise = all(n.op in TABLE and TABLE[n.op].elementwise and n.shape == shape for n in group.nodes)
+        for n in group.nodes:
+            self.group[n] = group
+
+    def merge(self, a: Group, b: Group, producer: Node, consumer: Node, path: Iterable[Node] = ()) -> bool:
+        """Make one group of two where that is legal."""
+        try:
+            if a.problem or b.problem:
+                raise Clash(a.problem or b.problem)
+            nodes = self.closed([*a.nodes, *b.nodes, *path])
+            if len(nodes) > MOST_NODES:
+                raise Clash("a kernel would have too many statements")
+            if self.order.is_cyclic(a.unit, b.unit):
+                raise Clash("something between them is computed elsewhere")
+            program = self.program(nodes, check_parallel)
+        except Clash as clash:
+            self.found.refused.append(Refused(producer, consumer, str(clash)))
+            return False
+        self.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
+        return True
+
+    def closed(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes in order, with all movements between them: a member is never read from memory."""
+        members = dict.fromkeys(nodes)
+        for node in list(members):
+            for x in node.inputs:
+                if x in members:
+                    continue
+                base, path = self.source(x)
+                if base not in members:
+                    continue
+                if not all(n.op in FUSIBLE_MOVEMENT for n in path):
+                    raise Clash("a slice of it is read")
+                members.update(dict.fromkeys(path))
+        return sorted(members, key=lambda n: n.number)
+
+    def program(self, nodes: list[Node], check: Check | None = None) -> Program:
+        return self.programs.of(nodes, self.outputs(nodes), check)
+
+    def outputs(self, nodes: list[Node]) -> list[Node]:
+        """Members that someone else reads, as far back as views of them do."""
+        members = set(nodes)
+        found: dict[Node, None] = {}
+        for node in nodes:
+            n = node
+            readers = self.consumers[n]
+            if n in self.results or not readers or not members.issuperset(readers):
+                while n.op in MOVEMENT and n.inputs[0] in members and self.layouts.is_view(n):
+                    n = n.inputs[0]
+                found[n] = None
+        return list(found)
+
+
+def check_parallel(program: Program) -> None:
+    """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
+    space = program.space
+    has_product = any(n.op == "dot" for n in space.nodes)
+    chained = program.form in ("chain", "online") and has_product  # all but whole columns is parallel by its making
+    for node in space.outputs:
+        if not chained and any(
+            axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)
+        ):
+            raise Clash("programs would have to share an axis that each of them needs")
+    for node in space.nodes:
+        if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
+            check_once(program, node)
+            check_shared(program, node)
+        if node.op == "dot":
+            line = program.values[node]
+            if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
+                raise Clash("a product would have fewer programs")
+            if any(a not in line for a in program.blocks if program.is_shared(a)):
+                raise Clash("a product would be computed more than once")
+
+
+def check_once(program: Program, node: Node) -> None:
+    """A reduction of more than a few elements is not made anew by each program."""
+    line = program.reads.get((node, 0), program.values.get(node.inputs[0], ()))
+    elements = 1
+    for a in line:
+        elements *= hint(program.sizes[a])
+    if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
+        raise Clash("a reduction would be computed more than once")
+
+
+def check_shared(program: Program, node: Node) -> None:
+    """The many results of a long reduction are not left to one program, for the sake of what is made of them all."""
+    results = [a for a in program.values[node] if a not in program.blocks]
+    if hint(node.inputs[0].type.size) >= LONG and results and not any(map(program.is_shared, program.blocks)):
+        raise Clash("a long reduction would be made by one program")
+
+
+def is_assembled(node: Node) -> bool:
+    """Whether a node is made between kernels: by copies of arrays, or because there are no elements to compute with."""
+    if node.op in ASSEMBLED:
+        return True
+    if node.op in MOVEMENT or node.op in ("input", "constant", "extent"):
+        return False
+    return 0 in node.type.shape or any(0 in x.type.shape for x in node.inputs)

@@ -1,0 +1,83 @@
+"""Incremental topological order of groups: kept while groups merge, so that a merge which makes a cycle is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+
+@dataclass(eq=False, slots=True)
+class Unit:
+    """What runs at once: a group, or an assembly between kernels.
+
+    `bits` are the numbers of the units that it was made of, `above` those of all that come before it, as sets of bits.
+    """
+
+    bits: int
+    above: int = 0
+    sources: set[Unit] = field(default_factory=set)  # those that it reads from, as they were
+    into: Unit | None = None  # what it has been merged into
+
+
+def found(unit: Unit) -> Unit:
+    """The unit that one has become."""
+    while unit.into is not None:
+        unit = unit.into
+    return unit
+
+
+def union(bits: Iterable[int]) -> int:
+    """All bits of some sets."""
+    return reduce(or_, bits, 0)
+
+
+@dataclass(slots=True)
+class Order:
+    """All units.
+
+    Examples
+    --------
+    >>> order = Order()
+    >>> a = order.new([])
+    >>> b = order.new([a])
+    >>> c = order.new([a, b])
+    >>> order.is_cyclic(a, c), order.is_cyclic(a, b)
+    (True, False)
+    """
+
+    units: list[Unit] = field(default_factory=list)
+    count: int = 0
+
+    def new(self, sources: list[Unit]) -> Unit:
+        """A unit that reads from some others."""
+        current = {found(s) for s in sources}
+        above = 0
+        for s in current:
+            above |= s.bits | s.above
+        unit = Unit(1 << self.count, above, current)
+        self.count += 1
+        self.units.append(unit)
+        return unit
+
+    def is_cyclic(self, *units: Unit) -> bool:
+        """Whether something else runs after one of some units and before another, so that they cannot be one."""
+        members = {found(u) for u in units}
+        bits = union(u.bits for u in members)
+        return any(s.above & bits for u in members for s in {found(s) for s in u.sources} - members)
+
+    def merge(self, *units: Unit) -> Unit:
+        """Make one unit of several."""
+        members = {found(u) for u in units}
+        bits = union(u.bits for u in members)
+        sources = {found(s) for u in members for s in u.sources} - members
+        merged = Unit(bits, union(u.above for u in members) & ~bits, sources)
+        for u in members:
+            u.into = merged
+        self.units = [u for u in self.units if u not in members]
+        for u in self.units:
+            if u.above & bits:
+                u.above |= bits | merged.above
+        self.units.append(merged)
+        return merged

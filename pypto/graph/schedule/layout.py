@@ -1,0 +1,42 @@
+"""The memory layout of a graph's arrays: inputs as they come, stored arrays in C order, movements as views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.strides import contiguous, strides_of
+from pypto.graph.ir.type_rules import MOVEMENT
+
+Strides = tuple[int, ...] | None
+
+
+@dataclass(slots=True)
+class Layouts:
+    """Strides in elements, of every node as far as it is stored or a view of something that is."""
+
+    given: Mapping[Node, tuple[int, ...]]
+    known: dict[Node, Strides] = field(default_factory=dict)
+
+    def strides(self, node: Node) -> tuple[int, ...]:
+        """Strides of the array that a kernel reads for a node."""
+        found = self._of(node)
+        return contiguous(node.shape) if found is None else found
+
+    def is_view(self, node: Node) -> bool:
+        """Whether a movement is a view of its source."""
+        return self._of(node) is not None
+
+    def _of(self, node: Node) -> Strides:
+        if node not in self.known:
+            self.known[node] = self._found(node)
+        return self.known[node]
+
+    def _found(self, node: Node) -> Strides:
+        if node in self.given:
+            return self.given[node]
+        if node.op not in MOVEMENT:
+            return contiguous(node.shape)
+        source = node.inputs[0]
+        return strides_of(node.op, source.shape, self.strides(source), dict(node.attrs))

@@ -1,0 +1,178 @@
+"""Online softmax: a softmax along an axis that is too long for a tile becomes one loop over the axis.
+
+The rewrite is algebra on four ops. Let ``m = max(s)`` and ``e = exp(s - m)``, where only sums and products along the
+axis of the maximum read e. The loop may then use the maximum so far: where it grows from m to m', all sums so far are
+multiplied by ``exp(m - m')``. Attention over a long axis is one instance.
+
+What else is read along the axis after the sums, as in ``s - m - log(sum(e))``, is computed in a second loop with the
+final maximum. Its operands from the first loop are cheap and computed again.
+
+A NaN in s makes all these sums NaN in either form, so the guard that makes the maximum NaN is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.node_table import IN_PIECES
+from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT, IndexSpace
+from pypto.ops.table import TABLE
+
+TWICE = "a long axis would be gone through twice"
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """A softmax that is made in one loop, or in two.
+
+    Parameters
+    ----------
+    maximum : Node
+        Along the axis of the loop.
+    guards : tuple of Node
+        What makes the maximum NaN where the array has one, and its other shapes; they stand for the maximum.
+    difference : Node
+        ``s - m``
+    sums : tuple of Node
+        The sums and products of ``exp(s - m)`` along the axis.
+    is_read_late : bool
+        Whether something behind the loop needs the maximum itself, as the logarithm of a sum of exponentials does.
+    second : tuple of Node
+        What a second loop computes, and what is computed behind that.
+    repeated : tuple of Node
+        What the second loop computes again.
+    """
+
+    maximum: Node
+    guards: tuple[Node, ...]
+    difference: Node
+    sums: tuple[Node, ...]
+    is_read_late: bool = False
+    second: tuple[Node, ...] = ()
+    repeated: tuple[Node, ...] = ()
+
+    def is_late(self, reader: Node | None, x: Node) -> bool:
+        """Whether a reader of the maximum needs it as it is behind the loop."""
+        return x in (self.maximum, *self.guards) and reader is not self.difference and reader not in self.guards
+
+
+def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online:
+    """The softmax along an axis.
+
+    Raises
+    ------
+    Clash
+        When what is along the axis is no such softmax.
+    """
+    members = set(space.nodes)
+    readers: dict[Node, list[Node]] = {n: [] for n in space.nodes}
+    for n in space.nodes:
+        for x in n.inputs:
+            if x in members:
+                readers[x].append(n)
+    found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
+    if len(found) != 1:
+        raise Clash(TWICE)
+    maximum = found[0]
+    guards, difference = guarded(maximum, readers)
+    if not members.issuperset((difference, *guards)):  # a form of the maximum is made elsewhere
+        raise Clash(TWICE)
+    exponentials = [n for n in readers[difference] if n.op == "exp"]
+    if len(exponentials) != 1 or difference.inputs[0] is not maximum.inputs[0]:
+        raise Clash(TWICE)
+    forms = (exponentials[0], *(n for n in readers[exponentials[0]] if n.op == "cast"))
+    sums = tuple(n for x in forms for n in readers[x] if is_sum(n, x, axis, lines))
+    if not sums:
+        raise Clash(TWICE)
+    found_online = Online(maximum, guards, difference, sums)
+    second, repeated = second_loop(space, axis, found_online, forms, lines)
+    inner = (*guards, *(() if difference in repeated else (difference,)))
+    chain = (maximum, *guards)
+    is_read_late = any(x in space.outputs or any(r not in inner for r in readers[x]) for x in chain)
+    return Online(maximum, guards, difference, sums, is_read_late, second, repeated)
+
+
+def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
+    """The nodes that stand for a maximum, and the difference that reads the last of them."""
+    guards: list[Node] = []
+    current = maximum
+    while True:
+        reader = next((r for r in readers[current] if leads_on(r, current, maximum)), None)
+        if reader is None:
+            raise Clash(TWICE)
+        if reader.op == "sub":
+            return tuple(guards), reader
+        if reader.op == "where":
+            guards += [reader.inputs[0].inputs[0], reader.inputs[0]]
+        guards.append(reader)
+        current = reader
+
+
+def leads_on(reader: Node, current: Node, maximum: Node) -> bool:
+    """Whether a reader is the difference, or another form of the maximum."""
+    if reader.op == "sub":
+        return reader.inputs[1] is current and reader.inputs[0] is maximum.inputs[0]
+    if reader.op == "where":
+        return reader.inputs[2] is current and is_nan_test(reader, maximum)
+    return reader.op in ("reshape", "broadcast_to")
+
+
+def is_nan_test(choice: Node, maximum: Node) -> bool:
+    """Whether a choice is NaN where any element of the maximum's operand is."""
+    test, value, _ = choice.inputs
+    if test.op != "reduce_or" or value.op != "constant" or value.attr("value") == value.attr("value"):
+        return False
+    (odd,) = test.inputs
+    source = maximum.inputs[0]
+    return odd.op == "ne" and odd.inputs == (source, source)
+
+
+def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) -> bool:
+    """Whether a node adds up exponentials along the axis."""
+    if axis in lines[node]:
+        return False
+    return node.op == "sum" or (
+        node.op == "dot" and node.inputs[0] is exponential and node.inputs[1] is not exponential
+    )
+
+
+def second_loop(
+    space: IndexSpace, axis: int, online: Online, exponentials: tuple[Node, ...], lines: Mapping[Node, Dim]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What is made in a second loop and behind it, and what of the first loop it makes again.
+
+    Raises
+    ------
+    Clash
+        When it is no cheap work.
+    """
+    first = {online.maximum, online.difference, *exponentials, *online.guards, *online.sums}
+    passing = {online.difference, *exponentials}  # by the maximum so far, which is none to read elsewhere
+    late, second = set(online.sums), dict[Node, None]()
+    for node in space.nodes:
+        if node in first:
+            continue
+        if any(x in passing or x in second for x in node.inputs):
+            second[node] = None
+        elif any(x in late or online.is_late(node, x) for x in node.inputs):
+            late.add(node)
+            if axis in lines[node]:
+                second[node] = None
+    wanted = [*(x for n in second for x in n.inputs), *(x for x in passing if x in space.outputs)]
+    members, again = set(space.nodes), set[Node]()
+    while wanted:
+        node = wanted.pop()
+        if node in members and axis in lines[node] and node not in second and node not in again:
+            again.add(node)
+            wanted += node.inputs
+    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in IN_PIECES for n in second):
+        raise Clash(TWICE)
+    return tuple(second), tuple(n for n in space.nodes if n in again)
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether a node is made again rather than stored."""
+    return node.op in TABLE and (TABLE[node.op].elementwise or node.op in (*FUSIBLE_MOVEMENT, "arange"))

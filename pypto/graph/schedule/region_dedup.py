@@ -1,0 +1,170 @@
+"""Region deduplication: equal groups, such as the layers of a network, share one tiling decision.
+
+Two groups are equal if their nodes are the same ops of the same types, read each other in the same way, and read
+arrays of the same types and layouts from outside. The tiling of one group is then the tiling of the other, with nodes
+renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pypto.graph.codegen.kernel_text import kernel_text
+from pypto.graph.codegen.writer import KernelText
+from pypto.graph.ir.node import Node, key_of
+from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.index_space import IndexSpace, space_of
+from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.tiling import Program, program_of
+
+Key = tuple[Any, ...]
+Check = Callable[[Program], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A program that was decided on, and the arrays that it reads from outside in order; or why there is none."""
+
+    program: Program | None
+    outside: tuple[Node, ...]
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Programs:
+    """The programs of groups, each decided once for all groups that are alike."""
+
+    layouts: Layouts
+    threads: int
+    kinds: dict[Any, int] = field(default_factory=dict)  # numbers of what nodes are alike by
+    members: dict[Node, int] = field(default_factory=dict)  # the kind of a node as a member of a group
+    outsiders: dict[Node, int] = field(default_factory=dict)  # and as an array from outside
+    decided: dict[Key, Decided] = field(default_factory=dict)
+    checked: dict[Key, str] = field(default_factory=dict)
+    texts: dict[Any, KernelText] = field(default_factory=dict)
+
+    def of(self, nodes: Sequence[Node], outputs: Iterable[Node], check: Check | None = None) -> Program:
+        """The program of some nodes, of which only the outputs are read by others; `check` may refuse it.
+
+        Raises
+        ------
+        Clash
+            With a sentence, when there is no form that fits.
+        """
+        stored = tuple(outputs)
+        key, outside = self.key(nodes, stored)
+        found = self.decided.get(key)
+        if found is None:
+            found = self.decided[key] = self.decide(nodes, stored, outside)
+        if found.program is None:
+            raise Clash(found.problem)
+        if check is not None:
+            problem = self.checked.get(key)
+            if problem is None:
+                problem = self.checked[key] = problem_of(found.program, check)
+            if problem:
+                raise Clash(problem)
+        return exchanged(found.program, nodes)
+
+    def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> Decided:
+        try:
+            program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads)
+        except Clash as clash:
+            return Decided(None, outside, str(clash))
+        return Decided(program, outside)
+
+    def key(self, nodes: Sequence[Node], outputs: tuple[Node, ...]) -> tuple[Key, tuple[Node, ...]]:
+        """What groups are alike by, and the arrays from outside in the order in which they are read."""
+        numbers = {node: n for n, node in enumerate(nodes)}
+        outside: dict[Node, int] = {}
+        found: list[int] = []
+        members, outsiders = self.members, self.outsiders
+        for node in nodes:
+            found.append(members[node] if node in members else self.member(node))
+            for x in node.inputs:
+                number = numbers.get(x)
+                found.append(-1 - outside.setdefault(x, len(outside)) if number is None else number)
+        found.append(-1)
+        found += [numbers[n] for n in outputs]
+        found.append(-1)
+        found += [outsiders[x] if x in outsiders else self.outsider(x) for x in outside]
+        return tuple(found), tuple(outside)
+
+    def member(self, node: Node) -> int:
+        """The number of a node's kind as a member of a group."""
+        found = self.members[node] = self.number(("member", node.op, attrs_of(node), node.type))
+        return found
+
+    def outsider(self, node: Node) -> int:
+        """The number of a node's kind as an array from outside."""
+        constant = attrs_of(node) if node.op == "constant" else None
+        found = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
+        return found
+
+    def number(self, kind: Any) -> int:
+        return self.kinds.setdefault(kind, len(self.kinds))
+
+    def text(self, program: Program, precision: str) -> KernelText:
+        """The text of a program's kernel, written once for groups that are alike and come from the same lines."""
+        nodes = program.space.nodes
+        key, outside = self.key(nodes, program.space.outputs)
+        lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
+        known = self.texts.get((key, lines, precision))
+        if known is None:
+            made = kernel_text(program, precision)
+            self.texts[key, lines, precision] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
+            return made
+        return with_nodes(known, dict(enumerate((*nodes, *outside))))
+
+
+def attrs_of(node: Node) -> Key:
+    """The attributes of a node, as they are told apart."""
+    return tuple((name, key_of(value)) for name, value in node.attrs)
+
+
+def problem_of(program: Program, check: Check) -> str:
+    """Why a check refuses a program, or nothing."""
+    try:
+        check(program)
+    except Clash as clash:
+        return str(clash)
+    return ""
+
+
+def with_nodes(text: KernelText, others: Mapping[Any, Any]) -> KernelText:
+    """A text whose arguments are other nodes."""
+    return replace(text, arguments=tuple(replace(a, node=others[a.node]) for a in text.arguments))
+
+
+def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
+    """A program with the nodes of a group that is alike."""
+    space = program.space
+    if space.nodes[0] is nodes[0]:
+        return program
+    other = dict(zip(space.nodes, nodes, strict=True))
+    online = program.online
+    if online is not None:
+        online = replace(
+            online,
+            maximum=other[online.maximum],
+            guards=tuple(other[n] for n in online.guards),
+            difference=other[online.difference],
+            sums=tuple(other[n] for n in online.sums),
+            second=tuple(other[n] for n in online.second),
+            repeated=tuple(other[n] for n in online.repeated),
+        )
+    made = IndexSpace(
+        nodes=tuple(nodes),
+        outputs=tuple(other[n] for n in space.outputs),
+        axes=space.axes,
+        values={other[n]: dims for n, dims in space.values.items()},
+        reads={(other[n], k): dims for (n, k), dims in space.reads.items()},
+        reduced=space.reduced,
+        parallel=space.parallel,
+    )
+    values = {other[n]: line for n, line in program.values.items()}
+    reads = {(other[n], k): line for (n, k), line in program.reads.items()}
+    p = program
+    return Program(made, p.sizes, values, reads, p.blocks, p.whole, p.loop, p.chunk, p.form, online, p.most)

@@ -1,0 +1,106 @@
+"""Rematerialisation: cheap arrays are computed again instead of stored, after all groups are made.
+
+A reduction cuts a graph: what depends on it is another kernel, which reads the reduced array from memory. If that
+array is a few operations on stored arrays, the second kernel computes it from these, and it is not stored.
+
+Legality and cost: the second kernel reads no more bytes than before, and no array lives longer than the one that is
+saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pypto.graph.ir.dims import hint
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.code_sinking import base_of
+from pypto.graph.schedule.group import Group
+from pypto.graph.schedule.region_dedup import Check, Programs
+from pypto.ops.table import TABLE
+
+MOST_COST: Final = 16  # of the operations that are made twice, in sums of two numbers
+LEAST_BYTES: Final = 1 << 16  # of an array; a smaller one is still in a cache when it is read
+
+
+def rematerialize(
+    group: Group,
+    owner: Mapping[Node, Group],
+    consumers: Mapping[Node, list[Node]],
+    kept: set[Node],
+    programs: Programs,
+    check: Check,
+) -> None:
+    """Let the one other group that reads an array of this one make it itself; `kept` are results."""
+    for node in group.program.space.outputs if group.program else ():
+        reader = None if node in kept else other_reader(node, group, owner, consumers)
+        if reader is None or not is_worth_it(node, group, reader):
+            continue
+        assert group.program is not None and reader.program is not None
+        cone = cone_of(node, group)
+        outputs = [n for n in group.program.space.outputs if n is not node]
+        more = sorted({*reader.nodes, *cone}, key=lambda n: n.number)
+        try:
+            first = programs.of(needed(group.nodes, outputs), outputs, check)
+            second = programs.of(more, reader.program.space.outputs, check)
+        except Clash:
+            continue
+        group.program, group.nodes = first, list(first.space.nodes)
+        reader.program, reader.nodes = second, more
+
+
+def other_reader(
+    node: Node, group: Group, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
+) -> Group | None:
+    """The one other group that reads an array of a group, as it is; None where there are several."""
+    readers = {owner.get(c) for c in consumers[node]} - {group}
+    reader = readers.pop() if len(readers) == 1 else None
+    return None if reader is None or reader.program is None else reader
+
+
+def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
+    """Whether an array is large, cheap, and made of arrays in memory that are no more bytes, but for those read."""
+    assert group.program is not None
+    bytes = hint(node.type.nbytes)
+    cone = cone_of(node, group)
+    others = len(group.program.space.outputs) > 1
+    if not others or bytes < LEAST_BYTES or not all(map(is_cheap, cone)) or any(n.op == "dot" for n in reader.nodes):
+        return False
+    if sum(TABLE[n.op].cost for n in cone if n.op in TABLE and n.op not in MOVEMENT) > MOST_COST:
+        return False
+    read = {base_of(x) for n in reader.nodes for x in n.inputs} - {node}
+    leaves = {base_of(x) for n in cone for x in n.inputs if x not in cone and x.op != "constant"}
+    return sum(hint(x.type.nbytes) for x in leaves - read) <= bytes
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether an operation moves elements, or computes each in a few instructions."""
+    row = TABLE.get(node.op)
+    if node.op in MOVEMENT or node.op == "window":
+        return True
+    return row is not None and row.elementwise and not any(row.ulp.values())
+
+
+def cone_of(node: Node, group: Group) -> set[Node]:
+    """The members of a group that a node is made of, back to arrays in memory."""
+    assert group.program is not None
+    members, stored = set(group.nodes), group.program.space.outputs
+    found = {node}
+    waiting = [node]
+    while waiting:
+        for x in waiting.pop().inputs:
+            if x in members and x not in stored and x not in found:
+                found.add(x)
+                waiting.append(x)
+    return found
+
+
+def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
+    """Those of some nodes that outputs are made of, in order."""
+    found = set(outputs)
+    for node in reversed(nodes):
+        if node in found:
+            found.update(node.inputs)
+    return [n for n in nodes if n in found]

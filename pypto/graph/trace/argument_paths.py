@@ -1,0 +1,154 @@
+"""Paths of arrays within a function's arguments, for named dimensions and donated arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from pypto.errors.graph import WrongDims
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.ir.dims import Dim, Size, size_of
+from pypto.graph.trace.pytree import children
+
+Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPath:
+    """An array among the arguments.
+
+    Parameters
+    ----------
+    path : str
+        As the user gave it: a parameter, and names or numbers of what is within it.
+    position : int
+        Of the parameter.
+    names : tuple of str
+        The parameter, and the way within it.
+    """
+
+    path: str
+    position: int
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(path: str, parameters: list[str]) -> ArrayPath:
+        """The place that a path names.
+
+        Raises
+        ------
+        WrongDims
+            When there is no such parameter.
+        """
+        names = tuple(path.split("."))
+        if names[0] not in parameters:
+            raise WrongDims(what=f"`{path}`", problem=f"there is no parameter `{names[0]}`")
+        return ArrayPath(path, parameters.index(names[0]), names)
+
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """The array in the arguments of a call."""
+        parameter, *way = self.names
+        tree = args[self.position] if self.position < len(args) else kwargs.get(parameter)
+        for name in way:
+            found = children(tree)
+            tree = None if found is None else dict(found[1]).get(name)
+        if not is_array(tree):
+            raise self.wrong("there is no array of numpy")
+        return cast("np.ndarray[Any, Any]", tree)
+
+    def wrong(self, problem: str) -> WrongDims:
+        return WrongDims(what=f"`{self.path}`", problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArray:
+    """An array among the arguments whose dimensions go by name."""
+
+    at: ArrayPath
+    dims: tuple[Dim | None, ...]
+
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """The array in the arguments of a call."""
+        tree = self.at.find(args, kwargs)
+        if tree.ndim != len(self.dims):
+            raise self.at.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")
+        if not tree.flags.c_contiguous:
+            raise self.at.wrong("an array with dimensions by name is in C order: pass `np.ascontiguousarray(…)` of it")
+        for dim, size in zip(self.dims, tree.shape, strict=True):
+            if dim is not None and not dim.low <= size <= dim.high:
+                raise self.at.wrong(f"`{dim.name}` is from {dim.low} to {dim.high}, not {size}")
+        return tree
+
+    def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+        """The shape of an array with its dimensions by name."""
+        rows = zip(self.dims, array.shape, strict=True)
+        return tuple(size if dim is None else size_of(dim) for dim, size in rows)
+
+
+def donated_arrays(function: Callable[..., Any], paths: Sequence[str]) -> tuple[ArrayPath, ...]:
+    """The arrays that a user gives away."""
+    parameters = list(inspect.signature(function).parameters)
+    return tuple(ArrayPath.of(path, parameters) for path in paths)
+
+
+def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim | None]]) -> tuple[NamedArray, ...]:
+    """The arrays that a user gave dimensions.
+
+    Raises
+    ------
+    WrongDims
+        When there is no such parameter, or two dims have one name.
+    """
+    parameters = list(inspect.signature(function).parameters)
+    rows, known = [], dict[str, Dim]()
+    for path, row in dims.items():
+        at = ArrayPath.of(path, parameters)
+        for dim in row:
+            if dim is not None and known.setdefault(dim.name, dim) != dim:
+                raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
+        rows.append(NamedArray(at, tuple(row)))
+    return tuple(rows)
+
+
+def places_of(dims: Sequence[Dim], named: Sequence[NamedArray]) -> tuple[tuple[int, int], ...] | None:
+    """For each dimension by name an argument and the axis along which it has that size; None where none is an array."""
+    rows = [(d, row.at.position, n) for row in named if len(row.at.names) == 1 for n, d in enumerate(row.dims)]
+    found = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
+    return tuple(found[dim] for dim in dims) if all(dim in found for dim in dims) else None
+
+
+def positional(function: Callable[..., Any]) -> list[str]:
+    """The names of parameters that take arguments by position; none of a function that does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def path_of(place: str, parameters: Sequence[str]) -> str:
+    """The path of an array by its place in ``(args, kwargs)``.
+
+    Examples
+    --------
+    >>> path_of("0.1.ids", ["weights", "batch"]), path_of("1.scale", []), path_of("0.2", ["x"])
+    ('batch.ids', 'scale', 'args.2')
+    """
+    kind, _, path = place.partition(".")
+    if kind == "1":
+        return path
+    position, dot, inner = path.partition(".")
+    known = int(position) < len(parameters)
+    return f"{parameters[int(position)] if known else f'args.{position}'}{dot}{inner}"
+
+
+def renamed(size: Any, dims: Mapping[Dim, Dim]) -> Any:
+    """A dimension of an argument with another dim of the same name, which has another hint."""
+    if not isinstance(size, Size):
+        return size
+    ((atom,),) = (atoms for atoms, _ in size.terms)
+    return size_of(dims[atom]) if isinstance(atom, Dim) else size

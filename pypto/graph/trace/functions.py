@@ -1,0 +1,248 @@
+"""numpy functions that are not ufuncs, traced through `__array_function__`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import Graph
+from pypto.graph.ir.types import is_floating
+from pypto.graph.trace import methods, movement, ordering, products, reductions, ufuncs
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import call, cast, lift, tensor_type
+
+
+def graph_of(*values: Any) -> Graph:
+    """The graph that some operands belong to."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value.graph
+        if isinstance(value, list | tuple):
+            found = [x.graph for x in value if isinstance(x, Tensor)]
+            if found:
+                return found[0]
+    raise AssertionError("no operand is traced")
+
+
+def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
+    """``np.take``; negative indices count from the end, are wrapped around, or are the first one."""
+    graph = graph_of(x, indices)
+    source, index = lift(graph, x), lift(graph, indices)
+    if axis is None:
+        source, axis = source.reshape(-1), 0
+    axis = axis % max(1, source.ndim)
+    if isinstance(indices, int | np.integer) and mode == "raise":
+        return movement.copy(source[(*(slice(None),) * axis, indices)])
+    size = source.shape[axis]
+    if mode == "clip":
+        index = methods.clip(index, 0, size - 1)
+    elif mode == "wrap":
+        index = call(graph, np.remainder, (index, size))
+    elif index.type.dtype.kind == "int":
+        index = ufuncs.where(index < 0, index + size, index)
+    node = checked("`np.take`", lambda: graph.add("take", source.node, index.node, place=here(), axis=axis))
+    return Tensor.fresh(graph, node)
+
+
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    graph = graph_of(arrays)
+    parts = [lift(graph, x) for x in arrays]
+    if axis is None:
+        parts, axis = [x.reshape(-1) for x in parts], 0
+    wide = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
+    nodes = [cast(x, wide).node for x in parts]
+    at = axis % max(1, parts[0].ndim)
+    node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
+    return methods.put(Tensor.fresh(graph, node), out)
+
+
+def stack(arrays: Any, axis: int = 0, out: Any = None) -> Tensor:
+    graph = graph_of(arrays)
+    return concatenate([expand_dims(lift(graph, x), axis) for x in arrays], axis, out)
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(axes)
+    places = {a % rank for a in axes}
+    sizes = iter(x.node.shape)
+    return movement.reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
+
+
+def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
+    sizes = movement.sizes_of(shape)
+    x = movement.reshape(x, (*(1,) * max(0, len(sizes) - x.ndim), *x.shape))
+    view: Tensor = checked("`np.broadcast_to`", lambda: x.moved("broadcast_to", shape=sizes))
+    return view
+
+
+def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
+    sizes = x.node.shape if shape is None else movement.sizes_of(shape)
+    if isinstance(value, Tensor):
+        return movement.copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
+    type = tensor_type(sizes, dtype or x.dtype)
+    number = np.asarray(value).astype(type.dtype.numpy).item()
+    return Tensor.fresh(x.graph, x.graph.constant(number, type, here()))
+
+
+def where(condition: Any, *choices: Any) -> Tensor:
+    if len(choices) != 2:
+        raise NotTraced(
+            here().loc(), what="`np.where` of one operand", way="give both choices: `np.where(condition, a, b)`",
+            problem="how many elements it finds is not known while a function is traced",
+        )  # fmt: skip
+    return ufuncs.where(condition, *choices)
+
+
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **more: Any) -> Tensor:
+    if not isinstance(operands[0], str) or any(value not in (None, "K", "safe") for value in more.values()):
+        raise methods.untraced("this form of `np.einsum`", "give the labels as a text")
+    graph = graph_of(*operands[1:])
+    return methods.put(products.einsum(operands[0], *(lift(graph, x) for x in operands[1:])), out)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    graph = graph_of(a, b)
+    x, y = lift(graph, a), lift(graph, b)
+    if isinstance(axes, int):
+        axes = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    left, right = ([int(d) % t.ndim for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
+    return products.tensordot(x, y, left, right)
+
+
+def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
+    """Elements moved along axes, with those that leave at one end coming in at the other."""
+    if axis is None:
+        return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
+    for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
+        cut = rolled(by, x.shape[at])
+        if cut != 0:
+            head, tail = ((slice(None),) * (at % x.ndim) + (part,) for part in (slice(cut), slice(cut, None)))
+            x = concatenate([x[tail], x[head]], at)
+    return x
+
+
+def rolled(by: int, size: int) -> int:
+    """The index that comes first after a roll."""
+    if is_fixed(size):
+        return -by % max(1, size)
+    if by and not -size < by < size:
+        raise methods.untraced("a roll by more than a dimension by name", "roll by less than its size")
+    return size - by if by > 0 else -by
+
+
+def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
+    if mode != "constant" or more:
+        raise methods.untraced(f"`np.pad` with mode {mode!r}", "pad by `np.concatenate`")
+    if np.ndim(constant_values):
+        raise methods.untraced("`np.pad` with several numbers", "pad with one number after the other")
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    result = full_like(x, constant_values, shape=shape)
+    result[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))] = x
+    return result
+
+
+def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
+    less = np.not_equal if x.dtype == np.bool_ else np.subtract
+    for _ in range(n):
+        head, tail = ((slice(None),) * (axis % x.ndim) + (part,) for part in (slice(None, -1), slice(1, None)))
+        x = call(x.graph, less, (x[tail], x[head]))
+    return x
+
+
+def flip(x: Tensor, axis: Any = None) -> Tensor:
+    axes = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
+    return x[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(x.ndim))]
+
+
+def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim > 1):
+        raise methods.untraced(f"`np.linalg.norm` with ord={ord!r}")
+    x = reductions.floating(x)
+    square = call(x.graph, np.square, (x,))
+    return call(x.graph, np.sqrt, (reductions.reduce(square, "sum", axis, keepdims),))
+
+
+def like(value: float) -> Callable[..., Tensor]:
+    return lambda x, dtype=None, order="K", subok=True, shape=None: full_like(x, value, dtype, shape=shape)
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    sources, targets = ([int(a) % x.ndim for a in np.atleast_1d(each)] for each in (source, destination))
+    order = [d for d in range(x.ndim) if d not in sources]
+    for target, origin in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, origin)
+    return movement.transpose(x, order)
+
+
+def array_split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+    """``np.array_split``: the first parts have one element more where they cannot be equal."""
+    size = x.shape[axis]
+    cuts = [size // parts * n + min(n, size % parts) for n in range(1, parts)] if isinstance(parts, int) else parts
+    lead, ends = (slice(None),) * (axis % x.ndim), [int(c) for c in cuts]
+    return [x[(*lead, slice(a, b))] for a, b in zip([0, *ends], [*ends, size], strict=True)]
+
+
+def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+    if isinstance(parts, int) and x.shape[axis] % parts:
+        problem = f"{x.shape[axis]} elements do not make {parts} equal parts"
+        raise WrongShapes(here().loc(), what="`np.split`", problem=problem)
+    return array_split(x, parts, axis)
+
+
+def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    if not is_floating(x.dtype):
+        return movement.copy(x)
+    import ml_dtypes
+
+    most: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    ends = (most.max if posinf is None else posinf, most.min if neginf is None else neginf)
+    found = ufuncs.where(call(x.graph, np.isnan, (x,)), np.asarray(nan, x.dtype), x)
+    for limit, end in zip((np.inf, -np.inf), ends, strict=True):
+        found = ufuncs.where(call(x.graph, np.equal, (x, np.asarray(limit, x.dtype))), np.asarray(end, x.dtype), found)
+    return found if copy else methods.put(found, x)
+
+
+def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if where is not True:
+        value = ufuncs.where(where, cast(lift(target.graph, value), target.dtype), target)
+    ufuncs.assign(target, value, casting)
+
+
+def two(fn: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def function(a: Any, b: Any, out: Any = None) -> Tensor:
+        graph = graph_of(a, b)
+        return methods.put(fn(lift(graph, a), lift(graph, b)), out)
+
+    return function
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "where": where, "take": take, "concatenate": concatenate, "stack": stack, "einsum": einsum,
+        "vstack": lambda arrays: concatenate([x if x.ndim > 1 else x[None] for x in arrays]),
+        "hstack": lambda arrays: concatenate(arrays, 0 if arrays[0].ndim == 1 else 1),
+        "expand_dims": expand_dims, "broadcast_to": broadcast_to, "tensordot": tensordot, "roll": roll, "pad": pad,
+        "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": like(0),
+        "dot": two(products.dot), "outer": two(products.outer), "inner": two(products.inner),
+        "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
+        "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
+        "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
+        "repeat": movement.repeat,
+        "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
+        "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
+        "linalg.norm": norm, "split": split, "array_split": array_split, "copyto": copyto,
+        "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
+        "size": lambda x: x.size,
+        "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),
+        "nan_to_num": nan_to_num,
+    }
+)  # fmt: skip

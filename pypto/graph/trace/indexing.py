@@ -1,0 +1,179 @@
+"""Indexing of traced arrays: slices and numbers are views, arrays of integers gather, masks select.
+
+Several arrays of integers that index neighbouring dimensions become one: the dimensions are merged into one first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.ir.dims import ceil_div, is_fixed, unasked
+from pypto.graph.ir.location import here
+
+if TYPE_CHECKING:
+    from pypto.graph.trace.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index in parts: a slice of every dimension, the shape that it is seen in, and its arrays."""
+
+    starts: tuple[int, ...]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    seen: tuple[int, ...]
+    array: Any = None  # picks along `axis` of what is seen, or is a mask over all of it
+    axis: int = 0
+    others: tuple[Any, ...] = ()  # arrays that pick along the axes behind that
+
+
+def refuse(problem: str, way: str) -> NotTraced:
+    return NotTraced(here().loc(), what="this index", problem=problem, way=way)
+
+
+def is_array(key: Any) -> bool:
+    return (hasattr(key, "dtype") and not isinstance(key, np.generic)) or isinstance(key, list)
+
+
+def index_of(tensor: Tensor, key: Any) -> Index:
+    """The parts of an index of an array."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    count = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if count > tensor.ndim and not (is_array(keys[0]) and keys[0].dtype == np.bool_):
+        problem = f"{count} indices for an array of {tensor.ndim} dimensions"
+        raise WrongShapes(here().loc(), what="this index", problem=problem)
+    fill = [slice(None)] * max(0, tensor.ndim - count)
+    at = next((n for n, k in enumerate(keys) if k is Ellipsis), len(keys))
+    keys = [*keys[:at], *fill, *(k for k in keys[at:] if k is not Ellipsis)]
+    places = [n for n, k in enumerate(keys) if is_array(k)]
+    arrays = [keys[n] for n in places]
+    masks = any(getattr(k, "dtype", None) == np.bool_ for k in arrays)
+    if len(arrays) > 1 and (masks or places[-1] - places[0] >= len(places)):
+        raise refuse("it has arrays of different kinds, or apart from each other", "pick along one after the other")
+    if masks:
+        return masked(tensor, arrays[0], keys)
+    return parts(tensor, keys, arrays)
+
+
+def masked(tensor: Tensor, mask: Any, keys: list[Any]) -> Index:
+    if any(k is not mask and k != slice(None) for k in keys) or tuple(mask.shape) != tensor.shape[: mask.ndim]:
+        raise refuse("its mask does not cover the whole array", "use `np.where(mask, a, b)`")
+    whole = (0,) * tensor.ndim
+    return Index(whole, tensor.shape, tuple(1 for _ in whole), tensor.shape, mask)
+
+
+def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
+    starts, shape, steps, seen = [], [], [], []
+    axis, dim = -1, 0
+    for k in keys:
+        if k is None:
+            seen.append(1)
+            continue
+        start, count, step = one(k, tensor.shape[dim])
+        starts.append(start)
+        shape.append(count)
+        steps.append(step)
+        if arrays and k is arrays[0] and axis < 0:  # one array may stand for two dimensions
+            axis = len(seen)
+        if isinstance(k, slice) or is_array(k):
+            seen.append(count)
+        dim += 1
+    first, *others = arrays or [None]
+    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, max(0, axis), tuple(others))
+
+
+def one(key: Any, size: int) -> tuple[int, int, int]:
+    """First element, count and step along one dimension."""
+    if is_array(key):
+        return 0, size, 1
+    if isinstance(key, slice) and not all(map(is_fixed, (key.start, key.stop, size))):
+        return spanned(key, size)
+    if not is_fixed(key) or not is_fixed(size):
+        return element(key, size), 1, 1
+    if isinstance(key, slice):
+        span = range(*key.indices(size))
+        return (span.start if span else 0), len(span), (span.step if len(span) > 1 else 1)
+    number = int(key.__index__())
+    if not -size <= number < size:
+        raise WrongShapes(here().loc(), what="this index", problem=f"{number} is out of bounds for size {size}")
+    return number % size, 1, 1
+
+
+def spanned(key: slice, size: int) -> tuple[int, int, int]:
+    """`one` where the slice or the dimension is known when a plan runs: what it asks about sizes is noted."""
+    step = 1 if key.step is None else int(key.step)
+    if step < 0:
+        if key.start is not None or key.stop is not None:
+            raise refuse("it goes backwards from or to a bound in a dimension by name", "take the part, then `[::-1]`")
+        return size - 1, ceil_div(size, -step), step
+    start, stop = (bound(x, size, default) for x, default in ((key.start, 0), (key.stop, size)))
+    if stop <= start:
+        return 0, 0, 1
+    return start, ceil_div(stop - start, step), step
+
+
+def bound(value: Any, size: int, default: int) -> int:
+    """A bound of a slice, within the dimension."""
+    if value is None:
+        return default
+    place: int = value if value >= 0 else value + size
+    if place < 0:
+        return 0
+    return place if place <= size else size
+
+
+def element(key: Any, size: int) -> int:
+    """The index of one element."""
+    number = key if not is_fixed(key) else int(key.__index__())
+    place: int = number if number >= 0 else number + size
+    if place < 0 or place >= size:
+        raise WrongShapes(here().loc(), what="this index", problem=f"{number} is out of bounds for size {size}")
+    return place
+
+
+def view(tensor: Tensor, index: Index) -> Tensor:
+    """The part of an array that an index shows, without its array."""
+    part = tensor.moved("slice", starts=index.starts, shape=index.shape, steps=index.steps)
+    return part if part.node.shape == unasked(index.seen) else part.moved("reshape", shape=index.seen)
+
+
+def read(tensor: Tensor, index: Index) -> Tensor:
+    """``tensor[index]``."""
+    part = view(tensor, index)
+    if index.array is None:
+        return part
+    from pypto.graph.trace.functions import take
+    from pypto.graph.trace.ordering import take_several
+
+    if index.others:
+        return take_several(part, (index.array, *index.others), index.axis)
+    if getattr(index.array, "dtype", None) == np.bool_:
+        raise refuse(
+            "how many elements a mask picks is not known while a function is traced",
+            "use `np.where(mask, a, b)`, or a product with the mask",
+        )
+    return take(part, index.array, axis=index.axis)
+
+
+def write_at(tensor: Tensor, index: Index, value: Any) -> None:
+    """``tensor[index] = value``."""
+    from pypto.graph.trace.ufuncs import assign, lift, where
+
+    part = view(tensor, index)
+    if index.array is None:
+        assign(part, value)
+        return
+    if getattr(index.array, "dtype", None) != np.bool_:
+        from pypto.graph.trace.ordering import put
+
+        put(part, (index.array, *index.others), index.axis, value)
+        return
+    if getattr(value, "shape", ()) not in ((), tensor.shape):
+        raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")
+    mask = lift(tensor.graph, index.array)
+    mask = mask.moved("reshape", shape=(*mask.shape, *(1,) * (tensor.ndim - mask.ndim)))
+    assign(part, where(mask, value, part))

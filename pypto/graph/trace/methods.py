@@ -1,0 +1,167 @@
+"""Methods and properties of traced arrays, as numpy has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced
+from pypto.graph.ir.location import here
+from pypto.graph.trace import products, reductions
+from pypto.graph.trace.movement import copy, ravel, reshape, squeeze, swapaxes, transpose
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import assign, call, cast
+
+
+def untraced(what: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
+    return NotTraced(here().loc(), what=what, problem="it is not offered", way=way)
+
+
+def flatten(x: Tensor, order: str = "C") -> Tensor:
+    return copy(ravel(x, order))
+
+
+def astype(
+    x: Tensor, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    found = cast(x, dtype)
+    return Tensor.fresh(x.graph, x.node) if found is x and copy else found
+
+
+def fill(x: Tensor, value: Any) -> None:
+    assign(x, value)
+
+
+def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
+    found = x if min is None else call(x.graph, np.maximum, (x, min))
+    found = found if max is None else call(x.graph, np.minimum, (found, max))
+    return put(found, out)
+
+
+def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return put(copy(x), out)
+    if not decimals:
+        return put(call(x.graph, np.rint, (x,)), out)
+    scale = 10.0 ** abs(decimals)
+    first, last = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
+    found = call(x.graph, last, (call(x.graph, np.rint, (call(x.graph, first, (x, scale)),)), scale))
+    return put(cast(found, x.dtype), out)
+
+
+def put(found: Tensor, out: Tensor | None) -> Tensor:
+    """The result, or the array that it was to be written to."""
+    if out is None:
+        return found
+    if not isinstance(out, Tensor):
+        raise NotTraced(here().loc(), what="`out`", problem="it is an array from outside", way="return a new array")
+    assign(out, found, "same_kind")
+    return out
+
+
+def reduction(name: str) -> Callable[..., Tensor]:
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
+    ) -> Tensor:
+        return put(reductions.reduce(x, name, axis, bool(keepdims), dtype), out)
+
+    return method
+
+
+def plain_reduction(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+        return put(reductions.reduce(x, name, axis, bool(keepdims)), out)
+
+    return method
+
+
+def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+    return put(reductions.mean(x, axis, dtype, bool(keepdims)), out)
+
+
+def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`var` and `std`; `correction` is another name for `ddof`."""
+
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
+        keepdims: bool = False, *, correction: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        return put(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
+
+    return method
+
+
+def argument(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, *, keepdims: bool = False) -> Tensor:
+        return put(reductions.arg(x, name, axis, bool(keepdims)), out)
+
+    return method
+
+
+def running(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+        return put(reductions.scan(x, name, axis, dtype), out)
+
+    return method
+
+
+def asks(name: str) -> Callable[..., Any]:
+    """A method of numpy that gives values."""
+
+    def method(x: Tensor, *args: Any) -> Any:
+        way = "leave it an array: one without dimensions computes like a number"
+        return getattr(x.needs_value(f"`.{name}()`", way), name)(*args)
+
+    return method
+
+
+def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, mode: str = "raise") -> Tensor:
+    from pypto.graph.trace import functions
+
+    return put(functions.take(x, indices, axis, mode), out)
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    from pypto.graph.trace import standard
+
+    return standard.diagonal(x, offset, axis1, axis2)
+
+
+def trace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    from pypto.graph.trace import standard
+
+    return standard.trace(x, *args, **kwargs)
+
+
+def ordered(name: str) -> Callable[..., Any]:
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        from pypto.graph.trace import ordering
+
+        return getattr(ordering, name)(x, *args, **kwargs)
+
+    return method
+
+
+METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "reshape": reshape, "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze, "ravel": ravel,
+        "flatten": flatten, "copy": copy, "astype": astype, "fill": fill, "clip": clip, "round": round_,
+        "dot": products.dot, "take": take, "conj": copy,
+        **{name: reduction(name) for name in ("sum", "prod")},
+        **{name: plain_reduction(name) for name in ("max", "min", "any", "all")},
+        **{name: argument(name) for name in ("argmax", "argmin")},
+        **{name: running(name) for name in ("cumsum", "cumprod")},
+        "mean": mean, "var": spread(reductions.var), "std": spread(reductions.std),
+        "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
+        "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
+    }
+)  # fmt: skip
+PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(
+    {
+        "T": transpose, "mT": lambda x: swapaxes(x, -1, -2), "nbytes": lambda x: x.type.nbytes,
+        "itemsize": lambda x: x.dtype.itemsize, "real": lambda x: x,
+    }
+)  # fmt: skip

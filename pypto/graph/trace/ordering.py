@@ -1,0 +1,235 @@
+"""Sorting, and elements that arrays of indices read and write, on traced arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node_table import COMBINED
+from pypto.graph.ir.type_rules import broadcast
+from pypto.graph.ir.types import TensorType
+from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
+from pypto.graph.schedule.tiling import MOST_WHOLE
+from pypto.graph.trace.indexing import index_of, view
+from pypto.graph.trace.movement import reshape, swapaxes
+from pypto.graph.trace.reductions import PIECE
+from pypto.graph.trace.reductions import positions as positions_along
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import assign, call, cast, lift, resolved, untraced, where
+from pypto.ir.types import int32
+
+
+def ordered(x: Tensor, op: str, axis: Any, descending: bool) -> Node:
+    """The node of an order along an axis."""
+    if x.dtype == np.bool_:
+        x = cast(x, np.uint8)
+    at = int(axis) % max(1, x.ndim)
+    return checked(f"`{op}`", lambda: x.graph.add(op, x.node, place=here(), axis=at, descending=bool(descending)))
+
+
+def flat_where_none(x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    return (x.reshape(-1), 0) if axis is None else (x, axis)
+
+
+def sort(x: Tensor, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False) -> Tensor:
+    """``np.sort``; every kind is stable."""
+    x, axis = flat_where_none(x, axis)
+    return cast(Tensor.fresh(x.graph, ordered(x, "sort", axis, descending)), x.dtype)
+
+
+def argsort(x: Tensor, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False) -> Tensor:
+    """``np.argsort``; every kind is stable."""
+    x, axis = flat_where_none(x, axis)
+    return cast(Tensor.fresh(x.graph, ordered(x, "argsort", axis, descending)), np.int64)
+
+
+def argtopk(x: Tensor, count: int, axis: int) -> Tensor:
+    """Where the `count` greatest elements along an axis are, greatest first: NaN counts as least, and of equal elements
+    the first one comes first. Of a long axis, those of pieces, and then of these."""
+    last = x.ndim - 1
+    found = argtopk_of_last(swapaxes(x, axis % x.ndim, last), count)
+    return cast(swapaxes(found, axis % x.ndim, last), np.int64)
+
+
+def argtopk_of_last(x: Tensor, count: int) -> Tensor:
+    """`argtopk` along the last axis: of most of its elements by an order of all."""
+    size, last = x.node.shape[-1], x.ndim - 1
+    piece = max(PIECE, 2 * count)
+    if count < 2 <= size // 2:  # a selection has two at least
+        return argtopk_of_last(x, 2)[..., :count]
+    if count < 2 or count > size // 2 or piece > MOST_WHOLE:
+        return argsort(x, axis=last, descending=True)[..., :count]
+    if not is_fixed(size) or size <= MOST_WHOLE:
+        source = cast(x, np.uint8) if x.dtype == np.bool_ else x
+        node = checked("`topk`", lambda: x.graph.add("argtopk", source.node, place=here(), axis=last, count=count))
+        return cast(Tensor.fresh(x.graph, node), np.int64)
+    return argtopk_of_pieces(x, count, piece)
+
+
+def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
+    """`argtopk` along a long axis: of each piece, which come in order, and then of all that these have."""
+    from pypto.graph.trace.functions import concatenate
+
+    lead, size = x.node.shape[:-1], x.node.shape[-1]
+    whole = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
+    starts = call(x.graph, np.multiply, (positions_along(whole, -2), piece))
+    places = reshape(call(x.graph, np.add, (argtopk_of_last(whole, count), starts)), (*lead, size // piece * count))
+    if size % piece:
+        rest = x[..., size // piece * piece :]
+        few = argtopk_of_last(rest, min(count, size % piece))
+        places = concatenate([places, call(x.graph, np.add, (few, size // piece * piece))], -1)
+    best = argtopk_of_last(take_along_axis(x, places, -1), count)
+    return take_along_axis(places, best, -1)
+
+
+def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:
+    assign(x, sort(x, axis))
+
+
+def positions(x: Tensor, indices: Any, axis: int) -> tuple[Tensor, int]:
+    """Indices along an axis as indices of the flat array."""
+    index = lift(x.graph, indices)
+    at = axis % max(1, x.ndim)
+    if index.ndim != x.ndim or index.dtype.kind not in "iu":
+        raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
+    size = x.shape[at]
+    index = cast(index, np.int64)
+    found = where(index < 0, index + size, index)
+    step = 1
+    total: Any = 0
+    for d in reversed(range(x.ndim)):
+        total = call(x.graph, np.add, (total, call(x.graph, np.multiply, (found if d == at else counted(x, d), step))))
+        step *= x.shape[d]
+    return total, at
+
+
+def counted(x: Tensor, dim: int) -> Tensor:
+    """0, 1, … along a dimension."""
+    size = x.shape[dim].__index__()
+    node = x.graph.add("arange", type=TensorType((size,), int32), place=here(), start=0, end=size)
+    flat = cast(Tensor.fresh(x.graph, node), np.int64)
+    return reshape(flat, tuple(size if d == dim else 1 for d in range(x.ndim)))
+
+
+def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
+    """``np.take_along_axis``: the axis is put last, and the dimensions before it are those of the indices, too."""
+    from pypto.graph.trace.functions import graph_of
+
+    graph = graph_of(x, indices)
+    source, at = flat_where_none(lift(graph, x), axis)
+    index = lift(graph, indices)
+    if index.ndim != source.ndim or index.dtype.kind not in "iu":
+        raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
+    last, at = source.ndim - 1, at % max(1, source.ndim)
+    source, index = swapaxes(source, at, last), swapaxes(index, at, last)
+    lead = checked("`np.take_along_axis`", lambda: broadcast(source.node.shape[:-1], index.node.shape[:-1]))
+    if index.type.dtype.kind == "int":
+        index = where(index < 0, index + source.shape[-1], index)
+    nodes = [graph.add("broadcast_to", n, place=here(), shape=(*lead, n.shape[-1])) for n in (source.node, index.node)]
+    node = checked("`np.take_along_axis`", lambda: graph.add("take", *nodes, place=here(), axis=last, batch=last))
+    return swapaxes(Tensor.fresh(graph, node), at, last)
+
+
+def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
+    """``np.put_along_axis``; of equal indices the last one counts."""
+    if axis is None:
+        raise untraced("put_along_axis", "without an axis it writes to the flat array", "reshape first")
+    index, _ = positions(x, indices, int(axis))
+    flat = Tensor.fresh(x.graph, x.node).reshape(-1)
+    shown = lift(x.graph, values, x.dtype).node
+    full = x.graph.add("broadcast_to", shown, place=here(), shape=index.node.shape)
+    put(flat, (index.reshape(-1),), 0, Tensor.fresh(x.graph, full).reshape(-1))
+    assign(x, flat.reshape(x.node.shape))
+
+
+def update_at(graph: Graph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
+    """``np.add.at`` and its like: an update of elements by an index, where equal indices all count, in their order."""
+    name = f"{ufunc.__name__}.at"
+    if ufunc.__name__ not in COMBINED:
+        raise untraced(name, f"updates by indices are {', '.join(COMBINED)}", "write it by one of these")
+    if not isinstance(target, Tensor):
+        raise untraced(
+            name,
+            "it updates an array from outside",
+            "pass the array as an argument, or make it by `np.zeros_like(x, shape=…)`",
+        )
+    if value is None:
+        raise untraced(name, "it has no values", "give them as the third argument")
+    dtype = resolved(ufunc, (target, value), None)[-1]
+    if dtype != target.dtype:
+        problem = f"numpy computes it in {dtype}, and rounds to {target.dtype} each time"
+        raise untraced(name, problem, f"cast the values to {target.dtype}, or the array to {dtype}")
+    index = index_of(target, key)
+    part = view(target, index)
+    if index.array is None:
+        assign(part, call(graph, ufunc, (part, value)))
+    elif getattr(index.array, "dtype", None) != np.bool_:
+        put(part, (index.array, *index.others), index.axis, value, ufunc.__name__)
+    else:
+        raise untraced(name, "its index is a mask", "use `np.where(mask, a, b)`")
+
+
+def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:
+    """Indices along neighbouring dimensions in one shape and type; negative ones count from the end."""
+    found = []
+    for dim, array in enumerate(arrays, axis):
+        index = lift(part.graph, array)
+        if index.dtype.kind not in "iu":
+            raise untraced("this index", "an array of it is not of integers", "cast it")
+        found.append(where(index < 0, index + part.shape[dim], index) if index.dtype.kind == "i" else index)
+    if len(found) == 1:
+        return [found[0].node]
+    shape = checked("this index", lambda: broadcast(*(x.node.shape for x in found)))
+    add = part.graph.add
+    return [add("broadcast_to", cast(x, np.int64).node, place=here(), shape=shape) for x in found]
+
+
+def seen_flat(part: Tensor, axis: int, count: int) -> Tensor:
+    """An array with neighbouring dimensions seen as one."""
+    shape = part.node.shape
+    if count == 1:
+        return part
+    return part.moved("reshape", shape=(*shape[:axis], math.prod(shape[axis : axis + count]), *shape[axis + count :]))
+
+
+def take_several(part: Tensor, arrays: tuple[Any, ...], axis: int) -> Tensor:
+    """Elements by arrays of indices for neighbouring dimensions."""
+    graph, count = part.graph, len(arrays)
+    indices = counted_from_0(part, arrays, axis)
+    if all(map(is_fixed, (*part.node.shape, *indices[0].shape))):
+        few = take_where(graph, part.node, tuple(indices), axis, here())
+        if few is not None:
+            return Tensor.fresh(graph, few)
+    sizes = part.node.shape[axis : axis + count]
+    index = flat_index(graph, list(zip(sizes, indices, strict=True)), here())
+    source = seen_flat(part, axis, count).node
+    return Tensor.fresh(graph, graph.add("take", source, index, place=here(), axis=axis))
+
+
+def put(part: Tensor, arrays: tuple[Any, ...], axis: int, value: Any, how: str = "") -> None:
+    """Write to elements of a view by arrays of indices for neighbouring dimensions; `how` combines with the old ones.
+
+    An index out of range in its own dimension is out of range for all of them.
+    """
+    graph, count = part.graph, len(arrays)
+    indices = counted_from_0(part, arrays, axis)
+    sizes = part.shape[axis : axis + count]
+    index = Tensor.fresh(graph, flat_index(graph, list(zip(part.node.shape[axis:], indices, strict=False)), here()))
+    if count > 1:
+        for size, node in zip(sizes, indices, strict=True):
+            each = Tensor.fresh(graph, node)
+            index = where((each >= 0) & (each < size), index, math.prod(sizes))
+    view = seen_flat(part, axis, count)
+    shape = view.node.shape
+    wanted = (*shape[:axis], *index.node.shape, *shape[axis + 1 :])
+    given = lift(graph, value, part.dtype).node
+    full = checked("this update", lambda: graph.add("broadcast_to", given, place=here(), shape=wanted))
+    made = checked(
+        "this update", lambda: graph.add("put", view.node, index.node, full, place=here(), axis=axis, how=how)
+    )
+    view.write(made)

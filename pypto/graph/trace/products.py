@@ -1,0 +1,244 @@
+"""Matrix products on traced arrays: `@`, `np.dot`, `np.einsum` and others become `dot` nodes on stacks of matrices."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import WrongShapes
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import Graph
+from pypto.graph.ir.type_rules import product_shape
+from pypto.graph.ir.types import accumulator
+from pypto.graph.trace.movement import reshape, squeeze, transpose
+from pypto.graph.trace.reductions import reduce
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import call, cast, lift, untraced
+
+_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {"vecdot": "...i,...i->...", "matvec": "...ij,...j->...i", "vecmat": "...i,...ij->...j"}
+)
+
+
+def of_ufunc(graph: Graph, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """``np.matmul``, ``np.vecdot``, ``np.matvec`` and ``np.vecmat``."""
+    x, y = (lift(graph, value) for value in inputs)
+    dtype, axis = kwargs.get("dtype"), kwargs.get("axis", -1)
+    if kwargs.get("keepdims") or (axis != -1 and name != "vecdot"):
+        raise untraced(name, "`axis` and `keepdims` have no meaning here", "move the axis last, and add it by `None`")
+    if dtype is not None:
+        x, y = cast(x, dtype), cast(y, dtype)
+    if name == "matmul":
+        return matmul(x, y)
+    if name == "vecdot" and axis != -1:
+        x, y = (swapped_last(value, axis) for value in (x, y))
+    return einsum(_LABELS[name], x, y)
+
+
+def swapped_last(x: Tensor, axis: int) -> Tensor:
+    """An array with one axis put last."""
+    at = axis % max(1, x.ndim)
+    return transpose(x, (*(d for d in range(x.ndim) if d != at), at))
+
+
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """``x @ y`` with numpy's rule for vectors, in the type that numpy computes in."""
+    if not x.ndim or not y.ndim:
+        raise WrongShapes(here().loc(), what="`@`", problem="an operand has no dimensions")
+    dtype = np.result_type(x.dtype, y.dtype)
+    left = x if x.ndim > 1 else reshape(x, (1, *x.shape))
+    right = y if y.ndim > 1 else reshape(y, (*y.shape, 1))
+    node = cast(product(cast(left, dtype), cast(right, dtype)), dtype)
+    gone = [-2] * (x.ndim == 1) + [-1] * (y.ndim == 1)
+    found = Tensor.fresh(x.graph, node.node)
+    return squeeze(found, tuple(gone)) if gone else found
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """Two stacks of matrices of one type, in the type that their elements are added up in.
+
+    A cast of the result to a type of as few bits as the operands gives what numpy gives: sums of integers wrap around
+    in any number of bits alike, and whether any product of two bools is true is whether their number is not 0.
+    """
+    rows, depth, columns = x.node.shape[-2], x.node.shape[-1], y.node.shape[-1]
+    if x.dtype == np.bool_:
+        x, y = cast(x, np.int8), cast(y, np.int8)
+        if rows == 1 or columns == 1:
+            x, y = cast(x, np.int32), cast(y, np.int32)
+    wide = accumulator(x.dtype)
+    left, right = cast(x, wide), cast(y, wide)
+    if depth == 1 and y.node.shape[-2] == 1:  # an outer product: there is nothing to add up
+        return call(x.graph, np.multiply, (left, right))
+    if columns == 1 and y.ndim == 2 and depth == y.node.shape[0]:  # by a vector: a sum of each row
+        row = reshape(right, (y.shape[0],))
+        return reduce(call(x.graph, np.multiply, (left, row)), "sum", x.ndim - 1, True, wide)
+    if rows == 1 and x.ndim == y.ndim == 2 and depth == y.node.shape[0]:
+        column = reshape(left, (x.shape[-1], 1))
+        return reduce(call(x.graph, np.multiply, (column, right)), "sum", 0, True, wide)
+    if wide.kind in "iu" and wide.itemsize > 4:
+        return of_long_integers(left, right)
+    node = checked("`@`", lambda: x.graph.add("dot", x.node, y.node, place=here()))
+    return Tensor.fresh(x.graph, node)
+
+
+def of_long_integers(x: Tensor, y: Tensor) -> Tensor:
+    """A product of integers of 64 bits, as a sum of products: the op of the kernel language adds up in 32 bits."""
+    checked("`@`", lambda: product_shape(x.node.shape, y.node.shape))
+    left, right = reshape(x, (*x.node.shape, 1)), reshape(y, (*y.node.shape[:-2], 1, *y.node.shape[-2:]))
+    return reduce(call(x.graph, np.multiply, (left, right)), "sum", -2, False, x.dtype)
+
+
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """``np.dot``: of matrices their product, of scalars a multiplication, of stacks over the axis before the last."""
+    if not x.ndim or not y.ndim:
+        return call(x.graph, np.multiply, (x, y))
+    return tensordot(x, y, [-1], [-2]) if y.ndim > 2 else matmul(x, y)
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """``np.inner``: a sum over the last axis of both."""
+    if not x.ndim or not y.ndim:
+        return call(x.graph, np.multiply, (x, y))
+    return tensordot(x, y, [-1], [-1])
+
+
+def tensordot(x: Tensor, y: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
+    """A sum of products over axes of both operands; the axes that are left are those of the result, in order."""
+    names = [chr(97 + d) for d in range(x.ndim)]
+    others = [chr(97 + x.ndim + d) for d in range(y.ndim)]
+    for i, j in zip(left, right, strict=True):
+        others[j] = names[i]
+    result = [c for c in names + others if (c in names) != (c in others)]
+    return einsum(f"{''.join(names)},{''.join(others)}->{''.join(result)}", x, y)
+
+
+def outer(x: Tensor, y: Tensor) -> Tensor:
+    return call(x.graph, np.multiply, (reshape(x, (-1, 1)), reshape(y, (1, -1))))
+
+
+def einsum(spec: str, *operands: Tensor) -> Tensor:
+    """``np.einsum``, from left to right: each step a product, or a multiplication and a sum.
+
+    Sums are those of numpy, in the common type of all operands; narrow types are rounded to once, at the end.
+    """
+    left, result, _ = labels(spec, operands)
+    dtype = np.result_type(*(x.dtype for x in operands))
+    found, current = diagonal_of(cast(operands[0], dtype), left[0])
+    for y, other, later in zip(operands[1:], left[1:], rest(left), strict=True):
+        more, names = diagonal_of(cast(y, dtype), other)
+        found, current = contract(found, current, cast(more, found.dtype), names, set(result) | set(later))
+    gone = tuple(n for n, name in enumerate(current) if name not in result)
+    if gone:
+        found, current = total(found, gone), "".join(c for c in current if c in result)
+    if current == result:
+        found = cast(found, dtype)
+        return found if len(operands) > 1 or gone else Tensor.fresh(found.graph, found.node)
+    return transpose(cast(found, dtype), tuple(current.index(c) for c in result))
+
+
+def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """A sum along axes in the type that elements of an array are added up in; of bools, whether any is true."""
+    if x.dtype == np.bool_:
+        return reduce(x, "any", axes)
+    wide = accumulator(x.dtype)
+    return reduce(cast(x, wide), "sum", axes, False, wide)
+
+
+def rest(left: list[str]) -> list[str]:
+    """Of each step, the labels of the operands that come later."""
+    return ["".join(left[n + 1 :]) for n in range(1, len(left))]
+
+
+def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str]:
+    """One letter for each dimension of operands and result; an ellipsis takes letters that are free."""
+    text = spec.replace(" ", "")
+    left, arrow, result = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise WrongShapes(here().loc(), what="`np.einsum`", problem=f"{spec!r} is for {len(terms)} operands")
+    free = [c for c in string.ascii_letters if c not in text]
+    ranks = [x.ndim - len(t.replace("...", "")) for t, x in zip(terms, operands, strict=True) if "..." in t]
+    dots = "".join(free[: max(ranks, default=0)])
+    named = []
+    for t, x in zip(terms, operands, strict=True):
+        count = x.ndim - len(t.replace("...", ""))
+        named.append(t.replace("...", dots[len(dots) - count :] if count else ""))
+        if len(named[-1]) != x.ndim:
+            raise WrongShapes(here().loc(), what="`np.einsum`", problem=f"{t!r} does not name {x.ndim} dimensions")
+    if not arrow:
+        letters = "".join(named)
+        result = ("..." if dots else "") + "".join(sorted(c for c in set(letters) - set(dots) if letters.count(c) == 1))
+    return named, result.replace("...", dots), dots
+
+
+def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
+    """An operand with each label once: of one that it has twice, the diagonal."""
+    from pypto.graph.trace.standard import diagonal
+
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            first, second = names.index(name), names.rindex(name)
+            if x.shape[first] != x.shape[second]:
+                problem = f"{name!r} has sizes {x.shape[first]} and {x.shape[second]}"
+                raise WrongShapes(here().loc(), what="`np.einsum`", problem=problem)
+            x = diagonal(x, 0, first, second)
+            names = names[:first] + names[first + 1 : second] + names[second + 1 :] + name
+    return x, names
+
+
+def contract(x: Tensor, a: str, y: Tensor, b: str, kept: set[str]) -> tuple[Tensor, str]:
+    """Two operands: labels that both have and nobody keeps are summed; a size of 1 is repeated as the other."""
+    x, y = repeated(x, a, y, b), repeated(y, b, x, a)
+    summed = [c for c in a if c in b and c not in kept]
+    batch = [c for c in a if c in b and c in kept]
+    rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
+    if summed and rows and columns:
+        left = merge(x, a, batch, rows, summed)
+        right = merge(y, b, batch, summed, columns)
+        made = product(left, right)
+        if made.dtype.kind in "iu" and x.dtype == np.bool_:
+            made = cast(made, np.bool_)
+        sizes = {**dict(zip(a, x.shape, strict=True)), **dict(zip(b, y.shape, strict=True))}
+        names = "".join((*batch, *rows, *columns))
+        return reshape(made, tuple(sizes[c] for c in names)), names
+    names = "".join(dict.fromkeys(a + b))
+    wide = accumulator(x.dtype)
+    found = call(x.graph, np.multiply, (cast(spread(x, a, names), wide), cast(spread(y, b, names), wide)))
+    gone = tuple(n for n, c in enumerate(names) if c not in kept)
+    if gone:
+        found = total(found, gone)
+    return found, "".join(c for c in names if c in kept)
+
+
+def repeated(x: Tensor, a: str, y: Tensor, b: str) -> Tensor:
+    """An operand with the sizes of another where it has 1 for a label of both."""
+    sizes = dict(zip(b, y.node.shape, strict=True))
+    shape = tuple(sizes.get(c, n) if is_fixed(n) and n == 1 else n for c, n in zip(a, x.node.shape, strict=True))
+    return x if shape == x.node.shape else x.moved("broadcast_to", shape=shape)
+
+
+def merge(x: Tensor, names: str, *groups: list[str]) -> Tensor:
+    """Dimensions in another order, with each group but the first as one."""
+    sizes = dict(zip(names, x.shape, strict=True))
+    order = [c for group in groups for c in group]
+    turned = transpose(x, tuple(names.index(c) for c in order))
+    shape = [sizes[c] for c in groups[0]]
+    for group in groups[1:]:
+        size = 1
+        for c in group:
+            size *= sizes[c]
+        shape.append(size)
+    return reshape(turned, tuple(shape))
+
+
+def spread(x: Tensor, names: str, wanted: str) -> Tensor:
+    """Dimensions in the order of a list of labels, with size 1 where there is none."""
+    kept = [c for c in wanted if c in names]
+    sizes = dict(zip(names, x.shape, strict=True))
+    turned = transpose(x, tuple(names.index(c) for c in kept))
+    return reshape(turned, tuple(sizes.get(c, 1) for c in wanted))

@@ -1,0 +1,62 @@
+"""Pytrees: arguments and results that nest arrays in dicts, lists, tuples, named tuples and dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+Leaves = list[Any]
+
+
+class Slot:
+    """The place of an output in a result; a leaf, so it is no dataclass."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Slot({self.number})"
+
+
+def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
+    """How a container is made, and what it holds by name; None of a leaf."""
+    if isinstance(tree, tuple | list):
+        kind = type(tree) if hasattr(tree, "_fields") else tuple if isinstance(tree, tuple) else list
+        return kind, [(str(n), x) for n, x in enumerate(tree)]
+    if isinstance(tree, dict):
+        return dict, [(str(name), x) for name, x in tree.items()]
+    if is_dataclass(tree) and not isinstance(tree, type) and not hasattr(tree, "as_array_info"):
+        return type(tree), [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
+    return None
+
+
+def leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+    """All leaves with their paths, in order.
+
+    Examples
+    --------
+    >>> leaves({"a": (1, 2), "b": 3})
+    [('a.0', 1), ('a.1', 2), ('b', 3)]
+    """
+    found = children(tree)
+    if found is None:
+        return [(path, tree)]
+    return [leaf for name, x in found[1] for leaf in leaves(x, f"{path}.{name}" if path else name)]
+
+
+def mapped(tree: Any, change: Callable[[str, Any], Any], path: str = "") -> Any:
+    """The same tree with other leaves."""
+    found = children(tree)
+    if found is None:
+        return change(path, tree)
+    kind, items = found
+    made = [(name, mapped(x, change, f"{path}.{name}" if path else name)) for name, x in items]
+    if kind is dict:
+        return dict(zip(tree, (x for _, x in made), strict=True))
+    if is_dataclass(kind):
+        return tree.__class__(**dict(made))
+    values = [x for _, x in made]
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)

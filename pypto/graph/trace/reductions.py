@@ -1,0 +1,251 @@
+"""Sums, extremes, means and cumulative sums over axes of traced arrays, with numpy's result types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import WrongShapes
+from pypto.graph.ir.dims import bounds, is_fixed
+from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import Graph
+from pypto.graph.ir.types import TensorType, accumulator, is_floating
+from pypto.graph.schedule.tiling import COLUMNS_BLOCK, MOST_WHOLE
+from pypto.graph.trace.movement import reshape
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import call, cast, lift, truth, untraced, where
+from pypto.ir.types import int32
+from pypto.ops.rules import normal_axes, reduced_shape
+
+OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+        "logical_and": "all",
+    }
+)  # fmt: skip
+PIECE: Final = 8192  # elements of a long axis in which a position is looked for at once
+SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
+
+
+def of_ufunc(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """``np.add.reduce`` and its like."""
+    name = (OF_UFUNC if method == "reduce" else SCANS).get(ufunc.__name__)
+    if name is None:
+        raise untraced(f"{ufunc.__name__}.{method}", "no op of the table has this meaning")
+    x, axis = lift(graph, inputs[0]), kwargs.get("axis", 0)
+    if method == "accumulate":
+        return scan(x, name, axis, kwargs.get("dtype"))
+    return reduce(x, name, axis, bool(kwargs.get("keepdims")), kwargs.get("dtype"))
+
+
+def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
+    """Axes from 0; those that there are not are an error at the user's line."""
+    given = tuple(int(a) for a in axis) if isinstance(axis, tuple | list) else None if axis is None else int(axis)
+    found = normal_axes(x.shape, given)
+    if any(not 0 <= a < x.ndim for a in found):
+        problem = f"{axis} is out of range for an array of {x.ndim} dimensions"
+        raise WrongShapes(here().loc(), what="axis", problem=problem)
+    return found
+
+
+def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What numpy adds up in: integers in 64 bits."""
+    if dtype.kind == "u":
+        return np.dtype(np.uint64)
+    return np.dtype(np.int64) if dtype.kind in "bi" else dtype
+
+
+def floating(x: Tensor) -> Tensor:
+    """An array of floats: integers and bools in float64, as numpy's norms take them."""
+    return x if is_floating(x.dtype) else cast(x, np.float64)
+
+
+def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """A row of the table along axes; `any` and `all` are its reductions of bools."""
+    axes = axes_of(x, axis)
+    if name in ("any", "all"):
+        return of_truth(x, name, axes, keepdims)
+    result = x.dtype
+    if name in ("sum", "prod"):
+        result = np.dtype(dtype or total_dtype(x.dtype))
+        if result == np.bool_:
+            return of_truth(x, "any" if name == "sum" else "all", axes, keepdims)
+        x = cast(cast(x, result), accumulator(result))
+    if not axes:
+        return Tensor.fresh(x.graph, cast(x, result).node)
+    make = x.graph.add
+    attrs: dict[str, Any] = {"axes": axes, "keep_dims": keepdims}
+    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
+    if name in ("max", "min") and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
+        odd = make("reduce_or", make("ne", x.node, x.node, place=here()), place=here(), **attrs)
+        node = make("where", odd, lift(x.graph, float("nan"), x.dtype).node, node, place=here())
+    return cast(Tensor.fresh(x.graph, node), result)
+
+
+def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Whether any element is not zero, or all are."""
+    make, flags = x.graph.add, truth(x.graph, x).node
+    if any(
+        is_fixed(x.node.shape[a]) and x.node.shape[a] == 0 for a in axes
+    ):  # of no elements none is true, and all are
+        shape = reduced_shape(x.node.shape, axes, keepdims)
+        return Tensor.fresh(x.graph, x.graph.constant(name == "all", TensorType(shape, flags.type.dtype), here()))
+    if name == "any":
+        return Tensor.fresh(
+            x.graph, make("reduce_or", flags, place=here(), axes=axes, keep_dims=keepdims) if axes else flags
+        )
+    found = make("not_", flags, place=here())
+    found = make("reduce_or", found, place=here(), axes=axes, keep_dims=keepdims) if axes else found
+    return Tensor.fresh(x.graph, make("not_", found, place=here()))
+
+
+def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
+    """A running sum or product along one axis; without one, of all elements in order."""
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (at,) = axes_of(x, axis)
+    result = np.dtype(dtype or total_dtype(x.dtype))
+    wide = cast(cast(x, result), np.int32 if result == np.bool_ else accumulator(result))
+    return cast(scan_of(wide, name, at), result)
+
+
+def scan_of(x: Tensor, name: str, at: int) -> Tensor:
+    """A running result in the dtype of the array; along a long axis by pieces."""
+    size, columns = x.node.shape[at], 1
+    for n in x.node.shape[at + 1 :]:
+        columns *= min(bounds(n)[1], COLUMNS_BLOCK)
+    most = MOST_WHOLE // min(columns, COLUMNS_BLOCK)
+    if is_fixed(size) and size > most:
+        return scan_of_pieces(x, name, at, PIECE if columns == 1 else most)
+    node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))
+    return Tensor.fresh(x.graph, node)
+
+
+def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
+    """A running result of each piece, with the running result of all pieces before it."""
+    from pypto.graph.trace.functions import concatenate, full_like
+
+    combine, total, first = (np.add, "sum", 0) if name == "cumsum" else (np.multiply, "prod", 1)
+    shape, lead = x.node.shape, (slice(None),) * at
+    piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
+    count = shape[at] // piece
+    whole = x[(*lead, slice(count * piece))]
+    pieces = reshape(whole, (*shape[:at], count, piece, *shape[at + 1 :]))
+    ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
+    none = full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :]))
+    before = concatenate([none, ends[(*lead, slice(-1))]], at)
+    begun = reshape(before, (*shape[:at], count, 1, *shape[at + 1 :]))
+    found = reshape(call(x.graph, combine, (scan_of(pieces, name, at + 1), begun)), whole.node.shape)
+    if count * piece == shape[at]:
+        return found
+    rest = scan_of(x[(*lead, slice(count * piece, None))], name, at)
+    return concatenate([found, call(x.graph, combine, (rest, ends[(*lead, slice(-1, None))]))], at)
+
+
+def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Where the greatest or least element is: the first of equals, and a NaN before all numbers."""
+    flat = x.reshape(-1) if axis is None else x
+    (at,) = axes_of(flat, 0 if axis is None else axis)
+    size = flat.node.shape[at]
+    if is_fixed(size) and size == 1:
+        found = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
+    elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
+        found = arg_of_long(flat, name, at, keepdims)
+    else:
+        found = arg_of_line(flat, name, at, keepdims)
+    return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
+
+
+def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along an axis that a program has as a whole; the row ignores NaN."""
+    make = x.graph.add
+    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), axes=(at,), keep_dims=keepdims))
+    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    if not x.type.dtype.is_float:
+        return found
+    size = x.node.shape[at]
+    first = reduce(where(x != x, positions(x, at - x.ndim), size), "min", at, keepdims)  # noqa: PLR0124  # a NaN is not
+    return cast(where(first < size, first, found), np.int64)
+
+
+def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along a long axis: the best of each piece, then the best of these.
+
+    Where the axis is not the last one, or its size not fixed, the extreme first, then the first place that has it.
+    """
+    if at == x.ndim - 1 and is_fixed(x.node.shape[at]):
+        return arg_of_pieces(x, name, keepdims)
+    most = reduce(x, "max" if name == "argmax" else "min", at, True)
+    hit: Any = x == most
+    if x.type.dtype.is_float:
+        hit = hit | (x != x)  # noqa: PLR0124  # where there is a NaN, it is the extreme, and equals nothing
+    return cast(reduce(where(hit, positions(x, at - x.ndim), x.node.shape[at]), "min", at, keepdims), np.int64)
+
+
+def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
+    """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
+    from pypto.graph.trace.functions import concatenate
+    from pypto.graph.trace.ordering import take_along_axis
+
+    size, lead = x.node.shape[-1], x.node.shape[:-1]
+    count = size // PIECE
+    whole = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
+    first = call(x.graph, np.multiply, (positions(whole, -2), PIECE))
+    places = call(x.graph, np.add, (arg_of_line(whole, name, len(lead) + 1, False), reshape(first, (count,))))
+    if size % PIECE:
+        rest = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
+        places = concatenate([places, call(x.graph, np.add, (rest, count * PIECE))], -1)
+    best = arg(take_along_axis(x, places, -1), name, -1, True)
+    found = take_along_axis(places, best, -1)
+    return found if keepdims else reshape(found, lead)
+
+
+def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
+    """The index along an axis, counted from the last one, of a shape that broadcasts with the array's."""
+    size = x.node.shape[axis]
+    if bounds(size)[1] + start >= 1 << 31:
+        raise untraced("arange", "it counts further than int32 can", "cut the array into parts")
+    node = x.graph.add("arange", type=TensorType((size,), int32), place=here(), start=start, end=start + size)
+    return reshape(Tensor.fresh(x.graph, node), (size, *(1,) * (-axis - 1)))
+
+
+def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean; that of integers is float64, that of narrow floats is added up and divided in float32."""
+    axes = axes_of(x, axis)
+    result = average_dtype(x, dtype)
+    return cast(average(cast(x, accumulator(result)), axes, 0, keepdims), result)
+
+
+def average_dtype(x: Tensor, dtype: Any) -> np.dtype[Any]:
+    """The dtype of a mean: that of the array where it has floats, else float64."""
+    return np.dtype(dtype or (x.dtype if is_floating(x.dtype) else np.float64))
+
+
+def average(x: Tensor, axes: tuple[int, ...], fewer: float, keepdims: bool) -> Tensor:
+    """A sum, divided by the number of its elements less a number; by 0 where that would be below 0."""
+    count: Any = 1
+    for a in axes:
+        count *= x.shape[a]
+    divisor = max(count - fewer, 0) if fewer else count
+    return call(x.graph, np.true_divide, (reduce(x, "sum", axes, keepdims), divisor))
+
+
+def var(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """The mean of squared differences from the mean, or their sum by `ddof` fewer; of narrow floats in float32."""
+    return cast(wide_var(x, axis, dtype, ddof, keepdims), average_dtype(x, dtype))
+
+
+def wide_var(x: Tensor, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Tensor:
+    """A variance in the dtype that it is computed in."""
+    axes = axes_of(x, axis)
+    wide = cast(x, accumulator(average_dtype(x, dtype)))
+    centred = call(x.graph, np.subtract, (wide, average(wide, axes, 0, True)))
+    return average(call(x.graph, np.square, (centred,)), axes, ddof, keepdims)
+
+
+def std(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    root = call(x.graph, np.sqrt, (wide_var(x, axis, dtype, ddof, keepdims),))
+    return cast(root, average_dtype(x, dtype))

@@ -1,0 +1,256 @@
+"""Less common functions of the array API standard that numpy has too, as compositions of traced functions.
+
+Each is composed of views, selections by position, sums and products. Decompositions of matrices are no kernels: numpy
+runs them between kernels, and a plan shows them as steps of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.location import checked
+from pypto.graph.ir.type_rules import broadcast
+from pypto.graph.ir.types import is_floating
+from pypto.graph.trace import functions, methods, movement, products, reductions, ufuncs
+from pypto.graph.trace.launches import results_of
+from pypto.graph.trace.tensor import Tensor
+from pypto.graph.trace.ufuncs import call, lift, tensor_type
+
+DECOMPOSITIONS: Final = (
+    "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+)  # fmt: skip
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Tensor, ...]:
+    graph = functions.graph_of(*arrays)
+    found = [lift(graph, x) for x in arrays]
+    shape = checked("`np.broadcast_arrays`", lambda: broadcast(*(x.node.shape for x in found)))
+    return tuple(functions.broadcast_to(x, shape) for x in found)
+
+
+def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+    graph = functions.graph_of(*arrays)
+    rank = len(arrays)
+    order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
+    lines = []
+    for x, axis in zip(arrays, order, strict=True):
+        flat = lift(graph, x).reshape(-1)
+        lines.append(movement.reshape(flat, (*(1,) * axis, flat.node.shape[0], *(1,) * (rank - axis - 1))))
+    return tuple(lines) if sparse else broadcast_arrays(*lines)
+
+
+def tile(x: Any, reps: Any) -> Tensor:
+    counts = [int(n) for n in np.atleast_1d(reps)]
+    rank = max(len(counts), x.ndim)
+    counts = [1] * (rank - len(counts)) + counts
+    shape = (*(1,) * (rank - x.ndim), *x.node.shape)
+    interleaved = movement.reshape(x, tuple(n for size in shape for n in (1, size)))
+    spread = interleaved.moved("broadcast_to", shape=tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
+    return movement.copy(movement.reshape(spread, tuple(n * size for n, size in zip(counts, shape, strict=True))))
+
+
+def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
+    size = x.shape[axis]
+    lead = (slice(None),) * (axis % x.ndim)
+    return tuple(x[(*lead, n)] for n in range(size))
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    first, second = axis1 % x.ndim, axis2 % x.ndim
+    others = [d for d in range(x.ndim) if d not in (first, second)]
+    moved = movement.transpose(x, [*others, first, second])
+    rows, columns = moved.node.shape[-2:]
+    if not (is_fixed(rows) and is_fixed(columns)):
+        raise methods.untraced("a diagonal along dimensions by name", "give the sizes of these dimensions as numbers")
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    start = offset if offset >= 0 else -offset * columns
+    flat = movement.reshape(moved, (*moved.node.shape[:-2], rows * columns))
+    return flat[..., start : start + count * (columns + 1) : columns + 1] if count else flat[..., :0]
+
+
+def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
+    found = reductions.reduce(diagonal(x, offset, axis1, axis2), "sum", -1, False, dtype)
+    return methods.put(found, out)
+
+
+# --- choices by position ---------------------------------------------------------------------------------------------
+
+
+def triangle(lower: bool) -> Callable[..., Tensor]:
+    def function(x: Tensor, k: int = 0) -> Tensor:
+        if x.ndim == 1:  # numpy repeats it as rows
+            x = functions.broadcast_to(x, (x.node.shape[0], x.node.shape[0]))
+        # Rows and columns count from different numbers: as one array they would be needed in two orders.
+        rows, columns = (k, 0) if k else (int(lower), int(not lower))
+        compared = ("greater", "less")[not lower] + ("_equal" if k else "")
+        inside = call(
+            x.graph, getattr(np, compared), (reductions.positions(x, -2, rows), reductions.positions(x, -1, columns))
+        )
+        return ufuncs.where(inside, x, np.zeros((), x.dtype))
+
+    return function
+
+
+def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    return reductions.reduce(ufuncs.truth(x.graph, x), "sum", axis, keepdims, np.intp)
+
+
+def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where values belong: how many elements come before each, NaN being the greatest."""
+    graph = functions.graph_of(x, values, sorter)
+    line, found = lift(graph, x), lift(graph, values)
+    if sorter is not None:
+        line = functions.take(line, sorter)
+    wide = np.result_type(line.dtype, found.dtype)
+    line, found = ufuncs.cast(line, wide), ufuncs.cast(found, wide)
+    column = movement.reshape(found, (*found.node.shape, 1))
+    before = line < column if side == "left" else line <= column
+    if is_floating(wide):
+        odd, even = call(graph, np.isnan, (column,)), call(graph, np.isfinite, (line,)) | call(graph, np.isinf, (line,))
+        before = before | (odd & even if side == "left" else odd)
+    return reductions.reduce(before, "sum", -1, False, np.intp)
+
+
+def cumulative(name: str, first: int) -> Callable[..., Tensor]:
+    def function(
+        x: Tensor, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Tensor:
+        if axis is None and x.ndim > 1:
+            raise methods.untraced("a running result of several dimensions", "say along which `axis`")
+        along = 0 if axis is None else axis % x.ndim
+        found = reductions.scan(x, name, along, dtype)
+        if include_initial:
+            shape = tuple(1 if d == along else n for d, n in enumerate(found.node.shape))
+            found = functions.concatenate([functions.full_like(found, first, shape=shape), found], along)
+        return methods.put(found, out)
+
+    return function
+
+
+# --- linear algebra --------------------------------------------------------------------------------------------------
+
+
+def cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
+    graph = functions.graph_of(a, b)
+    x, y = broadcast_arrays(lift(graph, a), lift(graph, b))
+    at = axis % x.ndim
+    if x.node.shape[at] != 3:
+        raise methods.untraced("a cross product of vectors that have not three elements")
+    (a0, a1, a2), (b0, b1, b2) = unstack(x, axis=at), unstack(y, axis=at)
+    return functions.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], at)
+
+
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    x = reductions.floating(x)
+    size = call(x.graph, np.abs, (x,))
+    if axis is None and not keepdims:
+        size, axis = size.reshape(-1), 0
+    if math.isinf(ord):
+        return reductions.reduce(size, "max" if ord > 0 else "min", axis, keepdims)
+    if ord == 0:
+        return ufuncs.cast(count_nonzero(x, axis, keepdims=keepdims), x.dtype)
+    if ord == 1:
+        return reductions.reduce(size, "sum", axis, keepdims)
+    if ord == 2:
+        return call(x.graph, np.sqrt, (reductions.reduce(size * size, "sum", axis, keepdims),))
+    total = reductions.reduce(call(x.graph, np.power, (size, float(ord))), "sum", axis, keepdims)
+    return call(x.graph, np.power, (total, 1.0 / ord))
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    x = reductions.floating(x)
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord in (1, -1, math.inf, -math.inf):
+        along, rest = (-2, -1) if abs(ord) == 1 else (-1, -2)
+        sums = reductions.reduce(call(x.graph, np.abs, (x,)), "sum", along, True)
+        found = reductions.reduce(sums, "max" if ord > 0 else "min", rest, True)
+        return found if keepdims else movement.squeeze(found, (-2, -1))
+    made: Tensor = by_numpy(np.linalg.matrix_norm)(x, keepdims=keepdims, ord=ord)
+    return made
+
+
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    if n < 0:
+        return matrix_power(by_numpy(np.linalg.inv)(x), -n)
+    if n == 0:
+        same = call(x.graph, np.equal, (reductions.positions(x, -2, 1) - 1, reductions.positions(x, -1)))
+        one = ufuncs.where(same, np.ones((), x.dtype), np.zeros((), x.dtype))
+        return movement.copy(functions.broadcast_to(one, x.node.shape))
+    half = matrix_power(x, n // 2) if n > 1 else None
+    if half is None:
+        return movement.copy(x)
+    square = products.matmul(half, half)
+    return products.matmul(square, x) if n % 2 else square
+
+
+def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numpy that runs between kernels; types of its results are those for identities of the shapes."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        graph = functions.graph_of(*args)
+        found = [lift(graph, x) for x in args]
+        if not all(is_fixed(n) for x in found for n in x.node.shape):
+            raise methods.untraced(
+                f"`np.linalg.{function.__name__}` of dimensions by name", "leave these without names"
+            )
+        example = function(*map(stand_in, found), **kwargs)
+        several = isinstance(example, tuple)
+        types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
+        made = results_of(graph, Run(function, kwargs, several), [x.node for x in found], types)
+        return type(example)(*made) if several else made[0]
+
+    return traced
+
+
+class Run:
+    """A function of numpy on arrays, that gives its results in a row."""
+
+    def __init__(self, function: Callable[..., Any], kwargs: Mapping[str, Any], several: bool) -> None:
+        self.function = function
+        self.kwargs = kwargs
+        self.several = several
+        self.__qualname__ = function.__name__
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        found = self.function(*arrays, **self.kwargs)
+        return list(found) if self.several else [np.asarray(found)]
+
+
+def stand_in(x: Tensor) -> Any:
+    """An array of a shape that every decomposition takes."""
+    shape = x.node.shape
+    if len(shape) < 2:
+        return np.ones(shape, x.dtype)
+    return np.broadcast_to(np.eye(*shape[-2:], dtype=x.dtype), shape)
+
+
+LINEAR: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "matmul": functions.two(products.matmul), "outer": functions.two(products.outer),
+        "tensordot": lambda a, b, *, axes=2: functions.tensordot(a, b, axes), "cross": cross,
+        "vecdot": lambda a, b, *, axis=-1: np.vecdot(np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)),
+        "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2), "vector_norm": vector_norm,
+        "diagonal": lambda x, *, offset=0: diagonal(x, offset, -2, -1), "matrix_norm": matrix_norm,
+        "trace": lambda x, *, offset=0, dtype=None: trace(x, offset, -2, -1, dtype), "matrix_power": matrix_power,
+        **{name: by_numpy(getattr(np.linalg, name)) for name in DECOMPOSITIONS},
+    }
+)  # fmt: skip
+STANDARD: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "broadcast_arrays": broadcast_arrays, "meshgrid": meshgrid, "tile": tile, "unstack": unstack, "trace": trace,
+        "diagonal": diagonal, "tril": triangle(True), "triu": triangle(False), "count_nonzero": count_nonzero,
+        "searchsorted": searchsorted, "cumulative_sum": cumulative("cumsum", 0),
+        "cumulative_prod": cumulative("cumprod", 1), "cross": cross,
+        **{f"linalg.{name}": function for name, function in LINEAR.items()},
+    }
+)  # fmt: skip

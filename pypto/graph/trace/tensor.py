@@ -1,0 +1,258 @@
+"""Tensors: the placeholders that numpy's functions, operators and methods receive while a function is traced.
+
+A `Tensor` is a view of a `Storage`, as a numpy array is a view of memory: a path of movements. An update in place
+makes a new node for the storage, so that all views see it; the graph itself has no updates.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
+from pypto.graph.ir.dims import seen_by, unasked
+from pypto.graph.ir.location import here
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.strides import contiguous, strides_of
+from pypto.graph.ir.types import TensorType
+from pypto.graph.trace.indexing import index_of, read, write_at
+
+_LEAVE: Final = (
+    "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
+    "`np.zeros_like(x, shape=…)`"
+)
+Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+
+
+class Storage:
+    """What stands for the memory of an array: the node that it holds at this point of the function."""
+
+    __slots__ = ("is_given", "node", "shared")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.is_given = node.op == "input"  # an array from outside, which numpy makes no number of
+        self.shared = False  # whether something may or may not be a view of it
+
+
+class Tensor(NDArrayOperatorsMixin):
+    """An array of a traced function; see numpy for what its methods mean."""
+
+    __array_priority__ = 1000
+    stands_in = True
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class that numpy would have given: functions that ask what they have been given go the same way."""
+        if self.graph.is_lazy:
+            return Tensor
+        is_number = not self.node.shape and (bool(self.steps) or not self.storage.is_given)
+        return self.dtype.type if is_number else np.ndarray
+
+    def __init__(
+        self, graph: Graph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None
+    ) -> None:
+        self.graph = graph
+        self.storage = storage
+        self.steps = steps
+        self.strides = strides  # in elements; None where numpy alone knows
+        self._seen: tuple[Any, Node] = (None, storage.node)
+
+    @classmethod
+    def fresh(cls, graph: Graph, node: Node, ordered: bool = True) -> Tensor:
+        """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
+        return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
+
+    def __pow__(self, other: Any) -> Any:
+        """``x ** other``; numpy gives the square of bools in the type of `np.square`, not of `np.power`."""
+        return np.square(self) if type(other) is int and other == 2 else super().__pow__(other)
+
+    @property
+    def node(self) -> Node:
+        """The node that this array is at this point of the function."""
+        held, node = self._seen
+        if held is self.storage.node:
+            return node
+        held = node = self.storage.node
+        for op, attrs in self.steps:
+            node = self.graph.add(op, node, place=node.place, **dict(attrs))
+        self._seen = held, node
+        return node
+
+    def moved(self, op: str, **attrs: Any) -> Tensor:
+        """A view by one more movement."""
+        if self.graph.guards is not None:
+            attrs = {name: unasked(value) for name, value in attrs.items()}
+        strides = strides_of(op, self.node.shape, self.strides, attrs)
+        steps = (*self.steps, (op, tuple(attrs.items())))
+        made = Tensor(self.graph, self.storage, steps, strides)
+        source = self.node
+        made._seen = self.storage.node, self.graph.add(op, source, place=here(), **attrs)
+        return made
+
+    def write(self, value: Node) -> None:
+        """Replace the elements that this view shows."""
+        if self.storage.shared:
+            raise SharedMemory(here().loc(), what="a reshape")
+        chain = [self.storage.node]
+        for op, attrs in self.steps:
+            chain.append(self.graph.add(op, chain[-1], **dict(attrs)))
+        for (op, attrs), source in zip(reversed(self.steps), reversed(chain[:-1]), strict=True):
+            value = self._inverse(op, dict(attrs), source, value)
+        self.storage.node = value
+
+    def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
+        """The source of a movement after its result was replaced."""
+        add, at = self.graph.add, here()
+        if op == "reshape":
+            return add("reshape", value, place=at, shape=source.shape)
+        if op == "permute":
+            dims = tuple(int(d) for d in np.argsort(attrs["dims"]))
+            return add("permute", value, place=at, dims=dims)
+        if op == "slice":
+            return add("place", source, value, place=at, starts=attrs["starts"], steps=attrs["steps"])
+        raise NotTraced(at.loc(), what="this update", problem="a broadcast array is read-only", way="write to a copy")
+
+    # --- what an array knows -------------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> TensorType:
+        return self.node.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape as the traced function sees it: what is asked of a dimension by name is noted."""
+        guards = self.graph.guards
+        return self.node.shape if guards is None else tuple(seen_by(n, guards) for n in self.node.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype.numpy
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return operator.index(self.shape[0])
+
+    def __repr__(self) -> str:
+        from pypto.graph.views.tensors import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        from pypto.graph.views.tensors import tensor_card
+
+        return tensor_card(self)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[n] for n in range(len(self)))
+
+    __hash__ = object.__hash__
+
+    # --- views ---------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return read(self, index_of(self, key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        write_at(self, index_of(self, key), value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from pypto.graph.trace.ufuncs import dispatch
+
+        return dispatch(self.graph, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from pypto.graph.trace.dispatch import dispatch
+
+        return dispatch(self.graph, function, args, kwargs)
+
+    # --- what an array cannot tell while its function is traced ----------------------------------------------------
+
+    def needs_value(self, what: str, way: str) -> Any:
+        """The array itself where it is lazy; what cannot be told before the function runs is refused."""
+        found = self.graph.computed(self.node)
+        if found is None:
+            raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.needs_value(
+                "a condition",
+                "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
+                "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call",
+            )
+        )
+
+    def __float__(self) -> float:
+        return float(self.needs_value("`float(…)`", _LEAVE))
+
+    def __format__(self, how: str) -> str:
+        if not how:
+            return str(self)
+        way = "print it behind the call, or return it; without a format, it shows its type"
+        found = self.needs_value("a format", way)
+        return format(found if found.ndim else found[()], how)
+
+    def __int__(self) -> int:
+        return int(self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own"))
+
+    def __index__(self) -> int:
+        found = self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
+        return operator.index(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        found = self.needs_value(
+            "a function that wants a numpy array",
+            "use a function of numpy that is traced, or call it outside; an array to be written to is made by "
+            "`np.zeros_like(x, shape=…)`",
+        )
+        return np.array(found, dtype=dtype, copy=copy)
+
+    def __copy__(self) -> Tensor:
+        return self.copy()  # type: ignore[no-any-return]
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.copy()  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        """A lazy array is pickled as its value."""
+        from pypto.graph.lazy import lazy
+
+        return lazy, (np.array(self.needs_value("a pickle", "pickle the result of the call")),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of a lazy array, for kernels that read it."""
+        if not self.graph.is_lazy:
+            raise AttributeError("__array_interface__")
+        found: dict[str, Any] = self.graph.computed(self.node).__array_interface__
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        from pypto.graph.trace.methods import METHODS, PROPERTIES, untraced
+
+        if name.startswith("_") or (self.graph.is_lazy and name not in PROPERTIES and name not in METHODS):
+            raise AttributeError(name)
+        if name in PROPERTIES:
+            return PROPERTIES[name](self)
+        if name not in METHODS:
+            raise untraced(f"`.{name}`")
+        return METHODS[name].__get__(self)

@@ -1,0 +1,283 @@
+"""Tracing: runs a function on tensors that record what it does. It is the front end of the Tensor graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto.errors import Diagnostic
+from pypto.errors.graph import NotTraced
+from pypto.errors.launch import UnsupportedArgument
+from pypto.graph.capture.foreign import objection
+from pypto.graph.capture.kinds import is_array, is_number, is_plain
+from pypto.graph.capture.reads import Reads, reading
+from pypto.graph.capture.rows import Outside, Path
+from pypto.graph.capture.scalars import plain
+from pypto.graph.ir.dims import Dim, Size
+from pypto.graph.ir.guards import Guards
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.strides import contiguous
+from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.types import TensorType
+from pypto.graph.trace.argument_paths import path_of, positional
+from pypto.graph.trace.launches import watched
+from pypto.graph.trace.pytree import Slot, children, leaves, mapped
+from pypto.graph.trace.tensor import Storage, Tensor
+from pypto.graph.trace.ufuncs import lift, tensor_type
+from pypto.loc import Caller, Loc
+from pypto.runtime.mode import mode
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A function as a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its outputs are the arrays of the result, and then those that arguments are updated with.
+    arrays : list of ndarray
+        What the graph was traced with: arrays among the arguments, then what is read from outside of the function at
+        each call, then arrays that the function itself has made without tracing.
+    given : int
+        How many of these a call gives.
+    result : Any
+        The function's result, with the numbers of outputs as `Slot` for arrays.
+    updates : list of (int, int)
+        Inputs that the function writes to, and the outputs that they hold after it.
+    """
+
+    graph: Graph
+    arrays: list[Array]
+    given: int
+    result: Any
+    updates: list[tuple[int, int]] = field(default_factory=list)
+    outside: Outside = field(default_factory=Outside)
+
+
+class TracedGraph(Graph):
+    """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
+
+    __slots__ = ("arrays", "held", "reads", "tensors")
+
+    def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
+        super().__init__(name, dims=dims, guards=Guards() if dims else None)
+        self.arrays: list[Array] = []
+        self.reads: Reads | None = None
+        self.tensors: dict[int, Tensor] = {}
+        self.held: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
+
+    def argument(
+        self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """A tensor for an array; the same array has the same one. `shape` is that with dimensions by name, if any."""
+        if id(array) not in self.tensors:
+            node = self.input(name, tensor_type(tuple(array.shape) if shape is None else shape, array.dtype), place)
+            in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
+            strides = in_memory if shape is None else contiguous(shape)
+            self.arrays.append(array)
+            self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
+        return self.tensors[id(array)]
+
+    def add(
+        self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
+    ) -> Node:
+        """The node of an op; a run-time scalar among attributes is the number of this call, which the plan is for."""
+        if self.reads is not None and self.reads.varying:
+            attrs = {name: pinned(value) for name, value in attrs.items()}
+        return super().add(op, *inputs, place=place, type=type, **attrs)
+
+
+def pinned(value: Any) -> Any:
+    return tuple(map(pinned, value)) if isinstance(value, tuple) else plain(value)
+
+
+def captured(graph: Graph, array: Array) -> Tensor:
+    """The input for an array from outside of the function, which it reads as it is at each call."""
+    assert isinstance(graph, TracedGraph)
+    return graph.argument(f"captured{len(graph.inputs)}", array)
+
+
+def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
+    """The Tensor graph of a function on arrays, for arguments of these shapes and types.
+
+    Parameters
+    ----------
+    function : callable
+        On numpy arrays: ufuncs, operators, methods, `np.einsum`, slices, updates in place.
+    *args, **kwargs
+        Arrays, or dicts, lists, tuples and dataclasses of them. Everything else is a constant of the graph.
+
+    Returns
+    -------
+    Traced
+
+    Raises
+    ------
+    NeedsValue, NotTraced, WrongShapes, SharedMemory
+        At the line of the function that cannot be traced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(trace(lambda x: np.exp(x).sum(), np.ones(3, np.float32)).graph, end="")
+    graph @lambda(%0: f32[3]) {
+      %1: f32[3] = exp %0
+      %2: f32[] = sum %1 {axes = [0], keep_dims = false}
+      return %2
+    }
+    """
+    return trace_by_name(function, args, kwargs, {}, ())
+
+
+def trace_by_name(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shapes: Mapping[int, tuple[int, ...]],
+    dims: tuple[Dim, ...],
+    varying: Collection[Path] = (),
+) -> Traced:
+    """`trace` where some arrays, by their `id`, have shapes with dimensions by name, and some numbers vary."""
+    graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
+    reads = graph.reads = Reads(graph, varying)
+    parameters = positional(function)
+    others: list[Any] = []
+
+    def enter(path: str, leaf: Any) -> Any:
+        name = path_of(path, parameters)
+        refused = objection(leaf)
+        if refused is not None:
+            raise UnsupportedArgument(kernel=graph.name, arg=name, got=refused[0], way=refused[1])
+        if is_array(leaf):
+            return reads.argument(name, leaf, shapes.get(id(leaf)))
+        if is_plain(leaf) and not is_number(leaf):
+            return leaf
+        others.append(leaf)
+        return reads.other(len(others) - 1, name, leaf)
+
+    drawn = random_state()
+    with reading(reads):
+        inner_args, inner_kwargs = mapped((args, kwargs), enter)
+        given = list(graph.arrays)
+        seen = reads.root(function)
+        for name, copy in containers_in((inner_args, inner_kwargs), parameters):
+            reads.stand_in(name, copy)
+        with mode(watch=watched), unwrapped():
+            tree = seen(*inner_args, **inner_kwargs)
+        reads.check()
+        result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
+    if drawn is not None and random_state() != drawn:
+        code = getattr(function, "__code__", None)
+        raise NotTraced(
+            None if code is None else Loc.of_code(code), what="`np.random`",
+            problem="its numbers would be those of the first call in every call",
+            way="draw them outside of the function, and pass them as an argument",
+        )  # fmt: skip
+    return arranged(graph, reads, given, result)
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """Raise what a traced array objects to as it is, where numpy has made another error of it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        cause = error.__cause__ or error.__context__
+        if isinstance(error, Diagnostic) or not isinstance(cause, Diagnostic):
+            raise
+        raise cause from None
+
+
+def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:
+    """The traced function with its inputs in order: arguments, what each call reads from outside, other arrays."""
+    updated = {}
+    for array, tensor, node in zip(graph.arrays, list(graph.tensors.values()), list(graph.inputs), strict=True):
+        if tensor.storage.node is not node:
+            updated[id(array)] = output(graph, own_node(graph, tensor))
+    used = {x for node in graph.nodes for x in node.inputs}.union(graph.outputs)
+    inputs = {id(array): node for array, node in zip(graph.arrays, graph.inputs, strict=True)}
+    rest = [array for array in graph.arrays[len(given) :] if inputs[id(array)] in used]
+    read = [array for array in rest if id(array) in reads.inputs]
+    arrays = [*given, *read, *(array for array in rest if id(array) not in reads.inputs)]
+    graph.inputs[:] = [inputs[id(array)] for array in arrays]
+    updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
+    outside = reads.outside(read)
+    graph.reads = None
+    return Traced(graph, arrays, len(given) + len(read), result, updates, outside)
+
+
+def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
+    """The containers among arguments, each with its name."""
+    found: list[tuple[str, Any]] = []
+
+    def walk(path: str, x: Any) -> None:
+        below = children(x)
+        if below is None:
+            return
+        if "." in path:
+            found.append((path_of(path, parameters), x))
+        for name, part in below[1]:
+            walk(f"{path}.{name}" if path else name, part)
+
+    walk("", tree)
+    return found
+
+
+def random_state() -> Any:
+    """Where numpy's own generator of random numbers is; None where nobody has loaded it."""
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    state = module.get_state(legacy=False)
+    return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]
+
+
+def leave(graph: Graph, path: str, leaf: Any) -> Any:
+    """A leaf of the result: the slot of an array, or a constant as it is."""
+    if isinstance(leaf, Tensor):
+        return Slot(output(graph, own_node(graph, leaf)))
+    leaf = plain(leaf)
+    if is_array(leaf):
+        return Slot(output(graph, lift(graph, leaf).node))
+    if isinstance(leaf, Size):
+        return leaf
+    if leaf is None or isinstance(leaf, int | float | str | bool | complex | np.generic | np.dtype | type):
+        return leaf
+    raise NotTraced(
+        None, what=f"the result {path or ''}".strip(), problem=f"it is a {type(leaf).__name__}",
+        way="return arrays, numbers, and dicts, lists, tuples or dataclasses of them",
+    )  # fmt: skip
+
+
+def own_node(graph: Graph, tensor: Tensor) -> Node:
+    """The node of a result: an array of its own wherever numpy would have made one, though its numbers are there."""
+    assert isinstance(graph, TracedGraph)
+    node = base = tensor.node
+    while base.op in MOVEMENT:
+        base = base.inputs[0]
+    if base.op == "input":
+        held = next((t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None)
+    else:
+        held = graph.held.setdefault(base, tensor.storage)
+    is_left = base.op != "input" or (held is not None and held.node is base)  # what is written is so after all steps
+    if held is tensor.storage and is_left and base.op not in ("constant", "extent"):
+        return node
+    return graph.append("copy", (node,), {}, node.type, node.place)
+
+
+def output(graph: Graph, node: Node) -> int:
+    """The number of an output, made where there is none."""
+    if node not in graph.outputs:
+        graph.outputs.append(node)
+    return graph.outputs.index(node)
+
+
+__all__ = ["Slot", "Traced", "captured", "leaves", "trace"]

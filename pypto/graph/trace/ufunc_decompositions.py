@@ -1,0 +1,209 @@
+"""Decompositions of ufuncs without a row into a few rows: `floor_divide`, tests of floats, shorthands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.types import TensorType
+from pypto.graph.trace.exponents import without_negatives
+from pypto.ir.types import DTYPES, DType, uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes nodes at one line of the user; numbers take the type of the array beside them."""
+
+    graph: Graph
+    place: Any
+
+    def __call__(self, op: str, *operands: Any, **attrs: Any) -> Node:
+        like = next(x for x in operands if isinstance(x, Node))
+        nodes = [x if isinstance(x, Node) else self.number(x, like) for x in operands]
+        return self.graph.add(op, *nodes, place=self.place, **attrs)
+
+    def number(self, value: float, like: Node) -> Node:
+        return self.graph.constant(value, TensorType((), like.type.dtype), self.place)
+
+
+def bits_of(dtype: DType) -> DType:
+    """The unsigned integers as wide as a float."""
+    return next(d for d in DTYPES if d.kind == "uint" and d.bits == dtype.bits)
+
+
+def sign_bit(m: Maker, x: Node) -> Node:
+    """The sign of a float, as its bits with all others 0."""
+    bits = m("bitcast", x, dtype=bits_of(x.type.dtype))
+    return m("and_", bits, 1 << (x.type.dtype.bits - 1))
+
+
+def copysign(m: Maker, x: Node, y: Node) -> Node:
+    magnitude = m("bitcast", m("abs", x), dtype=bits_of(x.type.dtype))
+    return m("bitcast", m("or_", magnitude, sign_bit(m, y)), dtype=x.type.dtype)
+
+
+def signbit(m: Maker, x: Node) -> Node:
+    return m("ne", sign_bit(m, x), 0) if x.type.dtype.is_float else m("lt", x, 0)
+
+
+def turned(m: Maker, r: Node, y: Node) -> Node:
+    """Whether a remainder that has the sign of the dividend has not that of the divisor."""
+    return m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
+
+
+def remainder(m: Maker, x: Node, y: Node) -> Node:
+    """The remainder that has the sign of the divisor, 0 as well."""
+    r = m("rem", x, y)
+    if x.type.dtype.kind == "uint":
+        return r
+    found = m("where", turned(m, r, y), m("add", r, y), r)
+    return m("where", m("eq", r, 0), copysign(m, r, y), found) if x.type.dtype.is_float else found
+
+
+def floor_divide(m: Maker, x: Node, y: Node) -> Node:
+    """The quotient, rounded down; integers by zero give 0, as in numpy."""
+    r = m("rem", x, y)
+    if x.type.dtype.is_float:
+        exact, quotient = m("div", m("sub", x, r), y), m("div", x, y)
+        below = m("where", turned(m, r, y), m("sub", exact, 1), exact)
+        whole = m("where", m("eq", below, 0), copysign(m, below, quotient), m("floor", m("add", below, 0.5)))
+        return m("where", m("ne", y, 0), whole, quotient)
+    q = m("floordiv", x, y)
+    return q if x.type.dtype.kind == "uint" else m("where", turned(m, r, y), m("sub", q, 1), q)
+
+
+def logaddexp(m: Maker, x: Node, y: Node) -> Node:
+    """The greater one and a bit; two that are equal, infinities as well, and the logarithm of 2."""
+    rest = m("log1p", m("exp", m("neg", m("abs", m("sub", x, y)))))
+    return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), rest))
+
+
+def of_integers(op: str) -> Callable[..., Node]:
+    """Rounding, which changes no integer."""
+    return lambda m, x: m(op, x) if x.type.dtype.is_float else x
+
+
+def compared(op: str) -> Callable[..., Node]:
+    """A comparison. Of signed and unsigned integers of 64 bits, which have no common type, a negative one is less."""
+
+    def function(m: Maker, x: Node, y: Node) -> Node:
+        kinds = x.type.dtype.kind, y.type.dtype.kind
+        if kinds not in (("int", "uint"), ("uint", "int")):
+            return m(op, x, y)
+        signed = x if kinds[0] == "int" else y
+        below = m("lt", signed, 0)
+        found = m(op, *(m("cast", n, dtype=uint64) for n in (x, y)))
+        is_so = op == "ne" or (op in ("lt", "le") and signed is x) or (op in ("gt", "ge") and signed is y)
+        return m("or_", below, found) if is_so else m("and_", m("not_", below), found)
+
+    return function
+
+
+def sign(m: Maker, x: Node) -> Node:
+    dtype = x.type.dtype
+    positive, negative = (m("cast", m(op, x, 0), dtype=dtype) for op in ("gt", "lt"))
+    found = m("sub", positive, negative)
+    return m("where", m("ne", x, x), x, found) if dtype.is_float else found
+
+
+def isnan(m: Maker, x: Node) -> Node:
+    return m("ne", x, x)
+
+
+def isinf(m: Maker, x: Node) -> Node:
+    return m("eq", m("abs", x), float("inf")) if x.type.dtype.is_float else m("ne", x, x)
+
+
+def isfinite(m: Maker, x: Node) -> Node:
+    return m("lt", m("abs", x), float("inf")) if x.type.dtype.is_float else m("eq", x, x)
+
+
+def power(m: Maker, x: Node, y: Node) -> Node:
+    """Small powers, whole and half, by products and roots; others by the row, which is for floats."""
+    if x.type.dtype.is_int:
+        y = without_negatives(m.graph, y, m.place)
+    if y.op != "constant" or y.attr("value") not in _POWERS:
+        return m("pow", x, y)
+    value = y.attr("value")
+    if value > 0 and value % 1 == 0:
+        return by_products(m, x, int(value))
+    if value == 0.5:
+        return m("sqrt", x)
+    if not x.type.dtype.is_float or x.type.dtype.is_narrow:
+        return m("pow", x, y)
+    if value % 1 == 0:
+        return by_products(m, m("div", 1.0, x), int(-value))
+    least, end = m.number(-float("inf"), x), m.number(0.0 if value < 0 else float("inf"), x)
+    return m("where", m("eq", x, least), end, of_root(m, x, value))  # the root of -inf alone is not as its power
+
+
+def of_root(m: Maker, x: Node, power: float) -> Node:
+    """Half powers, of numbers above -inf; 0 is added since 1 / -0 has no root."""
+    if power > 0:
+        return m("mul", x, m("sqrt", x))
+    positive = m("add", x, 0.0)
+    if power == -0.5:
+        return m("div", 1.0, m("sqrt", positive))
+    inverse = m("div", 1.0, positive)
+    return m("mul", inverse, m("sqrt", inverse))
+
+
+def by_products(m: Maker, x: Node, power: int) -> Node:
+    square = x if power == 1 else m("mul", x, x)
+    return square if power < 3 else m("mul", square, x if power == 3 else square)
+
+
+def bool_or(m: Maker, x: Node, y: Node) -> Node:
+    return m("or_" if x.type.dtype.is_bool else "add", x, y)
+
+
+def bool_and(m: Maker, x: Node, y: Node) -> Node:
+    return m("and_" if x.type.dtype.is_bool else "mul", x, y)
+
+
+def scaled(factor: float) -> Callable[..., Node]:
+    return lambda m, x: m("mul", x, factor)
+
+
+_POWERS: Final = (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4)
+_LOG_2: Final = 0.6931471805599453
+_DEGREES: Final = 57.29577951308232
+
+_COMPARISONS: Final = {
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+
+COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
+    {
+        "add": bool_or,
+        "multiply": bool_and,
+        "absolute": lambda m, x: x if x.type.dtype.is_bool else m("abs", x),
+        **{name: compared(op) for name, op in _COMPARISONS.items()},
+        "square": lambda m, x: m("mul", x, x),
+        "reciprocal": lambda m, x: m("div", 1.0, x),
+        "positive": lambda m, x: x,
+        "conjugate": lambda m, x: x,
+        "copysign": copysign,
+        "signbit": signbit,
+        "remainder": remainder,
+        "floor_divide": floor_divide,
+        "fmod": lambda m, x, y: m("rem", x, y),
+        "sign": sign,
+        "isnan": isnan,
+        "isinf": isinf,
+        "isfinite": isfinite,
+        "power": power,
+        "logaddexp": logaddexp,
+        **{name: of_integers(name) for name in ("floor", "ceil", "trunc", "rint")},
+        "heaviside": lambda m, x, y: m(
+            "where", m("eq", x, 0), y, m("where", m("ne", x, x), x, m("cast", m("gt", x, 0), dtype=x.type.dtype))
+        ),
+        "deg2rad": scaled(1 / _DEGREES),
+        "radians": scaled(1 / _DEGREES),
+        "rad2deg": scaled(_DEGREES),
+        "degrees": scaled(_DEGREES),
+    }
+)

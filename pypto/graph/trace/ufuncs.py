@@ -1,0 +1,322 @@
+"""numpy's ufuncs as rows of the op table, with numpy's own type promotion.
+
+Most have a row of the same meaning (`ROWS`); `COMPOSED` ones are composed of a few rows. numpy's own resolution gives
+the types, so a traced function computes in the types that it has in numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.capture.foreign import of_dtype
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
+from pypto.graph.ir.dims import Size
+from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.strides import in_c_order
+from pypto.graph.ir.type_rules import broadcast
+from pypto.graph.ir.types import TensorType
+from pypto.graph.trace import ufunc_decompositions
+from pypto.graph.trace.tensor import Tensor
+from pypto.ir.types import DType, from_numpy
+from pypto.ops.table import TABLE
+
+# numpy's name, where the row has another one.
+# fmt: off
+ROWS: Final[Mapping[str, str]] = MappingProxyType({
+    "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "absolute": "abs", "fabs": "abs",
+    "power": "pow", "float_power": "pow", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "equal": "eq", "not_equal": "ne", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
+    "logical_and": "and_", "logical_or": "or_", "logical_xor": "xor", "invert": "not_", "logical_not": "not_",
+    "left_shift": "shl", "right_shift": "shr", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+    "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+})
+# fmt: on
+_ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
+    {name: {"propagate_nan": True} for name in ("maximum", "minimum")}
+)
+_IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
+_LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
+_COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
+
+
+def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
+    return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
+
+
+def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_ufunc__` gives."""
+    if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
+        return call(graph, ufunc, inputs)
+    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
+    if strange:
+        raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+    if method == "at":
+        from pypto.graph.trace.ordering import update_at
+
+        return update_at(graph, ufunc, *inputs)
+    out = kwargs.get("out")
+    targets = out if isinstance(out, tuple) else (out,)
+    if method in ("reduce", "accumulate"):
+        from pypto.graph.trace.reductions import of_ufunc
+
+        result = of_ufunc(graph, ufunc, method, inputs, kwargs)
+    elif method != "__call__":
+        raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
+    elif ufunc.__name__ in _PRODUCTS:
+        from pypto.graph.trace.products import of_ufunc as product
+
+        result = product(graph, ufunc.__name__, inputs, kwargs)
+    else:
+        result = call(graph, ufunc, inputs, kwargs.get("dtype"))
+    if targets[0] is None:
+        return result
+    if not isinstance(targets[0], Tensor):
+        way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
+        raise untraced(ufunc.__name__, "`out` is an array that is not traced", way)
+    assign(targets[0], result, kwargs.get("casting", "same_kind"))
+    return targets[0]
+
+
+def is_default(value: Any) -> bool:
+    """Whether an argument of a ufunc says what is so without it."""
+    return value is None or value is True or (isinstance(value, str) and value == "K")
+
+
+def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
+    """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
+    if isinstance(value, Tensor):
+        if value.graph is not graph:
+            value = brought(graph, value)
+        return value if dtype is None else cast(value, dtype)
+    if is_scalar(value):
+        return lifted(graph, value, dtype)
+    if isinstance(value, Size):
+        number_type = tensor_type((), np.int64 if dtype is None else dtype)
+        return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
+    if is_array(value) and value.ndim:
+        from pypto.graph.trace.trace import captured
+
+        return lift(graph, captured(graph, value), dtype)
+    if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
+        raise NotTraced(
+            here().loc(), what=f"a {type(value).__name__}", problem="it is neither array nor number",
+            way="pass arrays of numpy",
+        )  # fmt: skip
+    number = np.asarray(value)
+    if number.ndim:
+        return lift(graph, number, dtype)
+    wanted = np.dtype(dtype if dtype is not None else number.dtype)
+    return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def lifted(graph: Graph, value: Scalar, dtype: Any) -> Tensor:
+    """A run-time scalar as an input of the graph; where the graph is of another function, as a number."""
+    if value.reads.graph is not graph:
+        return lift(graph, value.pin(), dtype)
+    wanted = np.dtype(dtype if dtype is not None else np.asarray(value.value).dtype)
+    found: Tensor = value.given(wanted)
+    return found
+
+
+def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
+    """A run-time scalar that is a number of a type; a number where it is not."""
+    if type(value.value) is not int or dtype.kind not in "iu":
+        return value
+    return value if computed(partial(holds, dtype), value) else value.pin()
+
+
+def brought(graph: Graph, value: Tensor) -> Tensor:
+    """An operand of another graph: a lazy array, whose nodes or whose value go into this one."""
+    from pypto.graph.lazy import LazyGraph
+    from pypto.graph.trace.trace import captured
+
+    if isinstance(graph, LazyGraph):
+        return graph.adopted(value)
+    array = value.graph.computed(value.node)
+    if array is None:
+        raise NotTraced(
+            here().loc(), what="this array", problem="it belongs to another function that is traced",
+            way="pass it as an argument",
+        )  # fmt: skip
+    return captured(graph, array)
+
+
+@lru_cache(maxsize=64)
+def element_of(dtype: np.dtype[Any]) -> DType | None:
+    """The element type of numpy's dtype."""
+    return from_numpy(dtype)
+
+
+def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
+    """The type of arrays of a numpy dtype."""
+    found = element_of(np.dtype(dtype))
+    if found is None:
+        what, way = of_dtype(np.dtype(dtype)) or ("", "")
+        raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
+    return TensorType(shape, found)
+
+
+def weak(value: Any) -> Any:
+    """What numpy's promotion takes for an operand: its dtype, or the kind of a Python number."""
+    if isinstance(value, Size):
+        return int
+    if is_scalar(value):
+        return weak(value.value)
+    if type(value) in (int, float, bool):
+        return np.dtype(bool) if type(value) is bool else type(value)
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
+@lru_cache(maxsize=1024)
+def loop_types(ufunc: Any, asked: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
+    """The dtypes that numpy's promotion gives for operands and results."""
+    how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, dtype)}
+    found: tuple[Any, ...] = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout), **how)
+    return found
+
+
+def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
+    """The dtypes of operands and result that numpy computes in."""
+    asked = tuple(map(weak, inputs))
+    try:
+        return list(loop_types(ufunc, asked, None if dtype is None else np.dtype(dtype)))
+    except TypeError:
+        kinds = ", ".join(str(k) for k in asked)
+        raise untraced(ufunc.__name__, f"numpy has no loop for {kinds}", "cast the operands") from None
+
+
+def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
+    """A ufunc on its operands."""
+    name = ufunc.__name__
+    if ufunc.nout > 1:
+        raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
+    *wanted, result = resolved(ufunc, inputs, dtype)
+    inputs = tuple(fitting(x, d) if is_scalar(x) else x for x, d in zip(inputs, wanted, strict=True))
+    if any(type(x) is int and not holds(d, x) for x, d in zip(inputs, wanted, strict=True)):
+        if name in _COMPARISONS:
+            return beyond(graph, ufunc, inputs, wanted)
+        number = next(x for x, d in zip(inputs, wanted, strict=True) if type(x) is int and not holds(d, x))
+        raise untraced(name, f"{number} is no number of {wanted[0]}", "cast the array to a wider type")
+    if name in _LOGICAL:
+        operands = [truth(graph, x) for x in inputs]
+    else:
+        operands = [lift(graph, x, d) for x, d in zip(inputs, wanted, strict=True)]
+    nodes = [x.node for x in operands]
+    shapes = [x.type.shape for x in nodes]
+    if shapes[0] != shapes[-1]:
+        checked(f"`np.{name}`", lambda: broadcast(*shapes))
+    node = emit(graph, name, nodes)
+    if node.type.dtype.numpy != result:
+        node = graph.add("cast", node, place=here(), dtype=tensor_type((), result).dtype)
+    rank = len(node.type.shape)
+    alike = [(shape, x.strides) for shape, x in zip(shapes, operands, strict=True) if rank and len(shape) == rank]
+    return Tensor.fresh(graph, node, all(in_c_order(*each) for each in alike))
+
+
+def holds(dtype: np.dtype[Any], number: int) -> bool:
+    """Whether a type has a number."""
+    return dtype.kind not in "iu" or int(np.iinfo(dtype).min) <= number <= int(np.iinfo(dtype).max)
+
+
+def beyond(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any]) -> Tensor:
+    """A comparison with a number that the type of an array has not: it is the same for each element."""
+    first = type(inputs[0]) is int and not holds(wanted[0], inputs[0])
+    number, array = inputs if first else inputs[::-1]
+    shape = lift(graph, array).node.shape
+    answer = bool(ufunc(number, 0) if first else ufunc(0, number))
+    return Tensor.fresh(graph, graph.constant(answer, tensor_type(shape, np.bool_), here()))
+
+
+def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
+    """The node of a ufunc on operands of the types that it takes."""
+    at = here()
+    row = ROWS.get(name, name)
+    if (
+        name not in ufunc_decompositions.COMPOSED
+        and name not in _IGNORING_NAN
+        and (row not in TABLE or not TABLE[row].elementwise)
+    ):
+        raise untraced(name, "no op of the table has this meaning")
+    if name == "negative" and nodes[0].type.dtype.is_bool:
+        raise untraced(name, "numpy refuses it of bools, too", "use `~`")
+    try:
+        if name in ufunc_decompositions.COMPOSED:
+            return ufunc_decompositions.COMPOSED[name](ufunc_decompositions.Maker(graph, at), *nodes)
+        if name in _IGNORING_NAN:
+            return graph.add(_IGNORING_NAN[name], *nodes, place=at, propagate_nan=False)
+        return graph.add(row, *nodes, place=at, **_ATTRS.get(row, {}))
+    except TypeError as error:
+        raise untraced(name, str(error), "cast the operands") from None
+
+
+def truth(graph: Graph, value: Any) -> Tensor:
+    """Whether elements are not zero."""
+    x = lift(graph, value)
+    if x.dtype == np.bool_:
+        return x
+    zero = graph.constant(0, TensorType((), x.type.dtype), here())
+    return Tensor.fresh(graph, graph.add("ne", x.node, zero, place=here()))
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """An array in another type; the same one where it has it."""
+    source = x.node
+    if source.type.dtype.numpy == dtype:
+        return x
+    found = tensor_type((), dtype).dtype
+    if found.is_bool:
+        return truth(x.graph, x)
+    node = x.graph.add("cast", source, place=here(), dtype=found)
+    return Tensor.fresh(x.graph, node, in_c_order(source.shape, x.strides))
+
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """``np.where`` of three operands."""
+    graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
+    kinds = [weak(x) for x in (a, b)]
+    pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
+    values = [x for x, kind in pairs if isinstance(kind, type)]
+    dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in pairs))
+    if len(values) == 2:
+        dtype = np.result_type(*(np.asarray(x).dtype for x in values))
+    a, b = (fitting(x, dtype) if is_scalar(x) else x for x in (a, b))
+    picked = truth(graph, condition), lift(graph, a, dtype), lift(graph, b, dtype)
+    nodes = [x.node for x in picked]
+    checked("`np.where`", lambda: broadcast(*(x.shape for x in nodes)))
+    return Tensor.fresh(graph, graph.add("where", *nodes, place=here()))
+
+
+def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
+    """Write a value to all that a view shows, as ``target[...] = value`` does."""
+    x, wanted = lift(target.graph, value), target.node.type
+    if x.dtype != wanted.dtype.numpy and not np.can_cast(x.dtype, wanted.dtype.numpy, casting):
+        problem = f"{x.dtype} is not cast to {target.dtype} under the rule {casting!r}"
+        raise NotTraced(here().loc(), what="this update in place", problem=problem, way="make a new array of it")
+    node = cast(x, wanted.dtype.numpy).node
+    target.write(node if node.type.shape == wanted.shape else broadcast_into(target, node))
+
+
+def broadcast_into(target: Tensor, node: Node) -> Node:
+    """An array that is written, in the shape of what it is written to; leading dimensions of size 1 are left out."""
+    shape = target.node.shape
+    more = len(node.shape) - len(shape)
+    if more > 0 and all(n == 1 for n in node.shape[:more]):
+        node = target.graph.add("reshape", node, shape=node.shape[more:])
+    try:
+        fits = broadcast(node.shape, shape) == shape
+    except TypeError:
+        fits = False
+    if not fits:
+        problem = f"an array of shape {node.shape} does not broadcast to {target.shape}"
+        raise WrongShapes(here().loc(), what="this update in place", problem=problem)
+    return target.graph.add("broadcast_to", node, place=here(), shape=shape)

@@ -1,0 +1,53 @@
+"""The best configurations that tuning found, in the store of tuned kernels, for plans that are made later."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pypto.graph.codegen.tile_candidates import blocking_candidates, tile_candidates, variant_text
+from pypto.graph.codegen.writer import KernelText
+from pypto.graph.plan.plan import Choice
+from pypto.graph.schedule.tiling import Program
+from pypto.tuning.config import Config
+from pypto.tuning.store import Winners
+
+_LINE: Final = re.compile(r"  # [^\n]*")
+
+
+def winners_of(program: Program, text: KernelText) -> Winners:
+    """The store of a kernel. Lines of the user's files, and the name that depends on them, do not count."""
+    body = _LINE.sub("", text.source.partition(text.name)[2])
+    fields: list[dict[str, int]] = [{}, *blocking_candidates(program)]
+    configs = [Config({**tile, **field}) for tile in tile_candidates(program) for field in fields]
+    return Winners(f"fused {text.form}", hashlib.sha256(body.encode()).hexdigest(), configs)
+
+
+def key_of(text: KernelText) -> tuple[Any, ...]:
+    """The key of a winner: types and shapes of the arguments."""
+    return tuple(f"{a.node.type.dtype}[{', '.join(map(str, a.shape))}]" for a in text.arguments)
+
+
+def choice_of(chosen: Mapping[str, Config], precision: str) -> Choice:
+    """The choice of kernels with tuned sizes, by the names of those that were decided on."""
+
+    def choose(program: Program, text: KernelText) -> KernelText:
+        found = chosen.get(text.name)
+        return text if found is None else variant_text(program, found.kwargs, precision)
+
+    return choose
+
+
+def stored_choice(precision: str) -> Choice:
+    """The choice of kernels with the sizes that an earlier tuning found."""
+    known: dict[str, Config | None] = {}
+
+    def choose(program: Program, text: KernelText) -> KernelText:
+        if text.name not in known:
+            known[text.name] = winners_of(program, text).find(key_of(text))
+        found = known[text.name]
+        return text if found is None else variant_text(program, found.kwargs, precision)
+
+    return choose

@@ -1,0 +1,1 @@
+"""Verification of plans against numpy: read `function_verifier`, `stepwise`, `differences`."""

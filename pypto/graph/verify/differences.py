@@ -1,0 +1,99 @@
+"""The difference of two arrays: the largest distance in units of the last place, and the first index that differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.debug.verify import TOLERANCE, spacing
+from pypto.errors.graph import ArrayDiffers
+from pypto.ir.types import DType, from_numpy
+from pypto.loc import Loc
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far elements may be from each other; without numbers of the user as for compiled and interpreted kernels."""
+
+    atol: float | None
+    rtol: float | None
+
+    def allowed(self, dtype: DType, expected: Array, steps: int) -> Array:
+        """The largest difference of each element: nothing for integers."""
+        usual = TOLERANCE[dtype.bits] * steps if dtype.is_float else 0.0
+        size = np.where(np.isfinite(expected), np.abs(expected), 0)
+        rtol = usual if self.rtol is None else self.rtol
+        atol = usual * np.max(size, initial=0.0) if self.atol is None else self.atol
+        return np.asarray(atol + rtol * size)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two arrays, element by element.
+
+    Attributes
+    ----------
+    total, count : int
+        Elements, and those that differ by more than is allowed.
+    largest : float
+        The largest difference.
+    ulp : float or None
+        The same in units of the last place of the largest element; None of integers.
+    index, got, expected
+        The first element that differs by more than is allowed.
+    in_ulp : float or None
+        Its difference in units of its own last place.
+    """
+
+    total: int
+    count: int
+    largest: float
+    ulp: float | None
+    index: tuple[int, ...] = ()
+    got: Any = None
+    expected: Any = None
+    in_ulp: float | None = None
+
+    @staticmethod
+    def of(got: Array, expected: Array, tolerance: Tolerance, steps: int = 1) -> Difference:
+        dtype = from_numpy(got.dtype)
+        assert dtype is not None
+        wide = np.longdouble if dtype.bits == 64 else np.float64
+        with np.errstate(all="ignore"):
+            x: Any = got.astype(wide)
+            y: Any = expected.astype(wide)
+            distance = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
+            far = ~(distance <= tolerance.allowed(dtype, y, steps))
+            in_ulp = distance / spacing(y, dtype) if dtype.is_float else None
+        largest = float(np.max(distance, initial=0.0))
+        size = np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
+        ulp = None if in_ulp is None else float(largest / spacing(np.asarray(size), dtype))
+        if not far.any():
+            return Difference(got.size, 0, largest, ulp)
+        index = tuple(map(int, np.argwhere(far)[0]))
+        at = None if in_ulp is None else float(in_ulp[index])
+        return Difference(got.size, int(far.sum()), largest, ulp, index, got[index], expected[index], at)
+
+
+def ulp_text(ulp: float | None) -> str:
+    return "" if ulp is None else f" ({ulp:.3g} ulp)"
+
+
+def differs(function: str, loc: Loc | None, what: str, found: Difference, told: str) -> ArrayDiffers:
+    """The error at the first element that differs."""
+    return ArrayDiffers(
+        loc,
+        function=function,
+        array=what,
+        index=", ".join(map(str, found.index)),
+        got=f"{found.got:.9g}",
+        expected=f"{found.expected:.9g}",
+        ulp=ulp_text(found.in_ulp),
+        count=found.count,
+        total=found.total,
+        told=told,
+    )

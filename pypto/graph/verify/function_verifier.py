@@ -1,0 +1,150 @@
+"""`pto.verify` of a fused function: compares each step of its plan, and then its results, with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.graph.capture.kinds import is_array
+from pypto.graph.trace.pytree import Slot, leaves, mapped
+from pypto.graph.verify.differences import Difference, Tolerance, differs
+from pypto.graph.verify.stepwise import ComparedArray, StepByStep
+from pypto.markup import Shown, card, note, table
+
+if TYPE_CHECKING:
+    from pypto.graph.fuse import Fused
+    from pypto.graph.plan_cache import Version
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFunction(Shown):
+    """What was compared of a fused function, where nothing differs by more than is allowed.
+
+    Attributes
+    ----------
+    function : str
+    arrays : tuple of ComparedArray
+        What steps stored, in their order.
+    results : tuple of ComparedArray
+        What the function gives and what it wrote to its arguments, beside the same function run by numpy.
+    skipped : int
+        Steps that call functions of the user, which have no other meaning than themselves.
+    """
+
+    function: str
+    arrays: tuple[ComparedArray, ...]
+    results: tuple[ComparedArray, ...]
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        rows = [self.cells(a) for a in (*self.arrays, *self.results)]
+        widths = [max((len(row[n]) for row in rows), default=0) for n in range(5)]
+        lines = (
+            f"  {row[0]:>{widths[0]}} {row[1]:{widths[1]}}  {row[2]:{widths[2]}}  {row[3]:{widths[3]}}  "
+            f"largest difference {row[5]}{f' ({row[6]} ulp)' if row[6] else ''}"
+            for row in rows
+        )
+        return "\n".join([self.head(), *lines])
+
+    def head(self) -> str:
+        """How many steps were compared."""
+        steps = len({a.step for a in self.arrays})
+        skipped = f"; {self.skipped} calls of functions are not compared" if self.skipped else ""
+        return f"{self.function}: {steps} steps compute what numpy does{skipped}"
+
+    @staticmethod
+    def cells(a: ComparedArray) -> tuple[str, ...]:
+        """Step, kernel, array, line, elements, largest difference, and that in ulp."""
+        step = "" if a.step is None else str(a.step)
+        ulp = "" if a.ulp is None else f"{a.ulp:.3g}"
+        return step, a.kernel, a.array, a.line, f"{a.elements:,}", f"{a.largest:.3g}", ulp
+
+    def _repr_html_(self) -> str:
+        headings = ("step", "kernel", "array", "line", "elements", "largest difference", "in ulp")
+        shown = table(headings, map(self.cells, (*self.arrays, *self.results)), (0, 4, 5, 6))
+        told = "Each step on the arrays that it read; results beside the whole function in numpy."
+        return card(f"{self.function}: verified", note(told), shown, note=self.head().partition(": ")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionVerifier(Shown):
+    """A fused function whose calls are compared with numpy, step by step; see `pypto.verify`."""
+
+    fused: Fused
+    atol: float | None
+    rtol: float | None
+
+    def __str__(self) -> str:
+        name = self.fused.__name__  # type: ignore[attr-defined]
+        return f"verify({name}): call it as verify({name})(arguments…), or write verify({name}, arguments…)"
+
+    def _repr_html_(self) -> str:
+        return card(*str(self).split(": ", 1))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> VerifiedFunction:
+        """Run the function step by step on copies of the arguments, and compare.
+
+        Raises
+        ------
+        ArrayDiffers
+            At the user's line of the first array that differs by more than is allowed.
+        """
+        version, arrays, sizes = self.fused.version_for(args, kwargs)
+        tolerance = Tolerance(self.atol, self.rtol)
+        run = StepByStep(version.plan, tolerance, sizes)
+        outputs = run.run(arrays)
+        own_args, own_kwargs = copied((args, kwargs))
+        with np.errstate(all="ignore"):
+            expected = self.fused.function(*own_args, **own_kwargs)
+        after = dict(zip(map(id, leaf_values((args, kwargs))), leaf_values((own_args, own_kwargs)), strict=True))
+        pairs = [*of_results(version, outputs, expected), *of_updates(version, outputs, arrays, after)]
+        steps = max(1, len(version.plan.steps))
+        results = tuple(result(version.plan.graph.name, tolerance, steps, *pair) for pair in pairs)
+        return VerifiedFunction(version.plan.graph.name, tuple(run.compared), results, run.skipped)
+
+
+def leaf_values(tree: Any) -> list[Any]:
+    return [leaf for _, leaf in leaves(tree)]
+
+
+def of_results(version: Version, outputs: list[Array], expected: Any) -> Iterator[tuple[str, Array, Any]]:
+    """The arrays of a result, each with its name and with the function's own."""
+    for (path, slot), own in zip(leaves(version.traced.result), leaf_values(expected), strict=True):
+        if isinstance(slot, Slot):
+            yield f"result {path}".rstrip(), outputs[slot.number], own
+
+
+def of_updates(
+    version: Version, outputs: list[Array], arrays: list[Array], after: dict[int, Any]
+) -> Iterator[tuple[str, Array, Any]]:
+    """The arguments that the function writes to, each with what the function itself wrote."""
+    for number, output in version.traced.updates:
+        if number < version.traced.given:
+            name = version.traced.graph.inputs[number].attr("name")
+            yield f"argument {name}", outputs[output], after[id(arrays[number])]
+
+
+def result(function: str, tolerance: Tolerance, steps: int, what: str, got: Array, expected: Any) -> ComparedArray:
+    """A result beside the function's own; each step may have added its difference."""
+    found = Difference.of(got, np.asarray(expected), tolerance, steps)
+    if found.count:
+        told = (
+            "every step computes what its nodes mean, so the trace is wrong, or small differences grow in the function"
+        )
+        raise differs(function, None, what, found, told)
+    return ComparedArray(None, "", what, "", found.total, found.largest, found.ulp)
+
+
+def copied(tree: Any) -> Any:
+    """Arguments with copies of their arrays; one array in two places stays one."""
+    copies: dict[int, Array] = {}
+
+    def copy(_: str, leaf: Any) -> Any:
+        return copies.setdefault(id(leaf), np.copy(leaf, order="K")) if is_array(leaf) else leaf
+
+    return mapped(tree, copy)

@@ -1,0 +1,154 @@
+"""A plan that runs step by step beside its reference.
+
+A step is compared with the reference of its nodes (see `reference`) on the arrays that it really read. So differences
+do not accumulate from step to step, and the first array that differs is one that its own kernel computes wrongly.
+Only then is the kernel interpreted: this tells wrong source from wrong machine code, and names the program and the
+line that stored the element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from linecache import getline
+from typing import Any
+
+import numpy as np
+
+from pypto.debug.verify import Recorder
+from pypto.errors import PyptoError
+from pypto.graph.ir.dims import Sizes, value_of
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.reference import apply
+from pypto.graph.ir.types import TensorType
+from pypto.graph.plan.execution_context import Call, Frame
+from pypto.graph.plan.plan import NO_MEMORY, Plan
+from pypto.graph.plan.schedule import Step
+from pypto.graph.verify.differences import Difference, Tolerance, differs
+from pypto.runtime.launch import Sizes as Grid
+from pypto.runtime.launch import check_grid
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedArray:
+    """An array that a step stored, or a result, beside numpy's.
+
+    Attributes
+    ----------
+    step : int or None
+        None of a result.
+    kernel : str
+        Who wrote it.
+    array, line : str
+        Its node and type, and the user's line.
+    elements : int
+    largest : float
+        The largest difference.
+    ulp : float or None
+        The largest difference in units of the last place of the array's largest element; None of integers.
+    """
+
+    step: int | None
+    kernel: str
+    array: str
+    line: str
+    elements: int
+    largest: float
+    ulp: float | None
+
+
+@dataclass(slots=True)
+class StepByStep:
+    """A run of a plan that looks at every array which a step stores."""
+
+    plan: Plan
+    tolerance: Tolerance
+    sizes: Sizes
+    compared: list[ComparedArray] = field(default_factory=list)
+    skipped: int = 0
+
+    def run(self, arrays: list[Array]) -> list[Array]:
+        """The outputs.
+
+        Raises
+        ------
+        ArrayDiffers
+            At the first array that differs.
+        """
+        self.plan.compile(arrays)
+        frame = Frame(self.plan, len(arrays), dict(self.sizes))
+        frame.enter(arrays, NO_MEMORY)
+        for number, call in enumerate(frame.calls):
+            expected = self.meaning(frame, call.step)
+            call.run(frame)
+            for node, array in expected.items():
+                self.compare(number, call, frame, node, array)
+        return frame.leave()
+
+    def meaning(self, frame: Frame, step: Step) -> dict[Node, Array]:
+        """What a step has to store, by numpy, for the arrays that it reads."""
+        if step.nodes[-1].op == "call":
+            self.skipped += 1
+            return {}
+        known: dict[Node, Array] = {}
+        return {node: np.array(self.value(frame, step, node, known)) for node in step.writes}
+
+    def value(self, frame: Frame, step: Step, node: Node, known: dict[Node, Array]) -> Array:
+        """The array of a node, computed where this step computes it."""
+        if node not in known:
+            if node in step.reads:
+                known[node] = frame.arrays[node]
+            elif node.op in ("constant", "extent"):
+                known[node] = frame.constant(node)
+            else:
+                operands = [self.value(frame, step, x, known) for x in node.inputs]
+                type = TensorType(value_of(node.shape, frame.sizes), node.type.dtype)
+                known[node] = apply(node.op, operands, frame.attrs(node), type)
+        return known[node]
+
+    def compare(self, number: int, call: Call, frame: Frame, node: Node, expected: Array) -> None:
+        step = call.step
+        got = frame.arrays[node]
+        found = Difference.of(got, expected, self.tolerance)
+        name = f"%{node.number}: {node.type}"
+        writer = step.kernel.name if step.kernel else f"{step.nodes[-1].op} by numpy"
+        if found.count:
+            told = f"step {number} wrote it, {writer}{diagnosis(call, got.shape, node, found, self.tolerance)}"
+            raise differs(self.plan.graph.name, node.loc if node.place else None, name, found, told)
+        line = "" if node.place is None else f"{node.loc.file.rpartition('/')[2]}:{node.loc.line}"
+        self.compared.append(ComparedArray(number, writer, name, line, found.total, found.largest, found.ulp))
+
+
+def diagnosis(call: Call, shape: tuple[int, ...], node: Node, found: Difference, tolerance: Tolerance) -> str:
+    """Where in the kernel an element was stored, and whether the kernel's text or its code is wrong."""
+    step = call.step
+    if step.kernel is None:
+        return ""
+    pairs = list(zip(step.arguments, call.arguments, strict=True))
+    fresh = {a.name: np.empty(x.shape, x.dtype) for a, x in pairs if a.is_output}
+    kernel, recorder = step.kernel.kernel, Recorder()
+    values = kernel.signature.bind(tuple(fresh.get(a.name, x) for a, x in pairs), {})
+    grid = check_grid(call.grid, kernel.signature, values)
+    try:
+        kernel.interpret(grid, values, recorder)
+    except PyptoError as error:
+        return f"; when it is interpreted, it is refused: {str(error).splitlines()[0]}"
+    name = next(a.name for a in step.arguments if a.is_output and a.node is node)
+    flat = int(np.ravel_multi_index(found.index, shape)) if found.index else 0
+    interpreted = fresh[name].ravel()[flat]
+    where = stored_by(recorder, recorder.origins[name][flat], grid) if name in recorder.origins else ""
+    if Difference.of(np.asarray(interpreted), np.asarray(found.got), tolerance).count:
+        return f"{where}; interpreted, the kernel gives {interpreted:.9g}, so its code is wrong"
+    return f"{where}; interpreted, the kernel gives the same, so its text is wrong"
+
+
+def stored_by(recorder: Recorder, origin: Array, grid: Grid) -> str:
+    """The program and the line of the kernel that stored an element."""
+    program, op, _ = map(int, origin)
+    if op < 0:
+        return ", and no program stores this element"
+    x, y, _ = grid
+    loc = recorder.locs[op]
+    line = getline(loc.file, loc.line).strip()
+    return f", program ({program % x}, {program // x % y}, {program // (x * y)}) at `{line}`"
