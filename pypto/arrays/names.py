@@ -41,11 +41,12 @@ REFUSED: Final = {
     "real": "complex numbers are not offered", "imag": "complex numbers are not offered",
     "conj": "complex numbers are not offered", "complex64": "complex numbers are not offered",
     "complex128": "complex numbers are not offered",
-    "tensor": "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations",
-    "Tensor": "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations",
     "fft": "its numbers are complex; call `np.fft` outside of fused functions",
 }
 # fmt: on
+_NUMPYS: Final = "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations"
+# Names of other libraries, with what there is in their place.
+ELSEWHERE: Final = {"tensor": _NUMPYS, "Tensor": _NUMPYS, "array": _NUMPYS}
 
 
 def of_name(name: str) -> Any:
@@ -59,5 +60,6 @@ def of_name(name: str) -> Any:
     if name in (*ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING):
         return getattr(np, name)
     known = (*sys.modules["pypto.arrays"].__all__, *ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING)
-    reason = f": {REFUSED[name]}" if name in REFUSED else suggestion(name, known)
+    way = REFUSED.get(name) or ELSEWHERE.get(name)
+    reason = f": {way}" if way else suggestion(name, known)
     raise AttributeError(f"pypto.arrays has no {name!r}{reason}")

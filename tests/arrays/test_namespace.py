@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import pypto as pto
 import pypto.arrays as pt
-from pypto.arrays.names import ELEMENTWISE, OTHERS, OUTSIDE, REFUSED
+from pypto.arrays.names import ELEMENTWISE, ELSEWHERE, OTHERS, OUTSIDE, REFUSED
 from pypto.errors.graph import WrongKeyword
 from pypto.graph import evaluate, trace
 
@@ -112,9 +113,10 @@ def test_names_of_the_standard_are_traced(name: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", (*REFUSED, *ELSEWHERE))
 def test_what_is_not_offered_says_why(name: str) -> None:
-    with pytest.raises(AttributeError, match="has no"):
+    reason = REFUSED.get(name) or ELSEWHERE[name]
+    with pytest.raises(AttributeError, match=rf"has no '{name}': {re.escape(reason)}"):
         getattr(pt, name)
 
 

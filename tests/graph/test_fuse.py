@@ -236,9 +236,9 @@ def test_kernels_run_in_the_interpreter_too() -> None:
 
 def test_what_has_no_kernel_is_an_error_at_its_line() -> None:
     def running(x: Any) -> Any:
-        return np.cumsum(x)
+        return np.sort(x)
 
-    with pytest.raises(NoKernel, match="cumsum") as caught:
+    with pytest.raises(NoKernel, match="sort") as caught:
         pto.fuse(running)(np.ones(10**6, np.float32))
     assert caught.value.loc.line == running.__code__.co_firstlineno + 1
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import pypto as pto
-from pypto.graph import parse_plan
-from pypto.graph.plan import plan_text
+from pypto.graph import parse_plan, plan_text
 
 SIDE = 300  # so that an array is worth it
 

@@ -17,12 +17,11 @@ import pypto as pto
 from pypto.arrays import Dim
 from pypto.compile import session
 from pypto.errors.graph import NotTuned
-from pypto.graph import tune
 from pypto.graph.codegen.tile_candidates import tile_candidates, tile_sizes, varied
 from pypto.graph.codegen.writer import KernelText
 from pypto.graph.plan.plan_text import parse_plan, plan_text
 from pypto.graph.plan.planning import groups_of, surroundings_of
-from pypto.graph.tune import candidate_run
+from pypto.graph.tune import candidate_run, tune
 from pypto.runtime.cache import Cache
 
 RNG = np.random.default_rng(3)
@@ -178,7 +177,7 @@ def test_the_first_candidate_is_what_was_decided_on() -> None:
 
 SCRIPT = """
 import numpy as np, pypto as pto
-from pypto.graph import tune
+from pypto.graph.tune import tune
 tune.Tuner.searched = lambda self, job, configs, *more: configs[1]
 tune.Tuner.compared = lambda self, tuned: (2.0, 1.0)
 f = pto.fuse(lambda x: np.exp(x) * 2)

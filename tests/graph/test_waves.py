@@ -12,8 +12,7 @@ import pytest
 import pypto as pto
 from pypto.arrays import explain
 from pypto.errors.ir import IRTextError
-from pypto.graph import parse_plan
-from pypto.graph.plan import plan_text
+from pypto.graph import parse_plan, plan_text
 from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, ends_of
 from pypto.graph.plan.plan import Plan
 

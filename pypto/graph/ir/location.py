@@ -16,7 +16,7 @@ from pypto.loc import Caller
 
 T = TypeVar("T")
 _ROOMS: Final = ("graph", "arrays", "jit", "runtime")  # of ours that a call goes through
-_OURS: Final = (*(str(Path(__file__).parents[1] / room) for room in _ROOMS), str(Path(np.__file__).parent))
+_OURS: Final = (*(str(Path(__file__).parents[2] / room) for room in _ROOMS), str(Path(np.__file__).parent))
 _STANDARD: Final = ("<frozen ", sysconfig.get_paths()["stdlib"])
 
 

@@ -2,5 +2,6 @@
 
 Comes in: a function and example arguments (`pytree`, `argument_paths`). Goes out: a `Traced` graph. Read `trace`,
 `tensor`, then the functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `exponents`, `functions`,
-`decompositions`, `standard`, `methods`, `movement`, `indexing`, `reductions`, `ordering`, `products`, `calls`, `launches`.
+`decompositions`, `standard`, `methods`, `movement`, `indexing`, `reductions`, `ordering`, `products`, `calls`,
+`launches`.
 """
