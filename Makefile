@@ -69,6 +69,7 @@ docs: $(VENV)/.docs model
 	$(PY) -m docs.library
 	$(PY) -m docs.stubs
 	$(PY) -m docs.charts
+	$(PY) -m docs.pictures
 	$(PY) -m docs.site
 
 notebooks: $(VENV)/.installed model

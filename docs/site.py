@@ -37,18 +37,30 @@ ELSEWHERE: Final = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "chang
 CODE: Final = r"(?P<code>```.*?\n```|(?<!`)(?P<ticks>``?)(?!`).*?(?<!`)(?P=ticks)(?!`))"
 LINK: Final = re.compile(CODE + r"|(?<=[^\\]\]\()(?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?(?=\))", re.DOTALL)
 
+IMAGE: Final = re.compile(CODE + r"|!\[(?P<alternative>[^][]*)\]\((?P<file>[^)\s]*)\)", re.DOTALL)
+
 
 def sources() -> dict[Path, str]:
     """Files of the repository that become pages, and the names that they have in the site."""
     found = {path: str(path.relative_to(ROOT / "docs")) for path in sorted((ROOT / "docs").glob("*.md"))}
     found |= {path: f"reference/{path.name}" for path in sorted((ROOT / "docs" / "reference").glob("*.md"))}
     found |= {ROOT / name: page for name, page in ELSEWHERE.items()}
-    found |= {path: f"charts/{path.name}" for path in sorted((ROOT / "docs" / "charts").glob("*.svg"))}
     return found | {path: f"tutorials/{path.stem}.ipynb" for path in tutorials()}
+
+
+def pictures() -> dict[Path, str]:
+    """Files that pages show, and the names that they have in the site."""
+    return {path: f"charts/{path.name}" for path in sorted((ROOT / "docs" / "charts").iterdir())}
 
 
 def tutorials() -> list[Path]:
     return sorted((ROOT / "tutorials").glob("[0-9]*.py"))
+
+
+def images(text: str) -> list[tuple[str, str]]:
+    """What the pictures on a page say instead of being seen, and their files."""
+    found = (m for m in IMAGE.finditer(text) if m["code"] is None)
+    return [(m["alternative"], m["file"]) for m in found]
 
 
 def links(text: str) -> list[tuple[str, str]]:
@@ -122,26 +134,27 @@ def sources_of(book: str) -> list[str]:
 
 def assemble(folder: Path, executed: Path = BUILD / "tutorials") -> None:
     """Write all pages of the site's source; files that are as they were keep their times, for quick second builds."""
-    pages = sources()
+    pages, shown = sources(), pictures()
     texts: dict[str, str] = {"tutorials/index.md": list_of_tutorials()}
     for path, page in pages.items():
         text = notebook(path, executed) if path.suffix == ".py" else path.read_text(encoding="utf-8")
-        texts[page] = relinked(text, path, pages) if path.suffix == ".md" else text
+        texts[page] = relinked(text, path, pages | shown) if path.suffix == ".md" else text
     texts["index.md"] += contents(pages)
     names = sorted(path.stem for path in pages if path.parent.name == "reference")
     texts["reference/index.md"] += tree("", [name for name in names if name != "index"])
-    write(folder, texts)
+    files = {name: text.encode() for name, text in texts.items()}
+    write(folder, files | {name: path.read_bytes() for path, name in shown.items()})
 
 
-def write(folder: Path, texts: dict[str, str]) -> None:
+def write(folder: Path, files: dict[str, bytes]) -> None:
     for old in folder.rglob("*.*"):
-        if old.is_file() and old.relative_to(folder).as_posix() not in texts:
+        if old.is_file() and old.relative_to(folder).as_posix() not in files:
             old.unlink()
-    for name, text in texts.items():
+    for name, body in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        if not path.is_file() or path.read_bytes() != body:
+            path.write_bytes(body)
 
 
 def build(run: Callable[..., int]) -> int:

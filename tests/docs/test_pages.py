@@ -106,7 +106,8 @@ def test_the_source_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "old.md").write_text("gone", encoding="utf-8")
     site.assemble(tmp_path)
     there = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.*") if p.is_file()}
-    assert there == {*site.sources().values(), "tutorials/index.md"}
+    assert there == {*site.sources().values(), *site.pictures().values(), "tutorials/index.md"}
+    assert [p for p, name in site.pictures().items() if (tmp_path / name).read_bytes() != p.read_bytes()] == []
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     named = re.findall(r"^([\w/-]+)$", index.split("{toctree}", 1)[1], re.MULTILINE)
     assert named
