@@ -25,7 +25,7 @@ from pypto.graph.plan.plan import NO_SIZES, Plan
 from pypto.graph.plan.planning import plan_of, surroundings_of
 from pypto.graph.plan.replay import NOT_REPLAYED, Ready
 from pypto.graph.plan_cache import PlanCache, Version, without_arguments
-from pypto.graph.trace.argument_paths import Shapes, donated_arrays, named_arrays, places_of, renamed
+from pypto.graph.trace.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.trace.pytree import mapped
 from pypto.graph.trace.trace import Slot, trace_by_name
 from pypto.graph.views.shown import FusedViews
@@ -47,7 +47,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         On numpy arrays.
     precision : str
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
-    dims : mapping from str to sequence of Dim or None
+    dims : mapping from str to sequence of Dim, int or None
         Dimensions by name, of arrays by parameter and path.
     donate : sequence of str
         Arguments that are given away, by parameter and path.
@@ -72,7 +72,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         self,
         function: Callable[..., Any],
         precision: str = "",
-        dims: Mapping[str, Sequence[Dim | None]] | None = None,
+        dims: Mapping[str, Sequence[Named]] | None = None,
         donate: Sequence[str] = (),
         overlap: bool = True,
     ) -> None:
@@ -84,7 +84,8 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         self.donate = donate
         self.precision = precision
         self.overlap = overlap
-        self._named = named_arrays(function, dims) if dims else ()
+        with BOUNDARY:
+            self._named = named_arrays(function, dims) if dims else ()
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
         self._donated = donated_arrays(function, donate) if donate else ()
         self._cache = PlanCache()
@@ -308,7 +309,7 @@ def fuse(
     /,
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Dim | None]] | None = None,
+    dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
 ) -> FusedFunction[P, R]: ...
@@ -316,7 +317,7 @@ def fuse(
 def fuse(
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Dim | None]] | None = None,
+    dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
 ) -> Callable[[Callable[P, R]], FusedFunction[P, R]]: ...
@@ -325,7 +326,7 @@ def fuse(
     /,
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Dim | None]] | None = None,
+    dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
 ) -> Any:
@@ -339,9 +340,9 @@ def fuse(
     precision : str
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
 
-    dims : mapping from str to sequence of Dim or None, optional
+    dims : mapping from str to sequence of Dim, int or None, optional
         Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
-        that differs from call to call, and None for the others. One plan serves all sizes of their ranges, and no
+        that differs from call to call, and None for the others, or a number for one that has this size. One plan serves all sizes of their ranges, and no
         kernel is compiled anew. The arrays are in C order.
     donate : sequence of str, optional
         Arguments, by parameter or path, that nobody reads after the call: results may be made in their memory.

@@ -109,6 +109,18 @@ def test_arguments_in_place_and_nested() -> None:
         near(u, wanted)
 
 
+def test_a_number_among_the_dimensions_is_the_size_that_it_has() -> None:
+    fused = pto.fuse(lambda k: k * 2, dims={"k": (2, np.int64(3), N, 16)})
+    for n in (1, 4, 5):
+        k = np.ones((2, 3, n, 16), np.float32)
+        near(fused(k), k * 2)
+        with pytest.raises(WrongDims, match="`k`: its dimension 0 has the size 2, not 3"):
+            fused(np.ones((3, 3, n, 16), np.float32))
+    with pytest.raises(WrongDims, match="its dimension 1 has the size 3, not 4"):
+        fused(np.ones((2, 4, 5, 16), np.float32))
+    assert len(fused.versions) == 1
+
+
 def test_what_does_not_fit_is_refused() -> None:
     fused = pto.fuse(lambda x, y: x + y, dims={"x": (N, None), "y": (N, None)})
     x = np.ones((4, 6), np.float32)
@@ -125,6 +137,9 @@ def test_what_does_not_fit_is_refused() -> None:
         pto.fuse(lambda x: x, dims={"z": (N,)})
     with pytest.raises(WrongDims, match="two dimensions named `n`"):
         pto.fuse(lambda x: x, dims={"x": (N, Dim("n", 1, 2))})
+    for row, problem in ((N, "a tuple"), ("n", "a tuple"), ((2.5,), "not 2.5"), ((True,), "not True"), ((-1,), "not -1")):
+        with pytest.raises(WrongDims, match=problem):
+            pto.fuse(lambda x: x, dims={"x": row})  # type: ignore[dict-item]
     with pytest.raises(WrongShapes, match="do not broadcast"):
         pto.fuse(lambda x: x + np.ones(5, np.float32), dims={"x": (N,)})(np.ones(5, np.float32))
     with pytest.raises(NotTraced, match="backwards"):

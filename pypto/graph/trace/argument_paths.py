@@ -14,6 +14,7 @@ from pypto.graph.capture.kinds import is_array
 from pypto.graph.ir.dims import Dim, Size, size_of
 from pypto.graph.trace.pytree import children
 
+Named = Dim | int | None  # what a user writes for one dimension
 Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`
 
 
@@ -66,10 +67,29 @@ class ArrayPath:
 
 @dataclass(frozen=True, slots=True)
 class NamedArray:
-    """An array among the arguments whose dimensions go by name."""
+    """An array among the arguments whose dimensions go by name, or have the one size that a number gives."""
 
     at: ArrayPath
     dims: tuple[Dim | None, ...]
+    fixed: tuple[int | None, ...]
+
+    @staticmethod
+    def of(at: ArrayPath, row: Any) -> NamedArray:
+        """What a user wrote for an array: for each dimension a `Dim`, a whole number, or None.
+
+        Raises
+        ------
+        WrongDims
+            When it is something else.
+        """
+        if isinstance(row, str) or not isinstance(row, Sequence):
+            raise at.wrong(f"its dimensions are a tuple, as in `(Dim(…), None)`, and not {row!r}")
+        for dim in row:
+            is_size = isinstance(dim, int | np.integer) and not isinstance(dim, bool) and dim >= 0
+            if not (dim is None or isinstance(dim, Dim) or is_size):
+                raise at.wrong(f"a dimension is a `Dim`, a size of at least 0, or None for any size, and not {dim!r}")
+        dims = tuple(dim if isinstance(dim, Dim) else None for dim in row)
+        return NamedArray(at, dims, tuple(None if dim is None or isinstance(dim, Dim) else int(dim) for dim in row))
 
     def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """The array in the arguments of a call."""
@@ -81,6 +101,9 @@ class NamedArray:
         for dim, size in zip(self.dims, tree.shape, strict=True):
             if dim is not None and not dim.low <= size <= dim.high:
                 raise self.at.wrong(f"`{dim.name}` is from {dim.low} to {dim.high}, not {size}")
+        for axis, (wanted, size) in enumerate(zip(self.fixed, tree.shape, strict=True)):
+            if wanted is not None and wanted != size:
+                raise self.at.wrong(f"its dimension {axis} has the size {wanted}, not {size}")
         return tree
 
     def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
@@ -95,22 +118,22 @@ def donated_arrays(function: Callable[..., Any], paths: Sequence[str]) -> tuple[
     return tuple(ArrayPath.of(path, parameters) for path in paths)
 
 
-def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim | None]]) -> tuple[NamedArray, ...]:
+def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Named]]) -> tuple[NamedArray, ...]:
     """The arrays that a user gave dimensions.
 
     Raises
     ------
     WrongDims
-        When there is no such parameter, or two dims have one name.
+        When there is no such parameter, two dims have one name, or something is no dimension.
     """
     parameters = list(inspect.signature(function).parameters)
     rows, known = [], dict[str, Dim]()
     for path, row in dims.items():
-        at = ArrayPath.of(path, parameters)
-        for dim in row:
+        found = NamedArray.of(ArrayPath.of(path, parameters), row)
+        for dim in found.dims:
             if dim is not None and known.setdefault(dim.name, dim) != dim:
                 raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
-        rows.append(NamedArray(at, tuple(row)))
+        rows.append(found)
     return tuple(rows)
 
 
