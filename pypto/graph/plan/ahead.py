@@ -27,7 +27,8 @@ Array = np.ndarray[Any, Any]
 def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Specialization] | None:
     """The kernels of a plan, compiled for arrays like some; None where that is not done.
 
-    On a device, in the interpreter and under checks, kernels are compiled when they are launched.
+    On a device, in the interpreter and under checks, kernels are compiled when they are launched. So they are where
+    arrays of the sizes that dimensions by name hint at are too large for memory: those of the call may be small.
     """
     kernels = list(dict.fromkeys(s.kernel.kernel for s in plan.steps if s.kernel is not None))
     if MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
@@ -36,7 +37,10 @@ def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Speci
         return {}
     if kernels[0].compiler.session().devices.default is not None:
         return None
-    jobs = list(launches(plan, arrays).items())
+    try:
+        jobs = list(launches(plan, arrays).items())
+    except MemoryError:
+        return None
     with ThreadPoolExecutor(min(len(jobs), get_num_threads())) as pool:
         versions = list(pool.map(lambda job: job[0].compile(*job[1]), jobs))
     return dict(zip((kernel for kernel, _ in jobs), versions, strict=True))
