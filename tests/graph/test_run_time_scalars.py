@@ -51,6 +51,42 @@ def test_run_time_scalars_have_the_type_that_numpy_gives_a_number(dtype: str) ->
             np.testing.assert_allclose(got, wanted, rtol=1e-3)
 
 
+class Counter:
+    """A number that differs from call to call, in functions without any array."""
+
+    def __init__(self) -> None:
+        self.number = 5
+
+    @pto.fuse
+    def chosen(self, test: Any, small: Any) -> Any:
+        return np.where(test, small, self.number), np.where(test, self.number, self.number)
+
+    @pto.fuse
+    def promoted(self, small: Any) -> Any:
+        return np.zeros(2, np.result_type(small, self.number)), np.where(small > 2, small, self.number)
+
+    @pto.fuse
+    def beside(self, small: Any, x: Any) -> Any:
+        return np.where(self.number > 5, self.number, x), np.where(np.arange(3) > 1, small, self.number)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "u4", "f2", "f4"])
+def test_numpy_promotes_numbers_of_later_calls_as_those_of_the_first(dtype: str) -> None:
+    """A run-time scalar that numpy makes an array of would be an int64, which is no number of Python any more."""
+    counter, small = Counter(), np.dtype(dtype).type(3)
+    calls: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+        (Counter.chosen, (np.bool_(True), small)),
+        (Counter.promoted, (small,)),
+        (Counter.beside, (small, X.astype(dtype))),
+    )
+    for number in (5, 6, 7, 5):
+        counter.number = number
+        for fused, args in calls:
+            for got, wanted in zip(fused(counter, *args), fused.function(counter, *args), strict=True):
+                assert np.asarray(got).dtype == np.asarray(wanted).dtype
+                np.testing.assert_array_equal(got, wanted)
+
+
 def test_numbers_that_are_shapes_or_axes_have_a_plan_each() -> None:
     def f(x: Any, axis: int, rows: int) -> Any:
         return x.reshape(rows, -1).sum(axis=axis) + float(f"{rows}")

@@ -87,6 +87,12 @@ class Scalar:
 
         return dispatch(self.reads.graph, ufunc, method, inputs, kwargs)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """A function of numpy: of numbers alone, it gets them as they are, since numpy promotes arrays otherwise."""
+        if any(not issubclass(t, Scalar | np.ndarray) for t in types):
+            return NotImplemented  # a traced array among the operands takes run-time scalars
+        return function(*pinned(args), **pinned(kwargs))
+
     def __copy__(self) -> Any:
         return self
 
@@ -151,6 +157,13 @@ def number_of(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """A number as it is, where it is a run-time scalar: the plan is for this number."""
     return value.pin() if is_scalar(value) else value
+
+
+def pinned(value: Any) -> Any:
+    """Arguments with the numbers of this call in the place of run-time scalars."""
+    if type(value) in (list, tuple):
+        return type(value)(map(pinned, value))
+    return {k: pinned(x) for k, x in value.items()} if type(value) is dict else plain(value)
 
 
 def computed(function: Callable[..., Any], *operands: Any) -> Any:
