@@ -88,7 +88,10 @@ class Verifier(Shown):
     rtol: float | None
 
     def __str__(self) -> str:
-        name = self.kernel.signature.kernel
+        kernel = self.kernel
+        while hasattr(kernel, "completed"):
+            kernel = kernel.fn
+        name = kernel.signature.kernel
         return f"verify({name}): launch it as verify({name})[grid](arguments…) to compare compiled with interpreted"
 
     def _repr_html_(self) -> str:
@@ -104,7 +107,14 @@ class Verifier(Shown):
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Verified:
         """Launch, and compare. The arrays hold afterwards what the compiled kernel left in them."""
-        kernel, signature = self.kernel, self.kernel.signature
+        kernel = self.kernel
+        while hasattr(kernel, "completed"):  # what chooses constants by trial or by rules
+            given = kernel.completed(args, {**given, "grid": grid})
+            grid, kernel = given.pop("grid"), kernel.fn
+        kernel, given = kernel.variant_of(given)
+        if kernel is not self.kernel:
+            return Verifier(kernel, self.atol, self.rtol).launch(grid, *args, **given)
+        signature = kernel.signature
         with kernel.boundary:
             values = signature.bind(args, given)
             sizes = check_grid(grid, signature, values)
@@ -205,7 +215,7 @@ def verify(kernel: Any, /, *args: Any, atol: float | None = None, rtol: float | 
     Parameters
     ----------
     kernel : Kernel, AdjointKernel or Fused
-        Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels with
+        Of a kernel under `autotune` or `heuristics`, the launch has the constants that these give. Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels with
         interpreted ones. Of a function under `pto.fuse`, each step of its plan is compared with numpy, for the arrays
         that the step read, and the results with those of the function itself.
     *args, **kwargs

@@ -94,6 +94,18 @@ class Autotuner(KernelInterface):
     @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best configuration, after trying them all where the key is new."""
+        result = self.fn.run(*args, **self.completed(args, kwargs))
+        self.nargs = None
+        return result
+
+    def completed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name of a launch, with those of the best configuration, whose hook has run.
+
+        Raises
+        ------
+        WrongConfiguration
+            When the launch gives what is tuned.
+        """
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self.configs[0]
         if conflicts := sorted(name for name in kwargs if any(name in c.kwargs for c in self.configs)):
@@ -109,9 +121,7 @@ class Autotuner(KernelInterface):
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
-        result = self.fn.run(*args, **{**kwargs, **config.all_kwargs()})
-        self.nargs = None
-        return result
+        return {**kwargs, **config.all_kwargs()}
 
     @Boundary()
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:

@@ -35,6 +35,17 @@ class Heuristics(KernelInterface):
 
     @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn.run(*args, **self.completed(args, kwargs))
+
+    def completed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name of a launch, with what the rules give.
+
+        Raises
+        ------
+        WrongConfiguration
+            When a rule asks for what is no parameter.
+        """
+        kwargs = dict(kwargs)
         defaults = getattr(getattr(self.fn, "signature", None), "defaults", {})
         held = {**defaults, **call_by_name(self.arg_names, args, kwargs)}
         given = Named((name, x.value if isinstance(x, constexpr) else x) for name, x in held.items())
@@ -45,7 +56,7 @@ class Heuristics(KernelInterface):
                 place, kernel = Loc.of_code(base_of(self).__code__), base_of(self).__name__
                 problem = f"the rule of `{name}` asks for {error.name!r}, which is no parameter"
                 raise WrongConfiguration(place, kernel=kernel, problem=problem, way=error.way) from None
-        return self.fn.run(*args, **kwargs)
+        return kwargs
 
     def warmup(self, *args: Any, **kwargs: Any) -> Any:
         return self.run(*args, **{"grid": 1, **kwargs, "warmup": True})

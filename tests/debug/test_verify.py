@@ -10,6 +10,7 @@ import pytest
 import pypto as pto
 from pypto.debug.verify import element
 from pypto.errors.interp import CompiledDiffers, OutOfBounds, WriteRace
+from pypto.errors.launch import NotLaunched, WrongConfiguration
 
 
 @pto.jit
@@ -35,6 +36,40 @@ def test_what_agrees_is_counted() -> None:
     assert array.ulp is not None
     assert array.ulp <= 4
     assert "y: 100 elements, largest difference" in str(found)
+
+
+BLOCKS = [pto.Config({"BLOCK": 16}, disable=("peeling",)), pto.Config({"BLOCK": 64})]
+CHOOSING: dict[str, Any] = {
+    "by trial": pto.autotune(BLOCKS, key=["n"])(scaled),
+    "one alone": pto.autotune(BLOCKS[:1], key=["n"])(scaled),
+    "by a rule": pto.heuristics({"BLOCK": lambda given: 8 if given["n"] < 50 else 32})(scaled),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_kernels_whose_constants_are_chosen(name: str) -> None:
+    """What is compared is the launch that the tuner makes, with a grid of its constants."""
+    x, y = np.random.default_rng(0).standard_normal((2, 100)).astype(np.float32)
+    verifier = pto.verify(CHOOSING[name])
+    assert str(verifier).startswith("verify(scaled): launch it as")
+    found = verifier[lambda given: -(-100 // given["BLOCK"])](x, y, 100)
+    np.testing.assert_allclose(y, 3 * np.exp(x), rtol=1e-6)
+    assert (found.kernel, found.arrays[0].elements) == ("scaled", 100)
+    assert found.programs in (7, 2, 4)
+
+
+def test_a_constant_that_is_tuned_and_given() -> None:
+    x, y = np.zeros((2, 100), np.float32)
+    with pytest.raises(WrongConfiguration, match="BLOCK given in the launch and tuned as well"):
+        pto.verify(CHOOSING["by trial"])[7](x, y, 100, BLOCK=16)
+    with pytest.raises(NotLaunched, match="scaled"):
+        pto.verify(CHOOSING["by trial"])(x, y, 100)
+
+
+def test_options_of_a_launch() -> None:
+    x, y = np.zeros((2, 100), np.float32)
+    assert pto.verify(scaled)[7](x, y, 100, BLOCK=16, disable=("peeling",), num_threads=1).programs == 7
+    np.testing.assert_array_equal(y, 3)
 
 
 def test_arrays_are_those_of_one_launch() -> None:
