@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -12,10 +13,10 @@ from pypto.errors.base import PyptoWarning
 
 
 def warn(warning: PyptoWarning) -> None:
-    """Give a warning at the innermost line that is not of this package."""
+    """Give a warning at the innermost line that is neither of this package nor of a decorator."""
     level = 2
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE + os.sep):
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE + os.sep, contextlib.__file__)):
         frame = frame.f_back
         level += 1
     warnings.warn(warning, stacklevel=level)
