@@ -28,7 +28,7 @@ from pypto.graph.explain import explain
 from pypto.graph.fuse import fuse
 from pypto.graph.ir.dims import Dim
 from pypto.graph.lazy import lazy
-from pypto.graph.trace.calls import cond
+from pypto.graph.tracing.calls import cond
 
 
 def __getattr__(name: str) -> object:

@@ -15,9 +15,9 @@ from pypto.graph.calling import keyword_meant
 from pypto.graph.fuse import Fused
 from pypto.graph.ir.location import here
 from pypto.graph.ir.types import accumulator, is_floating
-from pypto.graph.trace import ordering, products
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import cast, lift
+from pypto.graph.tracing import ordering, products
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import cast, lift
 from pypto.ops.table import TABLE
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,9 +1,9 @@
 """The Tensor graph: a compiler for functions on arrays, in stages.
 
 Comes in: a numpy function and example arguments. Goes out: an execution plan of kernels. Read the stages in this order:
-`ir` (the graph as data), `capture` (what a function reads from outside), `trace`, `rewrite`, `schedule` (groups and
-tilings), `codegen` (kernels as source), `plan`, then `tune`, `verify` and `views`. `fuse` and `lazy` are the doors,
-with `facts`, `calling`, `plan_cache`, `outputs` and `explain`.
+`ir` (the graph as data), `capture` (what a function reads from outside), `tracing`, `rewrite`, `schedule` (groups and
+tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification` and `views`. `fuse` and `lazy` are the
+doors, with `facts`, `calling`, `plan_cache`, `outputs` and `explain`.
 """
 
 from pypto.graph.ir.node import Graph, Node
@@ -13,7 +13,7 @@ from pypto.graph.ir.reference import evaluate
 from pypto.graph.ir.types import TensorType
 from pypto.graph.ir.verify import verify
 from pypto.graph.plan.plan_text import parse_plan, plan_text
-from pypto.graph.trace.trace import Traced, trace
+from pypto.graph.tracing.trace import Traced, trace
 
 __all__ = [
     "Graph",

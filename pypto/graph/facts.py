@@ -8,8 +8,8 @@ import numpy as np
 
 from pypto.graph.capture.kinds import is_array, is_number, is_plain
 from pypto.graph.ir.node import key_of
-from pypto.graph.trace.argument_paths import Shapes
-from pypto.graph.trace.pytree import children
+from pypto.graph.tracing.argument_paths import Shapes
+from pypto.graph.tracing.pytree import children
 
 Array = np.ndarray[Any, Any]
 NO_SHAPES: Final[Shapes] = {}

@@ -18,16 +18,16 @@ from pypto.graph.calling import check_call, check_fusable
 from pypto.graph.capture.reads import as_seen
 from pypto.graph.capture.rows import Outside, Roots
 from pypto.graph.facts import NO_SHAPES, TracedArgument, collect
-from pypto.graph.ir.dims import Dim, Size, Sizes
+from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
 from pypto.graph.plan.plan import NO_SIZES, Plan
 from pypto.graph.plan.planning import plan_of, surroundings_of
 from pypto.graph.plan.replay import NOT_REPLAYED, Ready
 from pypto.graph.plan_cache import PlanCache, Version, without_arguments
-from pypto.graph.trace.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
-from pypto.graph.trace.pytree import mapped
-from pypto.graph.trace.trace import Slot, trace_by_name
+from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
+from pypto.graph.tracing.pytree import mapped
+from pypto.graph.tracing.trace import Slot, trace_by_name
 from pypto.graph.views.shown import FusedViews
 from pypto.runtime.collection import without_collection
 from pypto.runtime.pickling import Pickled
@@ -147,7 +147,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
         """What `pto.verify` makes of this function."""
-        from pypto.graph.verify.function_verifier import FunctionVerifier
+        from pypto.graph.verification.function_verifier import FunctionVerifier
 
         return FunctionVerifier(self, atol, rtol)
 

@@ -15,9 +15,9 @@ from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.plan import Plan
 from pypto.graph.schedule.layout import Layouts
-from pypto.graph.trace.tensor import Storage, Tensor
-from pypto.graph.trace.trace import TracedGraph
-from pypto.graph.trace.ufuncs import tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor
+from pypto.graph.tracing.trace import TracedGraph
+from pypto.graph.tracing.ufuncs import tensor_type
 
 Array = np.ndarray[Any, Any]
 

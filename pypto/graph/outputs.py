@@ -16,8 +16,8 @@ from pypto.graph.plan.horizontal_fusion import ends_of
 from pypto.graph.plan.in_place import is_in_place
 from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.schedule import Schedule
-from pypto.graph.trace.pytree import leaves
-from pypto.graph.trace.trace import Slot, Traced
+from pypto.graph.tracing.pytree import leaves
+from pypto.graph.tracing.trace import Slot, Traced
 
 Array = np.ndarray[Any, Any]
 Target = tuple[int, Array]  # the number of an output, and where it is written

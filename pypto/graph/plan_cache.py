@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from pypto.graph.capture.rows import Path, Roots
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.plan.plan import Plan
-from pypto.graph.trace.trace import Traced
+from pypto.graph.tracing.trace import Traced
 
 Array = np.ndarray[Any, Any]
 MOST_VERSIONS: Final = 256  # plans of a function that are kept

@@ -147,7 +147,13 @@ def test_what_does_not_fit_is_refused() -> None:
         pto.fuse(lambda x: x, dims={"z": (N,)})
     with pytest.raises(WrongDims, match="two dimensions named `n`"):
         pto.fuse(lambda x: x, dims={"x": (N, Dim("n", 1, 2))})
-    for row, problem in ((N, "a tuple"), ("n", "a tuple"), ((2.5,), "not 2.5"), ((True,), "not True"), ((-1,), "not -1")):
+    for row, problem in (
+        (N, "a tuple"),
+        ("n", "a tuple"),
+        ((2.5,), "not 2.5"),
+        ((True,), "not True"),
+        ((-1,), "not -1"),
+    ):
         with pytest.raises(WrongDims, match=problem):
             pto.fuse(lambda x: x, dims={"x": row})  # type: ignore[dict-item]
     with pytest.raises(WrongShapes, match="do not broadcast"):

@@ -12,7 +12,7 @@ import pypto.arrays as pt
 from pypto.errors.graph import NeedsValue, NotTraced
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.graph.lazy import LazyGraph
-from pypto.graph.trace.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 64), np.float32)

@@ -44,7 +44,7 @@ from pypto.graph.capture.scalars import Scalar, is_scalar
 from pypto.graph.ir.location import here
 
 if TYPE_CHECKING:
-    from pypto.graph.trace.trace import TracedGraph
+    from pypto.graph.tracing.trace import TracedGraph
 
 _REMEMBERED: Final = type(functools.lru_cache(len))
 READS: Final[ContextVar[Reads | None]] = ContextVar("reads", default=None)

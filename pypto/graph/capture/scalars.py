@@ -83,7 +83,7 @@ class Scalar:
             if method == "__call__" and not kwargs and ufunc.nout == 1:
                 return computed(ufunc, *inputs)
             return getattr(ufunc, method)(*map(plain, inputs), **kwargs)
-        from pypto.graph.trace.ufuncs import dispatch
+        from pypto.graph.tracing.ufuncs import dispatch
 
         return dispatch(self.reads.graph, ufunc, method, inputs, kwargs)
 

@@ -15,7 +15,7 @@ from pypto.graph.plan.plan import Plan, make_plan
 from pypto.graph.plan.store import key_of_plan, load_plan, store_plan
 from pypto.graph.schedule.fusion import Partition, partition
 from pypto.graph.schedule.layout import Layouts
-from pypto.graph.trace.trace import Traced
+from pypto.graph.tracing.trace import Traced
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]

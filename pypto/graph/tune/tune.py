@@ -28,7 +28,7 @@ from pypto.graph.plan.schedule import Schedule, Step
 from pypto.graph.plan.store import compiles_here, key_of_plan, store_plan
 from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.tiling import Program
-from pypto.graph.trace.trace import Traced
+from pypto.graph.tracing.trace import Traced
 from pypto.graph.tune.best_configurations import choice_of, key_of, winners_of
 from pypto.graph.tune.candidate_run import KernelTrial, milliseconds
 from pypto.graph.tune.tune_report import PlanTuning

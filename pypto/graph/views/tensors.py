@@ -9,7 +9,7 @@ import numpy as np
 from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.printer import shown
-from pypto.graph.trace.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.views.words import line_of, source_of
 from pypto.markup import Markup, card, folded, note, tag
 from pypto.markup.colours import coloured

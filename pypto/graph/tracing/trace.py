@@ -24,11 +24,11 @@ from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace.argument_paths import path_of, positional
-from pypto.graph.trace.launches import watched
-from pypto.graph.trace.pytree import Slot, children, leaves, mapped
-from pypto.graph.trace.tensor import Storage, Tensor
-from pypto.graph.trace.ufuncs import lift, tensor_type
+from pypto.graph.tracing.argument_paths import path_of, positional
+from pypto.graph.tracing.launches import watched
+from pypto.graph.tracing.pytree import Slot, children, leaves, mapped
+from pypto.graph.tracing.tensor import Storage, Tensor
+from pypto.graph.tracing.ufuncs import lift, tensor_type
 from pypto.loc import Caller, Loc
 from pypto.runtime.mode import mode
 

@@ -12,7 +12,7 @@ import numpy as np
 from pypto.errors.graph import WrongDims
 from pypto.graph.capture.kinds import is_array
 from pypto.graph.ir.dims import Dim, Size, size_of
-from pypto.graph.trace.pytree import children
+from pypto.graph.tracing.pytree import children
 
 Named = Dim | int | None  # what a user writes for one dimension
 Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`

@@ -13,11 +13,11 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace.launches import results_of
-from pypto.graph.trace.pytree import Slot, leaves, mapped
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.trace import Traced, trace
-from pypto.graph.trace.ufuncs import lift
+from pypto.graph.tracing.launches import results_of
+from pypto.graph.tracing.pytree import Slot, leaves, mapped
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.trace import Traced, trace
+from pypto.graph.tracing.ufuncs import lift
 
 Array = np.ndarray[Any, Any]
 

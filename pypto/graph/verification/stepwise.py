@@ -23,7 +23,7 @@ from pypto.graph.ir.types import TensorType
 from pypto.graph.plan.execution_context import Call, Frame
 from pypto.graph.plan.plan import NO_MEMORY, Plan
 from pypto.graph.plan.schedule import Step
-from pypto.graph.verify.differences import Difference, Tolerance, differs
+from pypto.graph.verification.differences import Difference, Tolerance, differs
 from pypto.runtime.launch import Sizes as Grid
 from pypto.runtime.launch import check_grid
 

@@ -15,12 +15,12 @@ from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
 from pypto.graph.schedule.tiling import MOST_WHOLE
-from pypto.graph.trace.indexing import index_of, view
-from pypto.graph.trace.movement import reshape, swapaxes
-from pypto.graph.trace.reductions import PIECE
-from pypto.graph.trace.reductions import positions as positions_along
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import assign, call, cast, lift, resolved, untraced, where
+from pypto.graph.tracing.indexing import index_of, view
+from pypto.graph.tracing.movement import reshape, swapaxes
+from pypto.graph.tracing.reductions import PIECE
+from pypto.graph.tracing.reductions import positions as positions_along
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, untraced, where
 from pypto.ir.types import int32
 
 
@@ -73,7 +73,7 @@ def argtopk_of_last(x: Tensor, count: int) -> Tensor:
 
 def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
     """`argtopk` along a long axis: of each piece, which come in order, and then of all that these have."""
-    from pypto.graph.trace.functions import concatenate
+    from pypto.graph.tracing.functions import concatenate
 
     lead, size = x.node.shape[:-1], x.node.shape[-1]
     whole = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
@@ -118,7 +118,7 @@ def counted(x: Tensor, dim: int) -> Tensor:
 
 def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
     """``np.take_along_axis``: the axis is put last, and the dimensions before it are those of the indices, too."""
-    from pypto.graph.trace.functions import graph_of
+    from pypto.graph.tracing.functions import graph_of
 
     graph = graph_of(x, indices)
     source, at = flat_where_none(lift(graph, x), axis)

@@ -11,7 +11,7 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.location import here
 from pypto.graph.ir.types import accumulator, is_floating
-from pypto.graph.trace import methods
+from pypto.graph.tracing import methods
 
 # --- comparisons and choices -----------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.node import Graph
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.schedule.tiling import COLUMNS_BLOCK, MOST_WHOLE
-from pypto.graph.trace.movement import reshape
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import call, cast, lift, truth, untraced, where
+from pypto.graph.tracing.movement import reshape
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import call, cast, lift, truth, untraced, where
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
 
@@ -126,7 +126,7 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
 
 def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     """A running result of each piece, with the running result of all pieces before it."""
-    from pypto.graph.trace.functions import concatenate, full_like
+    from pypto.graph.tracing.functions import concatenate, full_like
 
     combine, total, first = (np.add, "sum", 0) if name == "cumsum" else (np.multiply, "prod", 1)
     shape, lead = x.node.shape, (slice(None),) * at
@@ -187,8 +187,8 @@ def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
 
 def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
     """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
-    from pypto.graph.trace.functions import concatenate
-    from pypto.graph.trace.ordering import take_along_axis
+    from pypto.graph.tracing.functions import concatenate
+    from pypto.graph.tracing.ordering import take_along_axis
 
     size, lead = x.node.shape[-1], x.node.shape[:-1]
     count = size // PIECE

@@ -10,10 +10,10 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
-from pypto.graph.trace import products, reductions
-from pypto.graph.trace.movement import copy, ravel, reshape, squeeze, swapaxes, transpose
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import assign, call, cast
+from pypto.graph.tracing import products, reductions
+from pypto.graph.tracing.movement import copy, ravel, reshape, squeeze, swapaxes, transpose
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import assign, call, cast
 
 
 def untraced(what: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
@@ -119,26 +119,26 @@ def asks(name: str) -> Callable[..., Any]:
 
 
 def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, mode: str = "raise") -> Tensor:
-    from pypto.graph.trace import functions
+    from pypto.graph.tracing import functions
 
     return put(functions.take(x, indices, axis, mode), out)
 
 
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    from pypto.graph.trace import standard
+    from pypto.graph.tracing import standard
 
     return standard.diagonal(x, offset, axis1, axis2)
 
 
 def trace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    from pypto.graph.trace import standard
+    from pypto.graph.tracing import standard
 
     return standard.trace(x, *args, **kwargs)
 
 
 def ordered(name: str) -> Callable[..., Any]:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        from pypto.graph.trace import ordering
+        from pypto.graph.tracing import ordering
 
         return getattr(ordering, name)(x, *args, **kwargs)
 

@@ -15,7 +15,7 @@ from pypto.graph.ir.dims import ceil_div, is_fixed, unasked
 from pypto.graph.ir.location import here
 
 if TYPE_CHECKING:
-    from pypto.graph.trace.tensor import Tensor
+    from pypto.graph.tracing.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ def read(tensor: Tensor, index: Index) -> Tensor:
     part = view(tensor, index)
     if index.array is None:
         return part
-    from pypto.graph.trace.functions import take
-    from pypto.graph.trace.ordering import take_several
+    from pypto.graph.tracing.functions import take
+    from pypto.graph.tracing.ordering import take_several
 
     if index.others:
         return take_several(part, (index.array, *index.others), index.axis)
@@ -161,14 +161,14 @@ def read(tensor: Tensor, index: Index) -> Tensor:
 
 def write_at(tensor: Tensor, index: Index, value: Any) -> None:
     """``tensor[index] = value``."""
-    from pypto.graph.trace.ufuncs import assign, lift, where
+    from pypto.graph.tracing.ufuncs import assign, lift, where
 
     part = view(tensor, index)
     if index.array is None:
         assign(part, value)
         return
     if getattr(index.array, "dtype", None) != np.bool_:
-        from pypto.graph.trace.ordering import put
+        from pypto.graph.tracing.ordering import put
 
         put(part, (index.array, *index.others), index.axis, value)
         return

@@ -17,10 +17,10 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import checked
 from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import is_floating
-from pypto.graph.trace import functions, methods, movement, products, reductions, ufuncs
-from pypto.graph.trace.launches import results_of
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import call, lift, tensor_type
+from pypto.graph.tracing import functions, methods, movement, products, reductions, ufuncs
+from pypto.graph.tracing.launches import results_of
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import call, lift, tensor_type
 
 DECOMPOSITIONS: Final = (
     "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",

@@ -20,7 +20,7 @@ from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import contiguous, strides_of
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace.indexing import index_of, read, write_at
+from pypto.graph.tracing.indexing import index_of, read, write_at
 
 _LEAVE: Final = (
     "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
@@ -171,12 +171,12 @@ class Tensor(NDArrayOperatorsMixin):
         write_at(self, index_of(self, key), value)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from pypto.graph.trace.ufuncs import dispatch
+        from pypto.graph.tracing.ufuncs import dispatch
 
         return dispatch(self.graph, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from pypto.graph.trace.dispatch import dispatch
+        from pypto.graph.tracing.dispatch import dispatch
 
         return dispatch(self.graph, function, args, kwargs)
 
@@ -247,7 +247,7 @@ class Tensor(NDArrayOperatorsMixin):
         return found
 
     def __getattr__(self, name: str) -> Any:
-        from pypto.graph.trace.methods import METHODS, PROPERTIES, untraced
+        from pypto.graph.tracing.methods import METHODS, PROPERTIES, untraced
 
         if name.startswith("_") or (self.graph.is_lazy and name not in PROPERTIES and name not in METHODS):
             raise AttributeError(name)

@@ -14,8 +14,8 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace.pytree import Slot
-from pypto.graph.trace.tensor import Tensor
+from pypto.graph.tracing.pytree import Slot
+from pypto.graph.tracing.tensor import Tensor
 from pypto.runtime.mode import MODE
 
 Array = np.ndarray[Any, Any]

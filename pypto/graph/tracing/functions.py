@@ -13,9 +13,9 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.node import Graph
 from pypto.graph.ir.types import is_floating
-from pypto.graph.trace import methods, movement, ordering, products, reductions, ufuncs
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import call, cast, lift, tensor_type
+from pypto.graph.tracing import methods, movement, ordering, products, reductions, ufuncs
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import call, cast, lift, tensor_type
 
 
 def graph_of(*values: Any) -> Graph:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace.exponents import without_negatives
+from pypto.graph.tracing.exponents import without_negatives
 from pypto.ir.types import DTYPES, DType, uint64
 
 

@@ -23,8 +23,8 @@ from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import in_c_order
 from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import TensorType
-from pypto.graph.trace import ufunc_decompositions
-from pypto.graph.trace.tensor import Tensor
+from pypto.graph.tracing import ufunc_decompositions
+from pypto.graph.tracing.tensor import Tensor
 from pypto.ir.types import DType, from_numpy
 from pypto.ops.table import TABLE
 
@@ -61,19 +61,19 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if strange:
         raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
     if method == "at":
-        from pypto.graph.trace.ordering import update_at
+        from pypto.graph.tracing.ordering import update_at
 
         return update_at(graph, ufunc, *inputs)
     out = kwargs.get("out")
     targets = out if isinstance(out, tuple) else (out,)
     if method in ("reduce", "accumulate"):
-        from pypto.graph.trace.reductions import of_ufunc
+        from pypto.graph.tracing.reductions import of_ufunc
 
         result = of_ufunc(graph, ufunc, method, inputs, kwargs)
     elif method != "__call__":
         raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
     elif ufunc.__name__ in _PRODUCTS:
-        from pypto.graph.trace.products import of_ufunc as product
+        from pypto.graph.tracing.products import of_ufunc as product
 
         result = product(graph, ufunc.__name__, inputs, kwargs)
     else:
@@ -104,7 +104,7 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
         number_type = tensor_type((), np.int64 if dtype is None else dtype)
         return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
     if is_array(value) and value.ndim:
-        from pypto.graph.trace.trace import captured
+        from pypto.graph.tracing.trace import captured
 
         return lift(graph, captured(graph, value), dtype)
     if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
@@ -138,7 +138,7 @@ def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
 def brought(graph: Graph, value: Tensor) -> Tensor:
     """An operand of another graph: a lazy array, whose nodes or whose value go into this one."""
     from pypto.graph.lazy import LazyGraph
-    from pypto.graph.trace.trace import captured
+    from pypto.graph.tracing.trace import captured
 
     if isinstance(graph, LazyGraph):
         return graph.adopted(value)

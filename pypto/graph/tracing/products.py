@@ -15,10 +15,10 @@ from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.node import Graph
 from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
-from pypto.graph.trace.movement import reshape, squeeze, transpose
-from pypto.graph.trace.reductions import reduce
-from pypto.graph.trace.tensor import Tensor
-from pypto.graph.trace.ufuncs import call, cast, lift, untraced
+from pypto.graph.tracing.movement import reshape, squeeze, transpose
+from pypto.graph.tracing.reductions import reduce
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.ufuncs import call, cast, lift, untraced
 
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {"vecdot": "...i,...i->...", "matvec": "...ij,...j->...i", "vecmat": "...i,...ij->...j"}
@@ -178,7 +178,7 @@ def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str
 
 def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
     """An operand with each label once: of one that it has twice, the diagonal."""
-    from pypto.graph.trace.standard import diagonal
+    from pypto.graph.tracing.standard import diagonal
 
     for name in dict.fromkeys(names):
         while names.count(name) > 1:

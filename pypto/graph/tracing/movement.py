@@ -11,7 +11,7 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.location import checked, here
-from pypto.graph.trace.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor
 
 
 def sizes_of(given: Any) -> tuple[int, ...]:

@@ -9,11 +9,11 @@ from typing import Any, Final
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph
-from pypto.graph.trace import methods
-from pypto.graph.trace.decompositions import DERIVED
-from pypto.graph.trace.functions import FUNCTIONS
-from pypto.graph.trace.standard import STANDARD
-from pypto.graph.trace.ufuncs import lift
+from pypto.graph.tracing import methods
+from pypto.graph.tracing.decompositions import DERIVED
+from pypto.graph.tracing.functions import FUNCTIONS
+from pypto.graph.tracing.standard import STANDARD
+from pypto.graph.tracing.ufuncs import lift
 
 COUNTING: Final = (
     "nonzero", "flatnonzero", "argwhere", "extract", "compress", "unique", "unique_all", "unique_counts",

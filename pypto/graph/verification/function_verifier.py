@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.graph.capture.kinds import is_array
-from pypto.graph.trace.pytree import Slot, leaves, mapped
-from pypto.graph.verify.differences import Difference, Tolerance, differs
-from pypto.graph.verify.stepwise import ComparedArray, StepByStep
+from pypto.graph.tracing.pytree import Slot, leaves, mapped
+from pypto.graph.verification.differences import Difference, Tolerance, differs
+from pypto.graph.verification.stepwise import ComparedArray, StepByStep
 from pypto.markup import Shown, card, note, table
 
 if TYPE_CHECKING:
