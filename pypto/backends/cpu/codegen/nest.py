@@ -285,7 +285,7 @@ class NestEmitter(ValueEmitter):
         stop = self.e.const(strip.stop, int64)
         trip_count = self.trip_count if len(at.index) == at.lanes else None
         end = stop if trip_count is None else self.e.minimum(trip_count, stop)
-        if self.peel and at.masked and strip is self.strips[0]:
+        if self.peel and at.masked and at.transpose_axis < 0 and strip is self.strips[0]:
             i = emit_peeled_loop(self, body, at, strip, end)
         else:
             with self.w.loop(str(strip.start), end.text, str(strip.width)) as i:
