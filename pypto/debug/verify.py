@@ -215,9 +215,10 @@ def verify(kernel: Any, /, *args: Any, atol: float | None = None, rtol: float | 
     Parameters
     ----------
     kernel : Kernel, AdjointKernel or Fused
-        Of a kernel under `autotune` or `heuristics`, the launch has the constants that these give. Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels with
-        interpreted ones. Of a function under `pto.fuse`, each step of its plan is compared with numpy, for the arrays
-        that the step read, and the results with those of the function itself.
+        Of a kernel under `autotune` or `heuristics`, the launch has the constants that these give. Of an adjoint, a
+        backward pass by hand is compared with the derived one, or else the derived kernels with interpreted ones. Of a
+        function under `pto.fuse`, each step of its plan is compared with numpy, for the arrays that the step read, and
+        the results with those of the function itself.
     *args, **kwargs
         Arguments of a function on arrays; without any, ``verify(f)`` is called with them later.
     atol, rtol : float, optional

@@ -6,6 +6,7 @@ It prints how many agree, how many are refused and why, and the text of those th
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import linecache
 import os
 import warnings
@@ -20,6 +21,7 @@ import numpy as np
 import pypto as pto
 import pypto.arrays as pt
 from pypto.errors import Diagnostic
+from pypto.errors.launch import UnsupportedArgument
 from tests.graph.random_functions import EPS, FLOATS, NAMES, Function, values_of
 
 REFUSALS = ("E302", "E341", "E342", "E343", "E344", "E345", "E346", "E354")
@@ -91,6 +93,8 @@ def outcome(seed: int, calls: int = 2) -> Outcome:
     n = pt.Dim("n", 1, 4096)
     dims = {name: tuple(n if size else None for size in shape) for name, shape in function.dims.items()}
     fused = pto.fuse(defined(function), **({"dims": dims} if dims else {}))
+    if function.foreign and (problem := foreign_problem(function, fused)):
+        return Outcome(seed, "differs", f"as {function.foreign}: {problem}", text)
     for call in range(calls):
         if call:
             changed(function)
@@ -111,6 +115,34 @@ def outcome(seed: int, calls: int = 2) -> Outcome:
         if "state." not in text and not function.dims:
             break
     return Outcome(seed, "agrees")
+
+
+def elsewhere(kind: str, array: Any) -> Any:
+    """An array as a tensor of torch or on the simulated device; None where there is no torch."""
+    if kind == "device":
+        return pto.to_device(array, "ascend-sim")
+    if importlib.util.find_spec("torch") is None:
+        return None
+    import torch
+
+    if str(array.dtype) == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def foreign_problem(function: Function, fused: Any) -> str:
+    """What is wrong with the refusal of an argument that is no array of numpy, or nothing."""
+    value = elsewhere(function.foreign, function.arrays[0])
+    if value is None:
+        return ""
+    what = {"torch": "a tensor of torch", "device": "an array on the device Device(ascend-sim)"}[function.foreign]
+    try:
+        fused(value, *function.arrays[1:])
+    except UnsupportedArgument as error:
+        return "" if error.code == "E302" and f"argument `a0` is {what}" in str(error) else f"{error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return f"{what} was taken"
 
 
 def changed(function: Function) -> None:

@@ -86,6 +86,7 @@ class Function:
     results: list[str] = field(default_factory=list)
     state: State = field(init=False)
     dims: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
+    foreign: str = ""  # what one argument is given as once more: a tensor of torch, or an array on a device
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -249,7 +250,7 @@ class Function:
                  "np.einsum('ii,i->i', {}, {})", "np.outer({}, {})", "({} * {}).sum(-1)")  # fmt: skip
         text = self.pick(forms)
         x, y = a.name, self.pick((b.name, b.name, f"{a.name}.T", a.name))
-        narrow = a.dtype == b.dtype and a.is_float
+        narrow = a.is_float and (a.dtype == b.dtype or y != b.name)
         reference = f"({text.format(f'wide({x})', f'wide({y})')}).astype({x}.dtype)" if narrow else ""
         self.add(text.format(x, y), a.exact and b.exact and not a.is_float and not b.is_float, reference)
 
@@ -335,6 +336,7 @@ class Function:
         made = [s.name for s in self.statements]
         if self.rng.random() < 0.25:
             self.name_dimensions()
+        self.foreign = random.Random(f"foreign {self.seed}").choices(("", "torch", "device"), (94, 3, 3))[0]
         self.results = sorted({*self.rng.sample(made, min(2, len(made))), *made[-1:]})
         return self
 

@@ -9,7 +9,8 @@ import pytest
 
 import pypto as pto
 import pypto.arrays as pt
-from tests.graph.compare_functions import defined, difference, outcomes
+from pypto.errors.launch import UnsupportedArgument
+from tests.graph.compare_functions import defined, difference, elsewhere, foreign_problem, outcomes
 from tests.graph.random_functions import DTYPES, KINDS, Function
 
 
@@ -34,6 +35,24 @@ def test_the_generator_draws_what_it_is_meant_to() -> None:
     assert {str(x.dtype) for f in functions for x in f.arrays} == set(DTYPES)
     assert any(f.dims for f in functions)
     assert all(callable(getattr(Function, kind)) for kind in KINDS)
+
+
+FOREIGN = {"device": "an array on the device", "torch": "a tensor of torch"}
+
+
+@pytest.mark.parametrize("kind", [pytest.param("torch", marks=pytest.mark.torch), "device"])
+def test_a_share_of_arguments_lies_elsewhere(kind: str) -> None:
+    """Tensors of torch and arrays on a device are drawn, and refused by name."""
+    if kind == "torch":
+        pytest.importorskip("torch")
+    drawn = [f for f in (Function(seed).drawn() for seed in range(150)) if f.foreign == kind]
+    assert 1 <= len(drawn) <= 15
+    for function in drawn:
+        fused = pto.fuse(defined(function))
+        with pytest.raises(UnsupportedArgument, match=f"`a0` is {FOREIGN[kind]}"):
+            fused(elsewhere(kind, function.arrays[0]), *function.arrays[1:])
+        assert foreign_problem(function, fused) == ""
+        assert "was taken" in foreign_problem(function, lambda *arrays: arrays)
 
 
 def test_a_difference_is_found() -> None:
