@@ -342,8 +342,8 @@ def fuse(
 
     dims : mapping from str to sequence of Dim, int or None, optional
         Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
-        that differs from call to call, and None for the others, or a number for one that has this size. One plan serves all sizes of their ranges, and no
-        kernel is compiled anew. The arrays are in C order.
+        that differs from call to call, and None for the others, or a number for one that has this size. One plan serves
+        all sizes of their ranges, and no kernel is compiled anew. The arrays are in C order.
     donate : sequence of str, optional
         Arguments, by parameter or path, that nobody reads after the call: results may be made in their memory.
     overlap : bool

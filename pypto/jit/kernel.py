@@ -56,6 +56,7 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
     array([0., 2., 4., 6.], dtype=float32)
     """
 
+    variant_of = variant_of
     ignored_options: frozenset[str] = frozenset()  # of a launch, which mean nothing here
 
     def __init__(
@@ -201,10 +202,6 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
         """
         with self.boundary:
             return with_options(self, options)
-
-    def variant_of(self, given: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
-        """The kernel with the options among a launch's arguments, and the other arguments."""
-        return variant_of(self, given)
 
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""

@@ -84,17 +84,20 @@ def difference(function: Function, found: list[Any]) -> str:
     return ""
 
 
+def fused_of(function: Function) -> Any:
+    """The function under `pto.fuse`, with its dimensions by name."""
+    n = pt.Dim("n", 1, 4096)
+    dims = {name: tuple(n if size else None for size in shape) for name, shape in function.dims.items()}
+    return pto.fuse(defined(function), **({"dims": dims} if dims else {}))
+
+
 def outcome(seed: int, calls: int = 2) -> Outcome:
     """Draw a function, fuse it, and compare it with numpy; then again with other attributes and other sizes."""
     function = Function(seed).drawn()
     text = function.text()
     if not function.statements:
         return Outcome(seed, "agrees")
-    n = pt.Dim("n", 1, 4096)
-    dims = {name: tuple(n if size else None for size in shape) for name, shape in function.dims.items()}
-    fused = pto.fuse(defined(function), **({"dims": dims} if dims else {}))
-    if function.foreign and (problem := foreign_problem(function, fused)):
-        return Outcome(seed, "differs", f"as {function.foreign}: {problem}", text)
+    fused = fused_of(function)
     for call in range(calls):
         if call:
             changed(function)
@@ -103,7 +106,7 @@ def outcome(seed: int, calls: int = 2) -> Outcome:
         except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError):
             break  # numpy does not take the other values
         try:
-            problem = difference(function, fused(*function.arrays))
+            problem = foreign_problem(function, fused) or difference(function, fused(*function.arrays))
         except Diagnostic as error:
             if error.code in REFUSALS:
                 return Outcome(seed, "refused", reason(error), text)
@@ -132,7 +135,7 @@ def elsewhere(kind: str, array: Any) -> Any:
 
 def foreign_problem(function: Function, fused: Any) -> str:
     """What is wrong with the refusal of an argument that is no array of numpy, or nothing."""
-    value = elsewhere(function.foreign, function.arrays[0])
+    value = elsewhere(function.foreign, function.arrays[0]) if function.foreign else None
     if value is None:
         return ""
     what = {"torch": "a tensor of torch", "device": "an array on the device Device(ascend-sim)"}[function.foreign]
