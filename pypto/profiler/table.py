@@ -106,7 +106,7 @@ def html_row(row: Row, file: str) -> Markup:
     """A row; the bar is as long as the share, and a line says its file when it is pointed at."""
     share, *others = cells(row)
     where = f"{file}:{ranges(row.lines)}" if row.lines else file
-    shown = tag("code", coloured(name(row))) if row.level == "line" else name(row)
+    shown = tag("code", f"{ranges(row.lines)}  ", coloured(row.source)) if row.lines else name(row)
     lines = (tag("div", line, class_="pypto-note") for line in origins(row))
     first = tag("td", shown, *lines, title=where, style=f"padding-left:{18 * row.depth}px")
     numbers = (tag("td", value, class_="number") for value in (bar(row.share, share), *others))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,13 @@ def test_text_and_html_have_every_row() -> None:
         assert word in text
     assert page.count("<tr") == len(prof.rows) + 1
     assert prof.table().row_count == len(prof.rows)
+
+
+def test_only_source_is_coloured() -> None:
+    page = attend()._repr_html_()
+    assert '<span class="k">for</span> j <span class="k">in</span> range(' in page
+    assert "scalars, control flow and the timing itself" in page
+    assert not re.search(r'<code><span class="n">', page), "numbers of lines are no code"
 
 
 def test_text_in_a_notebook_is_not_shown_beside_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
