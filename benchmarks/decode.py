@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.levels import environment
 from pypto import quant
-from pypto.quant.llama_file import LINEAR
+from pypto.quant.models.llama_file import LINEAR
 
 NAMES: Final = ("float32", "W8A8", "W8A8C8", "W4A16")
 PROMPT: Final = (504, 3575, 282, 4649, 314)  # "The capital of France is" for SmolLM2

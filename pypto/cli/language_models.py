@@ -11,7 +11,7 @@ from typing import Any, Final
 from pypto import quant
 from pypto.cli.specs import UsageError
 from pypto.cli.workloads import Layers, Measurement, Request, Step
-from pypto.quant.blocks import Values
+from pypto.quant.calibrate.blocks import Values
 
 CALIBRATE: Final = 32  # windows
 EVALUATE: Final = 8

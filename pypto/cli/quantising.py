@@ -16,7 +16,7 @@ from pypto.cli.specs import UsageError
 if TYPE_CHECKING:
     from pypto.cli.workloads import Layers, Measurement, Request, Step, Workload
     from pypto.quant import Config, Scheme
-    from pypto.quant.blocks import Progress
+    from pypto.quant.calibrate.blocks import Progress
     from pypto.quant.report import Report
 
 WEIGHTS: Final = ("int8", "int8:tensor", "int4", "int4:GROUP")

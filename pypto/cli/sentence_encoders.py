@@ -14,8 +14,8 @@ import numpy as np
 from pypto import quant
 from pypto.cli.specs import UsageError
 from pypto.cli.workloads import Layers, Measurement, Request, Step
-from pypto.quant.blocks import Progress, Values
-from pypto.quant.pretrained import TOKENIZER_FILE, SentenceTokenizer
+from pypto.quant.calibrate.blocks import Progress, Values
+from pypto.quant.models.bert_folder import TOKENIZER_FILE, SentenceTokenizer
 
 CALIBRATE: Final = 512  # sentences
 EVALUATE: Final = 64

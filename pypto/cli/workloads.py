@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pypto.quant.bert import Bert
-from pypto.quant.blocks import Progress, Values
+from pypto.quant.calibrate.blocks import Progress, Values
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.llama import Llama
+from pypto.quant.models.bert import Bert
+from pypto.quant.models.llama import Llama
 
 Step = Callable[[str], Progress]  # begins a phase of the bar
 Layers = Mapping[str, QuantizedLayer]

@@ -1,7 +1,13 @@
-"""Quantisation: from a trained model to int8 and int4 weights and int8 activations.
+"""Quantisation turns weights of a trained model into int8, int4 or small floats, which take less memory and time.
 
-`Config` says what is quantised, and by which algorithm; `calibrate` runs a model block by block, and `quantize` does
-one weight. ``@quant.algorithm`` adds an algorithm.
+`Config` says which layers are quantised, to how many bits, and by which algorithm. `calibrate` runs the model block by
+block on example data, and `quantize` quantises one weight. `deploy` puts the result onto kernels, and `save` writes it
+to files. ``@quant.algorithm`` adds an algorithm.
+
+Read `schemes`, `rounding`, `tensor` and `layer` for what a quantised number is, then `config`, `solvers` and
+`calibrate` for how it is found, `deploy` for how it is computed with, `formats` for files, and `models`, `convolution`
+and `torch_modules` for whole models. `metrics`, `report` and `plot` measure the loss; `floats`, `arrays`, `checks` and
+`warning` serve the others.
 """
 
 from __future__ import annotations
@@ -9,29 +15,30 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from pypto.quant.algorithm import Algorithm, algorithm, algorithms
-from pypto.quant.begin import calibrate
-from pypto.quant.bert import Bert
-from pypto.quant.blocks import Block, Calibration
-from pypto.quant.cache import Int8Cache, KeyRanges
+from pypto.quant.calibrate.begin import calibrate
+from pypto.quant.calibrate.blocks import Block, Calibration
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.calibrate.quantize import quantize_weight as quantize
 from pypto.quant.config import Config
 from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate_convolutions
-from pypto.quant.decoding.cache import KeyValueCache
-from pypto.quant.decoding.decoder import Decoder
 from pypto.quant.deploy import DeployedLayer, deploy
-from pypto.quant.encoder import Encoder
-from pypto.quant.formats import load, save
-from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
-from pypto.quant.layer import QuantizedLayer
-from pypto.quant.layer import quantize_weight as quantize
-from pypto.quant.llama import Llama, load_llama
+from pypto.quant.formats.cache import Int8Cache, KeyRanges
+from pypto.quant.formats.compressed_tensors import load, save
+from pypto.quant.formats.gguf import GGUF, GroupedWeight, read_gguf
+from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
-from pypto.quant.observers import Statistics
-from pypto.quant.pretrained import load_bert
+from pypto.quant.models.bert import Bert
+from pypto.quant.models.bert_encoder import Encoder
+from pypto.quant.models.bert_folder import load_bert
+from pypto.quant.models.decoding.cache import KeyValueCache
+from pypto.quant.models.decoding.decoder import Decoder
+from pypto.quant.models.llama import Llama, load_llama
 from pypto.quant.report import report
+from pypto.quant.rounding import grid, ranges
+from pypto.quant.rounding import quantize as codes
 from pypto.quant.schemes import Scheme, fp8, int4, int8, mxfp4, mxfp8
-from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
-from pypto.quant.weight import quantize as codes
+from pypto.quant.solvers.algorithm import Algorithm, algorithm, algorithms
+from pypto.quant.tensor import QuantizedWeight
 
 __all__ = [
     "GGUF", "Algorithm", "Bert", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "Encoder",
@@ -42,13 +49,13 @@ __all__ = [
     "save", "sqnr",
 ]  # fmt: skip
 
-WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed_linear"}  # loaded late
+WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed"}  # loaded late
 
 
 def __getattr__(name: str) -> Any:
     """An algorithm of the registry by its name; what needs torch."""
     if name in WITH_TORCH:
-        return getattr(import_module(f"pypto.quant.{WITH_TORCH[name]}"), name)
+        return getattr(import_module(f"pypto.quant.torch_modules.{WITH_TORCH[name]}"), name)
     if name.startswith("_") or name not in algorithms:
         raise AttributeError(f"module 'pypto.quant' has no attribute {name!r}")
     return algorithms[name]

@@ -1,4 +1,4 @@
-"""What of a model is quantised, and how: schemes of weights and inputs, an algorithm, layers that stay."""
+"""`Config` says which parts of a model are quantised and how: schemes, an algorithm, and layers to skip."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pypto.errors.quant import WrongScheme
-from pypto.quant.algorithm import Algorithm, find
 from pypto.quant.schemes import CHANNEL, GROUP, TENSOR, TOKEN, Scheme, int8, refuse
+from pypto.quant.solvers.algorithm import Algorithm, find
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Convolutions in int8: weights with a scale for each output, and inputs with one scale from a calibration."""
+"""Convolutions run in int8: weights have a scale for each output, and inputs have one scale from calibration."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration, WrongScheme
 from pypto.markup.summary import Summary
-from pypto.quant.algorithm import find
+from pypto.quant.arrays import Array
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.calibrate.quantize import quantize_layer
+from pypto.quant.checks import check_finite, check_layers, check_patterns
 from pypto.quant.config import Config
-from pypto.quant.layer import quantize_layer
-from pypto.quant.names import check_layers, check_patterns
-from pypto.quant.observers import Statistics
+from pypto.quant.layer import Layer
 from pypto.quant.schemes import CHANNEL, TENSOR, Scheme
-from pypto.quant.weight import Array, Layer, check_finite
+from pypto.quant.solvers.algorithm import find
 
 NO_FACTORS: Final = "its channels have no factors, no order and no Gram matrix"
 PLAIN: Final = "use minmax or percentile, or an algorithm of your own with gram=False"

@@ -1,4 +1,4 @@
-"""Quantised layers on the kernels of the library: W8A8, W8A16 and W4A16."""
+"""Deployment puts quantised layers onto kernels of the library: W8A8, W8A16, W4A16 and MXFP8 products."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongScheme
 from pypto.markup.summary import Summary
-from pypto.quant.gguf import MIDDLE, GroupedWeight
+from pypto.quant.arrays import Array
+from pypto.quant.checks import check_columns
+from pypto.quant.formats.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
 from pypto.quant.schemes import GROUP, TOKEN
-from pypto.quant.weight import Array, QuantizedWeight, check_columns
+from pypto.quant.tensor import QuantizedWeight
 
 TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
 

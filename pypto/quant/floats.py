@@ -1,4 +1,4 @@
-"""Floats of four and eight bits as quantised numbers: tables of what their codes mean, and rounding to nearest."""
+"""Floats of four and eight bits (E4M3, E5M2, E2M1) are encoded by rounding to nearest and decoded by a table."""
 
 from __future__ import annotations
 

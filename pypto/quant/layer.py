@@ -1,25 +1,47 @@
-"""A quantised layer: its weight, the scheme of its inputs, and what it computes, in numpy."""
+"""A linear layer in floats, and the quantised layer that replaces it: its weight and the scheme of its inputs.
+
+A quantised layer computes in numpy what its deployed form computes on kernels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pypto.arguments import BOUNDARY
-from pypto.errors.quant import FewSamples, WrongCalibration
+from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.algorithm import Algorithm, find
-from pypto.quant.config import Config
-from pypto.quant.metrics import row_sqnr
-from pypto.quant.observers import Statistics
+from pypto.quant.arrays import Array
+from pypto.quant.checks import check_columns, check_finite
+from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import TENSOR, Scheme
-from pypto.quant.structure import as_array
-from pypto.quant.warning import warn
-from pypto.quant.weight import Array, Layer, QuantizedWeight, check_columns, dequantize, grid, quantize, ranges
+from pypto.quant.tensor import QuantizedWeight
 
-ROWS_PER_COLUMN = 4
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Layer(Summary):
+    """A linear layer ``y = x @ weight.T + bias``.
+
+    Parameters
+    ----------
+    name : str
+    weight : ndarray of shape (outputs, inputs)
+    bias : ndarray of shape (outputs,), optional
+    """
+
+    name: str
+    weight: Array
+    bias: Array | None = None
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.weight)
+        if len(shape) != 2 or (self.bias is not None and np.shape(self.bias) != shape[:1]):
+            what = f"layer {self.name} has a weight of the shape {shape}"
+            what += "" if self.bias is None else f" and a bias of the shape {np.shape(self.bias)}"
+            raise WrongCalibration(what=what, way="give a weight (outputs, inputs), and a bias (outputs,)")
+        check_finite(self.name, "its weight", self.weight)
+        if self.bias is not None:
+            check_finite(self.name, "its bias", self.bias)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,119 +112,3 @@ def rounded_groups(rows: Array, size: int) -> Array:
         up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
         found[:, start : start + size] = np.rint(part * up) * (most / 127)
     return found
-
-
-def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> QuantizedLayer:
-    """Quantise one layer from the statistics of its inputs.
-
-    Where the outputs with quantised inputs have an SQNR below `Config.least_sqnr` on a sample of the calibration data,
-    the inputs stay as they are; factors, which were made for the rounding of inputs, are left out then.
-
-    Raises
-    ------
-    WrongCalibration
-        If the algorithm, or a static scheme of inputs, needs data and there is none.
-    NotFinite, WrongResult
-    """
-    algorithm = find(config.algorithm)
-    is_static = config.inputs is not None and config.inputs.per == TENSOR
-    if (algorithm.data or is_static) and not statistics.rows:
-        reader = f"algorithm {algorithm.name}" if algorithm.data else "a static scale of inputs"
-        what = f"layer {layer.name}: {reader} needs inputs, and there are none"
-        raise WrongCalibration(what=what, way="run the model on calibration data")
-    weight = algorithm.run(layer, statistics, config.weights)
-    inputs = config.inputs
-    if (
-        inputs is not None
-        and config.least_sqnr > 0
-        and sampled_sqnr(layer, weight, statistics, inputs) < config.least_sqnr
-    ):
-        last = algorithm.steps[-1] if algorithm.steps else algorithm
-        return QuantizedLayer(layer.name, last.run(layer, statistics, config.weights), layer.bias)
-    if not is_static:
-        return QuantizedLayer(layer.name, weight, layer.bias, config.inputs)
-    assert config.inputs is not None
-    found = transformed(statistics, weight).static_grid(config.inputs)
-    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *found)
-
-
-def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples | None:
-    """A warning of the layer with the most columns, where the algorithm reads the Gram matrix of too few rows."""
-    few = [one for one in statistics if 0 < one.rows < ROWS_PER_COLUMN * one.columns]
-    if not few or not find(config.algorithm).gram:
-        return None
-    worst = max(few, key=lambda one: one.columns)
-    needed = ROWS_PER_COLUMN * worst.columns
-    more = f" and {len(few) - 1} beside it" if len(few) > 1 else ""
-    return FewSamples(layer=worst.layer, more=more, rows=worst.rows, columns=worst.columns, needed=needed)
-
-
-def is_noisy(layer: Layer, weight: QuantizedWeight, statistics: Statistics, config: Config) -> bool:
-    """Whether the outputs with quantised inputs are further from the exact ones than the configuration allows."""
-    if config.inputs is None or config.least_sqnr <= 0:
-        return False
-    return sampled_sqnr(layer, weight, statistics, config.inputs) < config.least_sqnr
-
-
-def sampled_sqnr(layer: Layer, weight: QuantizedWeight, statistics: Statistics, inputs: Scheme) -> float:
-    """SQNR of the outputs on a sample of the inputs, row by row, with inputs quantised too."""
-    rows = statistics.sample.rows
-    exact = rows @ layer.weight.T.astype(np.float32)
-    static = transformed(statistics, weight).static_grid(inputs) if inputs.per == TENSOR else (None, None)
-    return row_sqnr(exact, QuantizedLayer(layer.name, weight, None, inputs, *static)(rows))
-
-
-def transformed(statistics: Statistics, weight: QuantizedWeight) -> Statistics:
-    """Statistics of the inputs as a quantised weight takes them."""
-    return statistics if weight.transform is None else statistics.scaled(weight.transform)
-
-
-@BOUNDARY
-def quantize_weight(
-    weight: Array,
-    inputs: Array | None = None,
-    scheme: Scheme | None = None,
-    algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax",
-    name: str = "weight",
-) -> QuantizedWeight:
-    """Quantise one weight.
-
-    Parameters
-    ----------
-    weight : ndarray or torch.Tensor of shape (outputs, inputs)
-    inputs : ndarray or torch.Tensor of shape (…, inputs), optional
-        Calibration data; algorithms that read none do without.
-    scheme : Scheme
-        Eight bits per channel without.
-    algorithm : Algorithm, str, or sequence of them
-    name : str
-        The layer's, for errors.
-
-    Returns
-    -------
-    QuantizedWeight
-
-    Raises
-    ------
-    WrongScheme, WrongCalibration, NotFinite, NoSuchAlgorithm, WrongSequence
-
-    Warns
-    -----
-    FewSamples
-
-    Examples
-    --------
-    >>> w = np.array([[1.0, -0.5], [0.0, 0.0]], np.float32)
-    >>> q = quantize_weight(w)
-    >>> q.codes.tolist(), q.scales.tolist()
-    ([[127, -64], [0, 0]], [[0.007874015718698502], [1.0]])
-    """
-    config = Config(Scheme() if scheme is None else scheme, algorithm=algorithm)
-    layer = Layer(name, as_array(weight))
-    statistics = Statistics(name, layer.weight.shape[1], find(algorithm).gram)
-    if inputs is not None:
-        statistics.add(as_array(inputs))
-        few = few_samples([statistics], config)
-        if few is not None:
-            warn(few)
-    return quantize_layer(layer, statistics, config).weight

@@ -1,4 +1,4 @@
-"""How far quantised numbers are from the numbers that they stand for."""
+"""Metrics measure the error of quantisation: SQNR, relative error, cosine and rank correlation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of small floats on the kernels of the library."""
+"""Microscaled (MX) floats run on the kernels of the library: MXFP8 as it is, and MXFP4 as integers of eight bits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pypto import library
 from pypto.errors.quant import WrongScheme
 from pypto.ir.types import float8_e4m3fn
 from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.weight import Array
 
 PAIR: Final = 2  # groups whose scales lie side by side
 

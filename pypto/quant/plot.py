@@ -1,4 +1,4 @@
-"""A report as a picture: SQNR of the outputs of all layers, one row of points for each kind of layer."""
+"""A plot of a report shows the SQNR of the outputs over the blocks, with one curve for each kind of layer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import importlib
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pypto.errors.quant import WrongCalibration
-from pypto.quant.line import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A quantised layer: its name and scheme, SQNR of weight and outputs in decibels, bytes before and after."""
+
+    layer: str
+    scheme: str
+    weight_sqnr: float
+    output_sqnr: float
+    bytes_before: int
+    bytes_after: int
 
 
 def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> Any:

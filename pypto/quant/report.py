@@ -1,4 +1,4 @@
-"""What quantisation cost, and what it saved, layer by layer."""
+"""A report states for each quantised layer the SQNR of its weight and outputs, and how many bytes it saves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from pypto.arguments import BOUNDARY
-from pypto.quant.blocks import Block, Progress, Values, float_layer
-from pypto.quant.layer import QuantizedLayer
-from pypto.quant.line import Line
+from pypto.quant.arrays import Array
+from pypto.quant.calibrate.blocks import Block, Progress, Values, float_layer
+from pypto.quant.checks import check_layers
+from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.metrics import sqnr
-from pypto.quant.names import check_layers
-from pypto.quant.plot import plot
-from pypto.quant.weight import Array, Layer
+from pypto.quant.plot import Line, plot
 
 
 @dataclass(frozen=True, slots=True)

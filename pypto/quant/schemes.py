@@ -1,4 +1,4 @@
-"""Quantisation schemes: how many bits, whether zero points are used, and which numbers share a scale."""
+"""A quantisation scheme states the bits of a code, whether there are zero points, and which numbers share a scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings at the line of the program that asked for the work."""
+"""`warn` gives a warning at the line of the user's program that asked for the work."""
 
 from __future__ import annotations
 

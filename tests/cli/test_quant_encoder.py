@@ -12,7 +12,7 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import WrongCalibration
-from pypto.quant.pretrained import SentenceTokenizer
+from pypto.quant.models.bert_folder import SentenceTokenizer
 from tests.cli.commands import answer, called
 from tests.quant.test_encoder import HEADS, tensors
 

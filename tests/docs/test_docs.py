@@ -14,8 +14,8 @@ import pytest
 import pypto as pto
 from tests.conformance.processes import ROOT
 
-QUANT_WITH_TORCH = ("attention", "deployed_linear", "linear", "modules")
-NEED_TORCH = ("pypto.torch.", *(f"pypto.quant.{name}" for name in QUANT_WITH_TORCH))
+QUANT_WITH_TORCH = ("attention", "deployed", "linear", "calibration")
+NEED_TORCH = ("pypto.torch.", *(f"pypto.quant.torch_modules.{name}" for name in QUANT_WITH_TORCH))
 WITHOUT = () if find_spec("torch") else NEED_TORCH  # begins names of modules that need what is not installed
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pto.__path__, "pypto.") if not m.name.startswith(WITHOUT))
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -14,7 +14,7 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import NotFinite, WrongCalibration
-from pypto.quant import blocks as module
+from pypto.quant.formats import files
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = quant.Config(quant.int4(group=8), inputs=quant.int8("tensor"), algorithm="gptq", skip=["*.skipped"])
@@ -91,7 +91,7 @@ def test_a_calibration_that_was_stopped_goes_on(stop: int, tmp_path: Path, monke
     """Stopped at any write of a file, the result is the same bit for bit."""
     expected = arrays(converted())
     written = 0
-    write = module.write
+    write = files.write
 
     def limited(path: Path, data: bytes) -> None:
         nonlocal written
@@ -101,10 +101,10 @@ def test_a_calibration_that_was_stopped_goes_on(stop: int, tmp_path: Path, monke
         written += 1
         write(path, data)
 
-    monkeypatch.setattr(module, "write", limited)
+    monkeypatch.setattr(files, "write", limited)
     with pytest.raises(KeyboardInterrupt):
         converted(tmp_path)
-    monkeypatch.setattr(module, "write", write)
+    monkeypatch.setattr(files, "write", write)
     assert arrays(converted(tmp_path)) == expected
     # And once more without data: everything is there.
     with quant.calibrate(model(), CONFIG, tmp_path) as run:
@@ -116,12 +116,12 @@ def test_a_process_that_was_killed(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from tests.quant import test_blocks as t
-write = t.module.write
+write = t.files.write
 def killing(path, data):
     if path.name == "block-001.safetensors":
         os.kill(os.getpid(), signal.SIGKILL)
     write(path, data)
-t.module.write = killing
+t.files.write = killing
 t.converted(Path(sys.argv[1]))
 """
     result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False, capture_output=True)

@@ -86,10 +86,11 @@ def test_memory_holds_one_block_and_the_data() -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pypto.quant import blocks
+from pypto.quant.calibrate import blocks
+from pypto.quant.formats import files
 from tests.quant import test_bounded
 layer, batch = sys.argv[2:]
-quantize, load = blocks.quantize_layer, blocks.load_file
+quantize, load = blocks.quantize_layer, files.load_file
 def quantize_until(found, statistics, config):
     if found.name == layer:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -98,7 +99,7 @@ def load_until(path):
     if path.name == batch:
         os.kill(os.getpid(), signal.SIGKILL)
     return load(path)
-blocks.quantize_layer, blocks.load_file = quantize_until, load_until
+blocks.quantize_layer, files.load_file = quantize_until, load_until
 test_bounded.converted(Path(sys.argv[1]))
 """
 

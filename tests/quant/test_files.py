@@ -12,7 +12,7 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import NoSuchLayer, NotRead, WrongCalibration, WrongResult
-from pypto.quant import formats
+from pypto.quant.formats import compressed_tensors as formats
 from tests.quant.test_deploy import FLOATS, W8A8, layer_and_inputs
 from tests.quant.test_gguf import tokens, write
 

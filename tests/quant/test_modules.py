@@ -17,7 +17,7 @@ from pypto import quant  # noqa: E402
 from pypto.errors.gradients import NoGradient  # noqa: E402
 from pypto.errors.launch import UndispatchedLaunch  # noqa: E402
 from pypto.errors.quant import FewSamples, WrongCalibration, WrongScheme  # noqa: E402
-from pypto.quant import blocks as files  # noqa: E402
+from pypto.quant.formats import files  # noqa: E402
 
 pytestmark = pytest.mark.torch
 F = torch.nn.functional
@@ -318,11 +318,10 @@ def test_second_derivatives_of_rounding_are_an_error() -> None:
 
 def test_deployed_layers_lose_no_gradient_and_no_launch() -> None:
     """Whether an input is given by name or not; attention on an int8 cache as a linear layer."""
+    from pypto.quant.torch_modules.attention import Int8Attention
+    from pypto.quant.formats.cache import Int8Cache, KeyRanges
+    from pypto.quant.torch_modules.deployed import DeployedLinear
     from torch.fx.experimental.proxy_tensor import make_fx
-
-    from pypto.quant.attention import Int8Attention
-    from pypto.quant.cache import Int8Cache, KeyRanges
-    from pypto.quant.deployed_linear import DeployedLinear
 
     layer = quant.QuantizedLayer("up", quant.quantize(np.eye(8, dtype=np.float32)))
     module = DeployedLinear(quant.deploy({"up": layer})["up"])

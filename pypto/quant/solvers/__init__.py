@@ -1,1 +1,5 @@
-"""The algorithms of the package, one a file; each has an `ALGORITHM`."""
+"""Quantisation algorithms choose codes and scales of a weight; each is a module with an `ALGORITHM`.
+
+Read `algorithm` (what an algorithm is, and the registry), `minmax` and `percentile` (rounding to nearest), `scaling`,
+`smoothquant` and `awq` (factors of the inputs), and `gptq` (error compensation).
+"""

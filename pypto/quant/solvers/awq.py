@@ -1,4 +1,4 @@
-"""AWQ (Lin et al., 2024): factors that protect the weights of large inputs, searched by the error of the outputs."""
+"""AWQ (Lin et al., 2024) scales up the weights of large inputs, by the factors that give the least output error."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pypto.quant.algorithm import Algorithm
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
+from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import TENSOR, Scheme
+from pypto.quant.solvers.algorithm import Algorithm
 from pypto.quant.solvers.minmax import minmax
 from pypto.quant.solvers.scaling import output_error, scaled
-from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantize, ranges
+from pypto.quant.tensor import QuantizedWeight
 
 Array = Any
 

@@ -1,4 +1,4 @@
-"""GPTQ (Frantar et al., 2023): columns are rounded one by one, and the columns after it make up for each error."""
+"""GPTQ (Frantar et al., 2023) rounds column by column, and later columns compensate for the error of each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from pypto.errors.quant import RoundedToNearest, WrongScheme
 from pypto.markup.summary import Summary
-from pypto.quant.algorithm import Algorithm
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
+from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import CHANNEL, GROUP, Scheme
+from pypto.quant.solvers.algorithm import Algorithm
 from pypto.quant.solvers.minmax import minmax
+from pypto.quant.tensor import QuantizedWeight
 from pypto.quant.warning import warn
-from pypto.quant.weight import Layer, QuantizedWeight, dequantize, grid, quantize, ranges
 
 Array = Any
 BLOCK: Final = 128

@@ -1,11 +1,13 @@
-"""Round to nearest, with scales from the whole range of the weights: no data is needed."""
+"""`minmax` rounds weights to nearest with scales from their whole range, and needs no data."""
 
 from __future__ import annotations
 
-from pypto.quant.algorithm import Algorithm
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
+from pypto.quant.rounding import grid, quantize, ranges
 from pypto.quant.schemes import Scheme
-from pypto.quant.weight import Layer, QuantizedWeight, grid, quantize, ranges
+from pypto.quant.solvers.algorithm import Algorithm
+from pypto.quant.tensor import QuantizedWeight
 
 
 def minmax(layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:

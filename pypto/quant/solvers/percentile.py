@@ -1,11 +1,13 @@
-"""Round to nearest, without the largest weights: outliers are clipped, the others have finer steps."""
+"""`percentile` rounds weights to nearest and clips outliers, so that the other weights have finer steps."""
 
 from __future__ import annotations
 
-from pypto.quant.algorithm import Algorithm
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
+from pypto.quant.rounding import grid, quantize, ranges
 from pypto.quant.schemes import Scheme
-from pypto.quant.weight import Layer, QuantizedWeight, grid, quantize, ranges
+from pypto.quant.solvers.algorithm import Algorithm
+from pypto.quant.tensor import QuantizedWeight
 
 
 def percentile(layer: Layer, statistics: Statistics, scheme: Scheme, percent: float = 99.9) -> QuantizedWeight:

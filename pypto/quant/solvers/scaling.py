@@ -1,4 +1,4 @@
-"""Factors of inputs: a layer computes the same with ``x / s`` and ``weight * s``, but is quantised otherwise."""
+"""Scaling divides the inputs by factors and multiplies the weights by them, which changes only the rounding error."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme
-from pypto.quant.weight import Layer, QuantizedWeight
+from pypto.quant.tensor import QuantizedWeight
 
 Array = Any
 Rounding = Callable[[Layer, Statistics, Scheme], QuantizedWeight]

@@ -1,4 +1,4 @@
-"""SmoothQuant (Xiao et al., 2023): factors move outliers of the inputs into the weights."""
+"""SmoothQuant (Xiao et al., 2023) moves outliers of the inputs into the weights, by a factor for each input."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.quant.algorithm import Algorithm
-from pypto.quant.layer import sampled_sqnr
-from pypto.quant.observers import Statistics
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.calibrate.quantize import sampled_sqnr
+from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme, int8
+from pypto.quant.solvers.algorithm import Algorithm
 from pypto.quant.solvers.minmax import minmax
 from pypto.quant.solvers.scaling import scaled
-from pypto.quant.weight import Layer, QuantizedWeight
+from pypto.quant.tensor import QuantizedWeight
 
 Array = Any
 ALPHAS: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

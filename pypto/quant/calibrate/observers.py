@@ -1,0 +1,221 @@
+"""Observers summarise the inputs of a layer in bounded memory: ranges, a histogram, a sample and the Gram matrix."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.markup.summary import Summary
+from pypto.quant.checks import check_columns, check_finite
+from pypto.quant.rounding import grid
+from pypto.quant.schemes import Scheme
+
+Array = Any
+BINS: Final = 2048
+ROWS: Final = 256  # that a sample has at least, where so many were seen
+PART: Final = 1024  # rows whose magnitudes are in memory at once
+GOLDEN: Final = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly modulo 2^32
+
+
+@dataclass(slots=True, repr=False)
+class Histogram(Summary):
+    """Magnitudes in bins of one width, which doubles when a larger number comes: counts stay exact."""
+
+    counts: Array = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    top: float = 0.0
+
+    def add(self, magnitudes: Array) -> None:
+        """Count numbers that are not negative."""
+        most = float(magnitudes.max(initial=0))
+        if most > 0 and self.top == 0:
+            self.top = float(np.exp2(np.ceil(np.log2(most))))
+        while most > self.top:
+            self.counts = np.concatenate([self.counts.reshape(-1, 2).sum(1), np.zeros(BINS // 2, np.int64)])
+            self.top *= 2
+        places = np.minimum(magnitudes * (BINS / self.top), BINS - 1) if self.top else np.zeros(magnitudes.shape)
+        self.counts += np.bincount(places.astype(np.int64).ravel(), minlength=BINS)
+
+    def percentile(self, percent: float) -> float:
+        """The end of the first bin up to which so many percent of the numbers are."""
+        total = np.cumsum(self.counts)
+        place = int(np.searchsorted(total, total[-1] * (percent / 100)))
+        return (min(place, BINS - 1) + 1) * self.top / BINS
+
+
+@dataclass(slots=True, repr=False)
+class Sample(Summary):
+    """Some rows out of all, which depend on their places alone: evenly spread, and not in step with any period."""
+
+    columns: int
+    rows: Array = None
+    places: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    seen: int = 0
+    below: int = 1 << 32
+
+    def __post_init__(self) -> None:
+        self.rows = np.zeros((0, self.columns), np.float32)
+
+    def add(self, x: Array) -> None:
+        """Add rows; where there are twice too many, half of them go, before they are copied."""
+        places = np.concatenate([self.places, np.arange(self.seen, self.seen + len(x), dtype=np.int64)])
+        chosen = self.chosen(places)
+        while chosen.sum() >= 2 * ROWS:
+            self.below //= 2
+            chosen = self.chosen(places)
+        kept, new = np.split(chosen, [len(self.places)])
+        self.rows = np.concatenate([self.rows[kept], x[new].astype(np.float32)])
+        self.places = places[chosen]
+        self.seen += len(x)
+
+    def chosen(self, places: Array) -> Array:
+        """Whether rows at these places belong to the sample."""
+        return (places.astype(np.uint64) * np.uint64(GOLDEN)) % np.uint64(1 << 32) < self.below
+
+    def scaled(self, factors: Array) -> Sample:
+        """That of ``inputs * factors``."""
+        found = Sample(self.columns, places=self.places, seen=self.seen, below=self.below)
+        found.rows = (self.rows * factors).astype(np.float32)
+        return found
+
+
+@dataclass(slots=True, repr=False)
+class Products(Summary):
+    """The Gram matrix of the last inputs, for several layers that have the same ones."""
+
+    inputs: bytes = b""  # their digest: a copy of the widest inputs would be as large as the Gram matrix
+    product: Array = None
+
+    def gram(self, x: Array) -> Array:
+        """``x.T @ x``, computed anew where x differs from the last inputs."""
+        found = hashlib.blake2b(f"{x.dtype.name} {x.shape}".encode())
+        found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+        if found.digest() != self.inputs:
+            self.product = None
+            self.product = x.T @ x
+            self.inputs = found.digest()
+        return self.product
+
+
+@dataclass(slots=True, repr=False)
+class Statistics(Summary):
+    """Statistics of a layer's inputs over all calibration data.
+
+    Parameters
+    ----------
+    layer : str
+        Its name, for errors.
+    columns : int
+        Inputs of the layer.
+    with_gram : bool
+        Whether the Gram matrix is summed, which has columns² numbers.
+    with_histogram : bool
+        Whether magnitudes are counted, for percentiles.
+
+    Attributes
+    ----------
+    rows : int
+        Inputs that were seen.
+    low, high : ndarray of shape (columns,), float64
+        The least and the largest number of each column; 0 before any was seen.
+    magnitude : ndarray of shape (columns,), float64
+        Sums of absolute values of the columns.
+    gram : ndarray of shape (columns, columns), float64, or None
+        The sum of ``x.T @ x`` over all rows.
+    histogram : Histogram
+        Of the absolute values of all inputs.
+    sample : Sample
+        Some of the inputs, ``sample.rows``: at most 511 rows, the same however the data was cut into batches.
+
+    Examples
+    --------
+    >>> s = Statistics("up", 2)
+    >>> s.add(np.array([[1.0, -2.0], [3.0, 0.0]]))
+    >>> s.mean_magnitude.tolist(), s.gram.tolist()
+    ([2.0, 1.0], [[10.0, -2.0], [-2.0, 4.0]])
+    """
+
+    layer: str
+    columns: int
+    with_gram: bool = True
+    with_histogram: bool = True
+    rows: int = 0
+    low: Array = None
+    high: Array = None
+    magnitude: Array = None
+    gram: Array = None
+    histogram: Histogram = field(default_factory=Histogram)
+    sample: Sample = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.sample = self.sample or Sample(self.columns)
+        self.low = np.zeros(self.columns)
+        self.high = np.zeros(self.columns)
+        self.magnitude = np.zeros(self.columns)
+        self.gram = np.zeros((self.columns, self.columns)) if self.with_gram else None
+
+    def add(self, inputs: Array, products: Products | None = None) -> None:
+        """Add inputs of shape (…, columns).
+
+        Parameters
+        ----------
+        inputs : ndarray
+            Products of float32 are summed in float32 within a batch, and in float64 over all.
+        products : Products, optional
+            Shares the Gram matrix of a batch with other layers of the same inputs.
+
+        Raises
+        ------
+        WrongCalibration
+            If they have another number of columns.
+        NotFinite
+            If they have NaN or infinity; nothing was added then.
+        """
+        x = np.asarray(inputs)
+        check_columns(self.layer, x, self.columns)
+        x = x.astype(np.result_type(x.dtype, np.float32), copy=False).reshape(-1, self.columns)
+        check_finite(self.layer, "its input", x)
+        self.rows += len(x)
+        self.low = np.minimum(self.low, x.min(axis=0, initial=0))
+        self.high = np.maximum(self.high, x.max(axis=0, initial=0))
+        for start in range(0, len(x), PART):
+            magnitudes = np.abs(x[start : start + PART])
+            self.magnitude += magnitudes.sum(axis=0, dtype=np.float64)
+            if self.with_histogram:
+                self.histogram.add(magnitudes.astype(np.float64, copy=False))
+        self.sample.add(x)
+        if self.gram is not None:
+            self.gram += (products or Products()).gram(x)
+
+    @property
+    def mean_magnitude(self) -> Array:
+        """The mean absolute value of each column."""
+        return self.magnitude / max(self.rows, 1)
+
+    @property
+    def largest(self) -> Array:
+        """The largest absolute value of each column."""
+        return np.maximum(self.high, -self.low)
+
+    def scaled(self, factors: Array) -> Statistics:
+        """Those of ``inputs * factors``, with factors above 0; the histogram, which has no columns, becomes a bound."""
+        largest = float(np.max(factors, initial=0))
+        histogram = Histogram(self.histogram.counts, self.histogram.top * largest)
+        found = Statistics(self.layer, self.columns, False, self.with_histogram, self.rows, histogram=histogram)
+        found.sample = self.sample.scaled(factors)
+        found.low = self.low * factors
+        found.high = self.high * factors
+        found.magnitude = self.magnitude * factors
+        found.gram = None if self.gram is None else self.gram * factors[:, None] * factors
+        return found
+
+    def static_grid(self, scheme: Scheme) -> tuple[Array, Array | None]:
+        """One scale, and zero point, for all inputs, from their range as the scheme's observer sees it."""
+        low, high = float(self.low.min(initial=0)), float(self.high.max(initial=0))
+        if scheme.observer == "percentile":
+            bound = self.histogram.percentile(scheme.percentile)
+            low = max(low, -bound)
+            high = min(high, bound)
+        return grid(np.array([low]), np.array([high]), scheme)

@@ -1,0 +1,81 @@
+"""Checks refuse arguments that a model cannot use, with an error that names the argument and what is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from pypto.errors.quant import NoSuchLayer, NotFinite, WrongCalibration
+from pypto.options import suggestion
+from pypto.quant.arrays import Array
+
+SHOWN = 6  # names that a text lists
+
+
+def check_range(what: str, numbers: Array, count: int) -> None:
+    """Refuse numbers of rows that a table of so many rows has not.
+
+    Raises
+    ------
+    WrongCalibration
+        With the first such number.
+    """
+    beyond = numbers[(numbers < 0) | (numbers >= count)]
+    if len(beyond):
+        raise WrongCalibration(
+            what=f"there is {what} {beyond[0]}, and the model has {count}", way=f"give {what}s from 0 to {count - 1}"
+        )
+
+
+def check_layers(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names of layers that a model has not.
+
+    Raises
+    ------
+    NoSuchLayer
+        With the first such name.
+    """
+    for name in given:
+        if name not in known:
+            refuse(f"the model has no layer {name}", name, known)
+
+
+def check_patterns(patterns: Iterable[str], known: Collection[str]) -> None:
+    """Refuse patterns that match no name.
+
+    Raises
+    ------
+    NoSuchLayer
+        With the first such pattern.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            refuse(f"the pattern {pattern!r} in `skip` matches no layer", pattern, known)
+
+
+def refuse(what: str, name: str, known: Collection[str]) -> None:
+    raise NoSuchLayer(what=what, suggestion=suggestion(name, tuple(known)), known=listed(known))
+
+
+def listed(names: Collection[str]) -> str:
+    """The first names, and how many others there are."""
+    shown = ", ".join(list(names)[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown or "none"
+
+
+def check_finite(layer: str, what: str, numbers: Array) -> None:
+    """Refuse NaN and infinity, with the place of the first."""
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        place = np.unravel_index(int(np.argmin(finite)), finite.shape)
+        raise NotFinite(layer=layer, what=what, place=f" at {[int(i) for i in place]}")
+
+
+def check_columns(layer: str, inputs: Array, columns: int) -> None:
+    """Refuse inputs whose last dimension is not that of a weight."""
+    shape = tuple(np.shape(inputs))
+    if not shape or shape[-1] != columns:
+        what = f"layer {layer}: inputs have the shape {shape}, and its weight has {columns} columns"
+        raise WrongCalibration(what=what, way=f"give inputs of the shape (…, {columns})")

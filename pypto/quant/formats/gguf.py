@@ -1,0 +1,197 @@
+"""GGUF files hold language models for llama.cpp: metadata, and tensors in blocks of 32 numbers with a scale.
+
+The package `gguf` reads the file. A tensor is a memory map until its numbers are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.arguments import BOUNDARY
+from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
+
+Array = Any
+GROUP: Final = 32  # numbers of a block
+MIDDLE: Final = 8  # of Q4_0, whose nibbles have no minimum
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupedWeight(Summary):
+    """A weight in blocks of 32 inputs as GGUF has it: ``codes * scales + minima``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (outputs, inputs), int8
+        From 0 to 15 with `minima`, from -8 to 7 or from -128 to 127 without.
+    scales : ndarray of shape (outputs, inputs / 32), float32
+    bits : int
+        4 or 8.
+    minima : ndarray of shape (outputs, inputs / 32), float32, optional
+
+    Examples
+    --------
+    >>> w = GroupedWeight(np.full((1, 32), 3, np.int8), np.full((1, 1), 0.5, np.float32), 8)
+    >>> w.dequantize()[0, :2].tolist()
+    [1.5, 1.5]
+    """
+
+    codes: Array
+    scales: Array
+    bits: int
+    minima: Array | None = None
+
+    def headline(self) -> str:
+        """Its size and format."""
+        outputs, inputs = self.codes.shape
+        return f"{outputs:,} outputs of {inputs:,} inputs, {self.bits} bits in groups of {GROUP}"
+
+    def dequantize(self) -> Array:
+        """The weight (outputs, inputs) in float32, rounded as GGUF's reference rounds it."""
+        t = self.codes.astype(np.float32).reshape(*self.scales.shape, GROUP) * self.scales[:, :, None]
+        if self.minima is not None:
+            t += self.minima[:, :, None]
+        return t.reshape(self.codes.shape)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GGUF(Summary):
+    """A GGUF file.
+
+    Attributes
+    ----------
+    path : Path
+    metadata : mapping of str to value
+        As in ``metadata["llama.block_count"]``.
+    tensors : mapping of str to value
+        Of the package `gguf`: memory maps of the file.
+    """
+
+    path: Path
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, Any] = field(repr=False)
+
+    def kind(self, name: str) -> str:
+        """The type of a tensor, as in ``"Q4_1"``."""
+        return str(self.tensor(name).tensor_type.name)
+
+    def tensor(self, name: str) -> Any:
+        """A tensor as the package `gguf` gives it."""
+        if name not in self.tensors:
+            raise WrongCalibration(what=f"{self.path.name} has no tensor {name}", way="look at `GGUF.tensors`")
+        return self.tensors[name]
+
+    def array(self, name: str) -> Array:
+        """A tensor in float32, whatever type it has in the file."""
+        tensor = self.tensor(name)
+        return np.ascontiguousarray(self.dequantized(name, tensor.data), np.float32)
+
+    def rows(self, name: str, index: Array) -> Array:
+        """Some rows of a tensor in float32; the others are not read."""
+        flat = self.dequantized(name, self.tensor(name).data[index.ravel()])
+        return np.ascontiguousarray(flat.reshape(*index.shape, -1), np.float32)
+
+    def dequantized(self, name: str, data: Array) -> Array:
+        """Numbers of a tensor, or of some of its rows."""
+        kind = self.tensor(name).tensor_type
+        try:
+            return library().quants.dequantize(data, kind)
+        except NotImplementedError as error:
+            what = f"tensor {name} of {self.path.name} cannot be read: {error}"
+            raise WrongCalibration(what=what, way="give a file whose tensors have another type") from None
+
+    def weight(self, name: str) -> GroupedWeight:
+        """The codes, scales and minima of a tensor of the type Q4_0, Q4_1 or Q8_0.
+
+        Raises
+        ------
+        WrongCalibration
+            For other types; `array` gives those as float32.
+        """
+        kind = self.kind(name)
+        if kind not in READERS:
+            what = f"tensor {name} of {self.path.name} is {kind}"
+            raise WrongCalibration(what=what, way=f"codes are read of {', '.join(READERS)}; `array` gives float32")
+        return READERS[kind](np.ascontiguousarray(self.tensor(name).data))
+
+
+def halves(blocks: Array, start: int) -> Array:
+    """The float16 number at a byte of each block, as float32."""
+    return np.ascontiguousarray(blocks[:, :, start : start + 2]).view(np.float16)[:, :, 0].astype(np.float32)
+
+
+def nibbles(blocks: Array, start: int) -> Array:
+    """Codes from 0 to 15: the low nibbles of a block are its first half, the high ones its second."""
+    packed = blocks[:, :, start : start + GROUP // 2]
+    return np.concatenate([packed & 15, packed >> 4], axis=2).reshape(len(blocks), -1).astype(np.int8)
+
+
+def q4_0(data: Array) -> GroupedWeight:
+    """Blocks of 18 bytes: a scale and nibbles around 8."""
+    blocks = data.reshape(len(data), -1, 18)
+    return GroupedWeight(nibbles(blocks, 2) - np.int8(MIDDLE), halves(blocks, 0), 4)
+
+
+def q4_1(data: Array) -> GroupedWeight:
+    """Blocks of 20 bytes: a scale, a minimum and nibbles."""
+    blocks = data.reshape(len(data), -1, 20)
+    return GroupedWeight(nibbles(blocks, 4), halves(blocks, 0), 4, halves(blocks, 2))
+
+
+def q8_0(data: Array) -> GroupedWeight:
+    """Blocks of 34 bytes: a scale and int8."""
+    blocks = data.reshape(len(data), -1, 34)
+    codes = np.ascontiguousarray(blocks[:, :, 2:]).view(np.int8).reshape(len(data), -1)
+    return GroupedWeight(codes, halves(blocks, 0), 8)
+
+
+READERS: Final = {"Q4_0": q4_0, "Q4_1": q4_1, "Q8_0": q8_0}
+
+
+@BOUNDARY
+def read_gguf(path: str | os.PathLike[str]) -> GGUF:
+    """Open a GGUF file.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    GGUF
+
+    Raises
+    ------
+    WrongCalibration
+        If the package `gguf` is missing, or the file is no GGUF file.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> file = quant.read_gguf("model.gguf")  # doctest: +SKIP
+    >>> file.weight("blk.0.ffn_up.weight").codes.shape  # doctest: +SKIP
+    (1536, 576)
+    """
+    reader = library()
+    try:
+        found = reader.GGUFReader(os.fspath(path))
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise WrongCalibration(what=f"{path} cannot be read: {error}", way="give a GGUF file") from None
+    metadata = {name: value.contents() for name, value in found.fields.items()}
+    return GGUF(Path(path), metadata, {tensor.name: tensor for tensor in found.tensors})
+
+
+def library() -> Any:
+    """The package `gguf`, or a word on how to get it."""
+    try:
+        import gguf
+        import gguf.quants
+    except ImportError:
+        raise WrongCalibration(what="gguf is not installed", way="pip install 'pypto-jit[quant]'") from None
+    return gguf

@@ -1,0 +1,304 @@
+"""Sentence encoders of the BERT family map token ids to embeddings, and are sequences of blocks for calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import numpy as np
+
+from pypto import library
+from pypto.errors.quant import NotRead, WrongCalibration
+from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array, as_array
+from pypto.quant.calibrate.blocks import Block, Linear, Values
+from pypto.quant.checks import check_finite, check_layers, check_range
+from pypto.quant.layer import Layer
+
+WORDS: Final = "embeddings.word_embeddings.weight"
+POSITIONS: Final = "embeddings.position_embeddings.weight"
+SEGMENTS: Final = "embeddings.token_type_embeddings.weight"
+# Tensors that change no embedding: numbers of positions, and what the trained model had behind the encoder.
+BEHIND: Final = ("embeddings.position_ids", "pooler.dense.*", "cls.*", "classifier.*", "qa_outputs.*")
+# Linear layers of a block, and their names in transformers; several of the same inputs are one.
+LINEAR: Final = {
+    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "output": ("attention.output.dense",), "up": ("intermediate.dense",), "down": ("output.dense",),
+}  # fmt: skip
+NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Norm(Summary):
+    """Weight and bias of a layer normalisation."""
+
+    weight: Array
+    bias: Array
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BertLayer(Summary):
+    """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
+
+    qkv: Layer
+    output: Layer
+    attention_norm: Norm
+    up: Layer
+    down: Layer
+    norm: Norm
+
+    @property
+    def linear(self) -> tuple[Layer, ...]:
+        """The linear layers in the order in which they compute."""
+        return self.qkv, self.output, self.up, self.down
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bert(Summary, Sequence[Block]):
+    """A sentence encoder of the BERT family: a sequence of blocks, and what lies before and behind them.
+
+    Tokens of all sentences lie one after the other, without padding. The activation is GELU with the error function; an
+    embedding is the mean over the tokens of a sentence, as a unit vector.
+
+    Parameters
+    ----------
+    words : ndarray of shape (vocabulary, width)
+    positions : ndarray of shape (longest, width)
+        Embeddings of positions and of the first segment, added up.
+    norm : Norm
+        Of the embeddings.
+    layers : tuple of BertLayer
+    heads : int
+    eps : float
+        Of all norms.
+    segments : int
+        Rows of the table of segments, of which the first is used.
+    """
+
+    words: Array
+    positions: Array
+    norm: Norm
+    layers: tuple[BertLayer, ...]
+    heads: int
+    eps: float = 1e-12
+    segments: int = 2
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any], heads: int, eps: float = 1e-12) -> Bert:
+        """A model of its tensors, under the names that `transformers` gives them.
+
+        Parameters
+        ----------
+        tensors : mapping of str to array
+            Of a safetensors file, or the ``state_dict()`` of a torch module; names may have a prefix.
+        heads : int
+            Heads of attention: ``num_attention_heads`` of the configuration.
+        eps : float
+            ``layer_norm_eps`` of the configuration.
+
+        Raises
+        ------
+        WrongCalibration
+            If a tensor is missing.
+        NotRead
+            For a tensor that the encoder does not read.
+        NotFinite
+        """
+        read = Tensors.of(tensors)
+        segments = read(SEGMENTS)
+        positions = read(POSITIONS) + segments[0]
+        layers = tuple(read.layer(str(number), name) for number, name in enumerate(read.layers()))
+        found = cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps, len(segments))
+        read.refuse_unread()
+        return found
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of all linear layers, in the order in which they compute."""
+        return tuple(one.name for layer in self.layers for one in layer.linear)
+
+    def beside(self, layers: Collection[str]) -> dict[str, Array]:
+        """Tensors that are not those of some layers, under the names of transformers; for `pypto.quant.save`.
+
+        Raises
+        ------
+        NoSuchLayer
+            For a layer that the model has not.
+        """
+        check_layers(layers, self.layer_names)
+        segments = np.zeros((self.segments, self.words.shape[1]), np.float32)  # the first is added to the positions
+        found = {WORDS: self.words, POSITIONS: self.positions, SEGMENTS: segments}
+        norms = {"embeddings.LayerNorm": self.norm}
+        for number, layer in enumerate(self.layers):
+            own = (layer.attention_norm, layer.norm)
+            norms |= {f"encoder.layer.{number}.{name}": norm for name, norm in zip(NORMS, own, strict=True)}
+            for one in layer.linear:
+                found |= {} if one.name in layers else tensors_of(one)
+        found |= {f"{name}.weight": norm.weight for name, norm in norms.items()}
+        return found | {f"{name}.bias": norm.bias for name, norm in norms.items()}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What transformers says of such a model."""
+        return {
+            "model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute",
+            "num_hidden_layers": len(self), "num_attention_heads": self.heads, "layer_norm_eps": self.eps,
+        }  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.block(number) for number in range(*index.indices(len(self)))]
+        return self.block(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.block(number) for number in range(len(self)))
+
+    def inputs(self, ids: Array, mask: Array) -> Values:
+        """Inputs of the first block.
+
+        Parameters
+        ----------
+        ids, mask : ndarray of shape (batch, length), integers
+            Tokens, and 1 where there is one, 0 where there is padding.
+
+        Returns
+        -------
+        dict
+            ``x`` of shape (tokens, width), and ``starts`` of shape (batch + 1,).
+        """
+        x, positions, starts = self.lookup(ids, mask)
+        y = library.add_layer_norm(x, positions, self.norm.weight, self.norm.bias, eps=self.eps)[0]
+        return {"x": y, "starts": starts}
+
+    def lookup(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
+        """Rows of the tables for the tokens that are no padding, and where each sentence begins."""
+        sentences, positions = np.nonzero(mask)
+        counts = np.bincount(sentences, minlength=len(ids))
+        if not counts.all():
+            raise WrongCalibration(what=f"sentence {counts.argmin()} has no token", way="leave it out")
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        tokens = ids[sentences, positions]
+        check_range("token", tokens, len(self.words))
+        check_range("position", positions, len(self.positions))
+        return self.words[tokens], self.positions[positions], starts
+
+    def block(self, number: int) -> Block:
+        """A layer for calibration."""
+        layer = self.layers[number]
+
+        def forward(values: Values, linear: Linear) -> Values:
+            x, starts = values["x"], values["starts"]
+            parts = linear(layer.qkv.name, x).reshape(len(x), 3, self.heads, x.shape[1] // self.heads)
+            longest = longest_of(starts)
+            attended = library.varlen_attention(parts[:, 0], parts[:, 1], parts[:, 2], starts, longest=longest)
+            x = self.add_norm(linear(layer.output.name, attended.reshape(x.shape)), x, layer.attention_norm)
+            hidden = library.gelu(linear(layer.up.name, x))
+            return {**values, "x": self.add_norm(linear(layer.down.name, hidden), x, layer.norm)}
+
+        return Block(str(number), layer.linear, forward)
+
+    def add_norm(self, x: Array, residual: Array, norm: Norm) -> Array:
+        """The norm of a sum."""
+        y: Array = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=self.eps)[0]
+        return y
+
+    def embed(self, ids: Array, mask: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None) -> Array:
+        """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones.
+
+        Raises
+        ------
+        NoSuchLayer
+            For names of layers that the model has not.
+        """
+        check_layers(layers or {}, self.layer_names)
+        values = self.inputs(ids, mask)
+        for block in self:
+            values = block.run(
+                values, {one.name: layers[one.name] for one in block.layers if layers and one.name in layers}
+            )
+        return pooled(values["x"], values["starts"])
+
+
+def longest_of(starts: Array) -> int:
+    """Tokens of the longest sentence; 1 without sentences."""
+    return int(np.diff(starts).max(initial=1))
+
+
+def pooled(x: Array, starts: Array) -> Array:
+    """Means over the tokens of each sentence, as unit vectors."""
+    total = np.add.reduceat(x, starts[:-1])
+    total /= np.sqrt(np.einsum("bw,bw->b", total, total))[:, None]
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """Tensors by their names behind a prefix."""
+
+    tensors: Mapping[str, Any]
+    prefix: str
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any]) -> Tensors:
+        """The prefix is what stands before the table of words."""
+        found = next((name for name in tensors if name.endswith(WORDS)), WORDS)
+        return cls(tensors, found.removesuffix(WORDS))
+
+    def __call__(self, name: str) -> Array:
+        full = self.prefix + name
+        if full not in self.tensors:
+            raise WrongCalibration(what=f"there is no tensor {full}", way="give those of a model of the BERT family")
+        self.used.add(full)
+        found = np.ascontiguousarray(as_array(self.tensors[full]), np.float32)
+        check_finite(full, "its tensor", found)
+        return found
+
+    def layers(self) -> list[str]:
+        """Names of the layers, in order from 0 on."""
+        start = f"{self.prefix}encoder.layer."
+        numbers = {name.removeprefix(start).split(".")[0] for name in self.tensors if name.startswith(start)}
+        count = next(number for number in range(len(numbers) + 1) if str(number) not in numbers)
+        return [f"encoder.layer.{number}" for number in range(count)]
+
+    def refuse_unread(self) -> None:
+        """Refuse tensors that the encoder does not read, but those of heads that stand behind it."""
+        for name in self.tensors:
+            own = name.removeprefix(self.prefix)
+            if name not in self.used and not any(fnmatchcase(own, pattern) for pattern in BEHIND):
+                way = "it may change embeddings; if it does not, leave it out of the tensors"
+                raise NotRead(source="the model", what=f"the tensor {name}", way=way)
+
+    def norm(self, name: str) -> Norm:
+        """A normalisation."""
+        return Norm(self(f"{name}.weight"), self(f"{name}.bias"))
+
+    def linear(self, own: str, *names: str) -> Layer:
+        """A linear layer, or several of the same inputs as one."""
+        weight = np.concatenate([self(f"{name}.weight") for name in names])
+        return Layer(own, weight, np.concatenate([self(f"{name}.bias") for name in names]))
+
+    def layer(self, own: str, name: str) -> BertLayer:
+        """A transformer layer."""
+        qkv, output, up, down = (
+            self.linear(f"{own}.{part}", *(f"{name}.{one}" for one in names)) for part, names in LINEAR.items()
+        )
+        attention, last = (self.norm(f"{name}.{norm}") for norm in NORMS)
+        return BertLayer(qkv, output, attention, up, down, last)
+
+
+def tensors_of(layer: Layer) -> dict[str, Array]:
+    """Tensors of a linear layer of a model, under the names of transformers."""
+    number, _, part = layer.name.partition(".")
+    names = [f"encoder.layer.{number}.{name}" for name in LINEAR[part]]
+    found: dict[str, Array] = {}
+    arrays: dict[str, Any] = {"weight": layer.weight, "bias": layer.bias}
+    for kind, numbers in arrays.items():
+        parts = np.split(numbers, len(names))
+        found |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+    return found

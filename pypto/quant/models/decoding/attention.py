@@ -1,0 +1,71 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Attention of one new token runs as one kernel: rotary positions, the update of the cache, and the softmax."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.library.kernels.attention import merge_block, normalized
+from pypto.library.kernels.quant import quantize_row
+
+
+@pto.jit
+def to_codes(t, scale):
+    """Keys as int8; those beyond the range are clipped."""
+    return pto.clamp(pto.rint(t / scale), -127.0, 127.0).to(pto.int8)
+
+
+@pto.jit
+def store_key(keys, key_scale, g, p, first, second):
+    """A key at its position, by halves."""
+    D = keys.shape[2]
+    H = D // 2
+    if key_scale is not None:
+        first, second = to_codes(first, key_scale[g, 0:H]), to_codes(second, key_scale[g, H:D])
+    keys[g, p, 0:H] = first
+    keys[g, p, H:D] = second
+
+
+@pto.jit
+def store_value(values, value_scale, g, p, value):
+    """A value at its position."""
+    if value_scale is not None:
+        value, value_scale[g, p] = quantize_row(value)
+    values[g, p, :] = value
+
+
+@pto.jit
+def attend_kernel(
+    q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, UNIT: pto.constexpr, BN: pto.constexpr
+):
+    """One head of keys, and the heads of queries that share it; halves of a head are the two coordinates.
+
+    The scale of a channel of int8 keys goes into the queries, that of a value into its row.
+    """
+    g, p, D = pto.program_id(0), position[0], keys.shape[2]
+    GROUP, H = q.shape[1] // keys.shape[0], D // 2
+    h = g * GROUP
+    c, s = cos[p, :], sin[p, :]
+    first, second = k[0, g, 0:H], k[0, g, H:D]
+    store_key(keys, key_scale, g, p, first * c - second * s, second * c + first * s)
+    store_value(values, value_scale, g, p, v[0, g, :])
+    c, s = c[None, :] * UNIT, s[None, :] * UNIT
+    first, second = q[0, h : h + GROUP, 0:H], q[0, h : h + GROUP, H:D]
+    left, right = first * c - second * s, second * c + first * s
+    if key_scale is not None:
+        left, right = left * key_scale[g, 0:H], right * key_scale[g, H:D]
+    m = pto.full((GROUP,), -math.inf, pto.float32)
+    total = pto.zeros((GROUP,), pto.float32)
+    acc = pto.zeros((GROUP, D), pto.float32)
+    for j in range(0, p + 1, BN):
+        scores = pto.dot(left, pto.trans(keys[g, j : j + BN, 0:H].to(pto.float32)))
+        scores = pto.dot(right, pto.trans(keys[g, j : j + BN, H:D].to(pto.float32)), scores)
+        content = values[g, j : j + BN, :].to(pto.float32)
+        if value_scale is not None:
+            content = content * value_scale[g, j : j + BN][:, None]
+        seen = j + pto.arange(0, BN) <= p
+        m, total, acc = merge_block(pto.where(seen[None, :], scores, -math.inf), content, m, total, acc)
+    out[0, h : h + GROUP, :] = normalized(acc, total)

@@ -1,0 +1,68 @@
+"""A key-value cache holds the keys and values of one sequence, so that a new token computes only its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pypto.errors.quant import FullCache
+from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array
+
+
+@dataclass(slots=True, repr=False)
+class KeyValueCache(Summary):
+    """Keys and values of one sequence, which a decoder reads and writes; `Decoder.cache` makes one.
+
+    Keys are rotated to their positions, and stored by halves: the even channels of a head, then the odd ones.
+
+    Attributes
+    ----------
+    keys, values : ndarray of shape (blocks, heads, tokens, depth), float32 or int8
+    key_scales : ndarray of shape (blocks, heads, depth), float32, optional
+        Of int8 keys.
+    value_scales : ndarray of shape (blocks, heads, tokens), float32, optional
+        Of int8 values.
+    length : int
+        Tokens that it holds; set it back to forget the last ones.
+    """
+
+    keys: Array = field(repr=False)
+    values: Array = field(repr=False)
+    key_scales: Array | None = field(default=None, repr=False)
+    value_scales: Array | None = field(default=None, repr=False)
+    length: int = 0
+    position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
+    launches: Sequence[Callable[[], None]] = field(default=(), repr=False)  # of a step, bound to this cache
+    owner: object = field(default=None, repr=False)  # the decoder that its launches are of
+
+    @classmethod
+    def of(cls, shape: tuple[int, int, int, int], key_scales: Array | None = None) -> KeyValueCache:
+        """An empty one of (blocks, heads, tokens, depth), in int8 where there are scales of keys."""
+        if key_scales is None:
+            return cls(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+        return cls(np.zeros(shape, np.int8), np.zeros(shape, np.int8), key_scales, np.zeros(shape[:3], np.float32))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that have room."""
+        return int(self.keys.shape[2])
+
+    @property
+    def bytes(self) -> int:
+        """Of keys, values and the scales of values."""
+        return int(
+            self.keys.nbytes + self.values.nbytes + (0 if self.value_scales is None else self.value_scales.nbytes)
+        )
+
+    def reserve(self, count: int) -> None:
+        """Check that so many tokens more have room.
+
+        Raises
+        ------
+        FullCache
+        """
+        if self.length + count > self.tokens:
+            raise FullCache(held=self.length, more=count, tokens=self.tokens)

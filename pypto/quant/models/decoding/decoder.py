@@ -1,0 +1,347 @@
+"""A decoder generates text with kernels that are bound once, and with a cache of keys and values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from pypto import library
+from pypto.errors.quant import WrongCalibration
+from pypto.quant.arrays import Array
+from pypto.quant.checks import check_layers, check_range
+from pypto.quant.deploy import DeployedLayer, deployed
+from pypto.quant.formats.cache import MOST, Int8Cache
+from pypto.quant.formats.gguf import READERS, GroupedWeight
+from pypto.quant.layer import Layer, QuantizedLayer
+from pypto.quant.models.decoding.attention import attend_kernel
+from pypto.quant.models.decoding.cache import KeyValueCache
+from pypto.quant.models.decoding.fused_products import FusedProducts
+from pypto.quant.models.decoding.sampling import check_draw, choose
+from pypto.quant.models.decoding.weights import Launch, LayerWeights, fuse
+from pypto.quant.models.llama import Llama, integers
+from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS, NORMS
+
+KEYS: Final = 64  # positions that attention takes at once
+CHUNK: Final = 256  # tokens of a prompt that are computed at once
+DEFAULT: Final = 1024  # tokens of a cache
+Given = QuantizedLayer | GroupedWeight | DeployedLayer
+
+
+class Decoder:
+    """A language model that makes one token after the other, on kernels, with a cache of keys and values.
+
+    A step has one row of inputs, so it takes the time of reading the weights: the fewer bits, the faster. Weights lie
+    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory: make one at a
+    time.
+
+    Parameters
+    ----------
+    model : Llama
+        With an `Int8Cache` as `Llama.cache`, keys and values are in int8.
+    layers : mapping of str to QuantizedLayer, GroupedWeight or DeployedLayer, optional
+        As `Calibration.convert` and `quant.deploy` give them, by name; ``"head"`` is that of the logits. Others are as
+        in the file.
+    floats : bool
+        Whether layers that are as in the file become float32; without, blocks of four and eight bits are used as they
+        are, which gives the same numbers in less memory.
+
+    Raises
+    ------
+    WrongScheme
+        For int8 inputs with one scale for all, or for groups.
+    WrongCalibration
+        For a cache of another kind, and names of layers that the model has not.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> model = quant.load_llama("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
+    >>> decoder = quant.Decoder(model)  # doctest: +SKIP
+    >>> ids = model.tokenizer.encode("The capital of France is").ids  # doctest: +SKIP
+    >>> model.tokenizer.decode(decoder.generate(ids, tokens=3))  # doctest: +SKIP
+    ' Paris.'
+    """
+
+    def __init__(self, model: Llama, layers: Mapping[str, Given] | None = None, floats: bool = False) -> None:
+        self.model = model
+        self.floats = floats
+        self.layers = dict(layers or {})
+        check_layers(self.layers, model.layer_names)
+        if not isinstance(model.cache, Int8Cache | None):
+            raise WrongCalibration(what="the model's cache is no Int8Cache", way="use quant.Int8Cache.of(ranges)")
+        sizes = model.sizes
+        self.heads, self.shared, self.width, self.depth = sizes.heads, sizes.shared, sizes.width, sizes.depth
+        self.blocks = [self.products(number) for number in range(len(model))]
+        head = fuse([self.columns(LOGITS, model.head_name)])
+        self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
+        self.row = np.zeros((1, self.width), np.float32)
+        self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
+        self.attended = np.zeros((1, self.heads * self.depth), np.float32)
+        self.logits = np.zeros((1, sizes.vocabulary), np.float32)
+        self.launches = [self.bound(*products) for products in self.blocks]
+        self.last_launches = self.last.bound(self.row, self.logits)
+
+    @property
+    def eps(self) -> float:
+        """Of the RMS norms."""
+        return self.model.sizes.eps
+
+    @property
+    def bytes(self) -> int:
+        """Of all weights that a step reads."""
+        every = [fused for block in self.blocks for fused in block]
+        return sum(tiles.bytes for fused in (*every, self.last) for tiles in fused.products)
+
+    def columns(self, name: str, tensor: str) -> LayerWeights:
+        """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
+        given: Any = self.layers.get(name)
+        file = self.model.file
+        if given is None and not self.floats and file.kind(tensor) in READERS:
+            given = self.model.weight(tensor)
+        if given is not None and not isinstance(given, DeployedLayer):
+            given = deployed(name, given)
+        found = LayerWeights.of(Layer(name, file.array(tensor)) if given is None else given)
+        is_rotated = name.endswith((".q", ".k"))
+        return found.take(halves(found.codes.shape[1], self.depth)) if is_rotated else found
+
+    def products(self, number: int) -> tuple[FusedProducts, FusedProducts, FusedProducts, FusedProducts]:
+        """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
+        found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
+        before, after = (self.model.array(f"blk.{number}.{name}.weight") for name in NORMS)
+        hidden = found["gate"].codes.shape[1]
+        return (
+            FusedProducts(fuse([found[part] for part in "qkv"]), self.width, before, self.eps),
+            FusedProducts(fuse([found["output"]]), self.heads * self.depth, add=True),
+            FusedProducts(fuse([found["gate"], found["up"]]), self.width, after, self.eps),
+            FusedProducts(fuse([found["down"]]), hidden, gated=True, add=True),
+        )
+
+    def bound(
+        self, qkv: FusedProducts, output: FusedProducts, gate: FusedProducts, down: FusedProducts
+    ) -> tuple[list[Launch], list[Launch]]:
+        """Launches of a block before its attention and after it."""
+        hidden = np.zeros((1, 2 * down.count), np.float32)
+        before = qkv.bound(self.row, self.heads_row.reshape(1, -1))
+        after = [*output.bound(self.attended, self.row), *gate.bound(self.row, hidden), *down.bound(hidden, self.row)]
+        return before, after
+
+    def cache(self, tokens: int | None = None) -> KeyValueCache:
+        """An empty cache for a sequence of so many tokens; without, 1024 or as many as the model's context has.
+
+        Raises
+        ------
+        WrongCalibration
+            For more tokens than the context has.
+        """
+        if tokens is None:
+            tokens = min(DEFAULT, self.model.context or DEFAULT)
+        self.model.check_length(tokens)
+        scales = None
+        if isinstance(self.model.cache, Int8Cache):
+            order = halves(self.depth, self.depth)
+            scales = np.stack(
+                [self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))]
+            )
+        cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
+        cos, sin = (f(self.model.angles(tokens)).astype(np.float32) for f in (np.cos, np.sin))
+        launches: list[Launch] = []
+        for number, (before, after) in enumerate(self.launches):
+            launches += [*before, self.attention(number, cache, cos, sin), *after]
+        return replace(cache, launches=[*launches, *self.last_launches], owner=self)
+
+    def reserve(self, cache: KeyValueCache, count: int) -> None:
+        """Check that a cache is of this decoder, and has room for so many tokens more."""
+        if cache.owner is not self:
+            raise WrongCalibration(what="the cache is of another decoder", way="use one that this one's cache() gives")
+        cache.reserve(count)
+
+    def attention(self, number: int, cache: KeyValueCache, cos: Array, sin: Array) -> Launch:
+        """The launch of one token's attention in a block."""
+        q, k, v = np.split(self.heads_row, [self.heads, self.heads + self.shared], axis=1)
+        key_scale = None if cache.key_scales is None else cache.key_scales[number]
+        value_scale = None if cache.value_scales is None else cache.value_scales[number]
+        out = self.attended.reshape(1, self.heads, self.depth)
+        stored = cache.keys[number], cache.values[number], key_scale, value_scale
+        sizes = {"UNIT": math.log2(math.e) / math.sqrt(self.depth), "BN": KEYS}
+        return attend_kernel.bind(q, k, v, cos, sin, *stored, cache.position, out, grid=(self.shared,), **sizes)
+
+    def step(self, token: int, cache: KeyValueCache) -> Array:
+        """Append a token to a cache, and give the logits of the next one.
+
+        Parameters
+        ----------
+        token : int
+        cache : KeyValueCache
+            Of this decoder.
+
+        Returns
+        -------
+        ndarray of shape (vocabulary,), float32
+            The next step overwrites it.
+
+        Raises
+        ------
+        FullCache
+        WrongCalibration
+            For a cache of another decoder, and a token that the model has not.
+        """
+        self.reserve(cache, 1)
+        self.row[:] = self.model.rows([token])
+        cache.position[0] = cache.length
+        for launch in cache.launches:
+            launch()
+        cache.length += 1
+        return self.logits[0]
+
+    def prefill(self, ids: Any, cache: KeyValueCache) -> Array:
+        """Append the tokens of a prompt to a cache, and give the logits of the next one; see `step`.
+
+        Raises
+        ------
+        FullCache
+        WrongCalibration
+            Without tokens, for several sequences at once, tokens that the model has not, and a cache of another
+            decoder.
+        """
+        ids = prompt_of(ids)
+        self.reserve(cache, len(ids))
+        rows = self.model.rows(ids)
+        for start in range(0, len(ids), CHUNK):
+            self.append(rows[start : start + CHUNK].copy(), cache)
+        for launch in self.last_launches:
+            launch()
+        return self.logits[0]
+
+    def append(self, x: Array, cache: KeyValueCache) -> None:
+        """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
+        angles = self.model.angles(cache.length + len(x))[cache.length :, None]
+        cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        heads = np.zeros((len(x), *self.heads_row.shape[1:]), np.float32)
+        for number, (qkv, output, gate, down) in enumerate(self.blocks):
+            qkv.multiply(x, heads.reshape(len(x), -1))
+            q, k, v = np.split(heads, [self.heads, self.heads + self.shared], axis=1)
+            y = self.attend(number, cache, rotated(q, cos, sin), rotated(k, cos, sin), v)
+            output.multiply(y, x)
+            hidden = np.zeros((len(x), 2 * down.count), np.float32)
+            gate.multiply(x, hidden)
+            down.multiply(hidden, x)
+        cache.length += len(x)
+        self.row[:] = x[-1]
+
+    def attend(self, number: int, cache: KeyValueCache, q: Array, k: Array, v: Array) -> Array:
+        """Attention of several tokens, whose keys and values are stored first."""
+        here = slice(cache.length, cache.length + len(q))
+        q, k, v = (np.ascontiguousarray(t.transpose(1, 0, 2)) for t in (q, k, v))
+        keys, values = cache.keys[number], cache.values[number]
+        if cache.key_scales is None or cache.value_scales is None:
+            keys[:, here], values[:, here] = k, v
+            y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
+        else:
+            scale = cache.key_scales[number]
+            keys[:, here] = np.clip(np.rint(k / scale[:, None]), -MOST, MOST)
+            codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
+            values[:, here] = codes.reshape(v.shape)
+            cache.value_scales[number, :, here] = scales.reshape(v.shape[:2])
+            past = keys[None, :, : here.stop], scale, values[None, :, : here.stop]
+            y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
+        return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
+
+    def generate(  # options of one draw
+        self,
+        ids: Any,
+        tokens: int = 64,
+        temperature: float = 0.0,
+        top: int = 0,
+        seed: int = 0,
+        stop: Sequence[int] = (),
+    ) -> list[int]:
+        """Tokens that follow a prompt.
+
+        Parameters
+        ----------
+        ids : sequence of int
+            The prompt, at least one token.
+        tokens : int
+            At most so many, fewer where the model ends its text.
+        temperature : float
+            0 takes the most probable token; 1 draws from the model's probabilities.
+        top : int
+            Draw from so many of the most probable tokens only; 0 from all.
+        seed : int
+            Of the draws.
+        stop : sequence of int
+            Tokens that end the text, beside those that the file has for it (`Llama.ends`).
+
+        Returns
+        -------
+        list of int
+            Without the token that ended the text.
+
+        Raises
+        ------
+        WrongCalibration
+            For several prompts at once, more tokens than the context has, a temperature or `top` below 0, and what
+            `prefill` refuses.
+        NotFinite
+            If logits have NaN or infinity.
+        """
+        return list(self.stream(ids, tokens, temperature, top, seed, stop))
+
+    def stream(  # options of one draw
+        self,
+        ids: Any,
+        tokens: int = 64,
+        temperature: float = 0.0,
+        top: int = 0,
+        seed: int = 0,
+        stop: Sequence[int] = (),
+    ) -> Iterator[int]:
+        """The tokens of `generate`, one by one as they are made."""
+        prompt = prompt_of(ids)
+        check_draw(temperature, top)
+        others = np.asarray(stop, np.int64)
+        check_range("token", others, self.model.sizes.vocabulary)
+        draw = partial(choose, temperature=temperature, top=top, rng=np.random.default_rng(seed))
+        cache = self.cache(len(prompt) + tokens)
+        return self.made(prompt, cache, tokens, self.model.ends | set(others.tolist()), draw)
+
+    def made(
+        self, prompt: Array, cache: KeyValueCache, tokens: int, ends: Collection[int], draw: Callable[[Array], int]
+    ) -> Iterator[int]:
+        """Tokens behind a prompt, until one ends the text."""
+        logits = self.prefill(prompt, cache)
+        for made in range(tokens):
+            token = draw(logits)
+            if token in ends:
+                return
+            yield token
+            if made + 1 < tokens:
+                logits = self.step(token, cache)
+
+
+def prompt_of(ids: Any) -> Array:
+    """The tokens of one sequence, at least one."""
+    found = integers(ids)
+    if found.ndim != 1:
+        what = f"a prompt has the shape {found.shape}"
+        raise WrongCalibration(what=what, way="give the tokens of one sequence; each has a cache of its own")
+    if not len(found):
+        raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
+    return found
+
+
+def halves(count: int, depth: int) -> Array:
+    """The order of outputs that gives each head its even channels, then its odd ones."""
+    heads = np.arange(count).reshape(-1, depth)
+    return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).ravel()
+
+
+def rotated(x: Array, cos: Array, sin: Array) -> Array:
+    """Heads (tokens, heads, depth) at their positions, by halves."""
+    first, second = np.split(x, 2, axis=2)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)

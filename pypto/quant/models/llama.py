@@ -1,0 +1,360 @@
+"""Llama models are read from GGUF files, calibrated as blocks, and judged by their perplexity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from pypto import library
+from pypto.arguments import BOUNDARY
+from pypto.errors.quant import WrongCalibration
+from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array
+from pypto.quant.calibrate.blocks import Block, Linear, Progress, Values, float_layer
+from pypto.quant.checks import check_finite, check_layers, check_range
+from pypto.quant.formats.gguf import GGUF, GroupedWeight, read_gguf
+from pypto.quant.layer import Layer
+from pypto.quant.models.llama_file import (
+    ARCHITECTURE,
+    EMBEDDING,
+    HEAD,
+    LAST_NORM,
+    LINEAR,
+    LOGITS,
+    NORMS,
+    Sizes,
+    tensor_of,
+)
+from pypto.quant.models.llama_folder import METADATA, read_folder
+from pypto.quant.models.tokenizer import ends_of, tokenizer_of
+
+ROWS: Final = 256  # tokens whose logits are in memory at once
+Cache = Callable[[str, Array, Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Llama(Summary, Sequence[Block]):
+    """A model of the Llama family: a sequence of blocks whose weights are read when a block is asked for.
+
+    Parameters
+    ----------
+    file : GGUF
+        All its keys and tensors are read, or are known to change nothing.
+    cache : callable, optional
+        From the name of a block, keys and values, both (batch, tokens, heads, depth), to those that attention reads;
+        stands for a cache of fewer bits.
+    ignore : sequence of str
+        Names of keys and tensors that may stay unread; ``*`` stands for any text.
+    context : int, optional
+        Tokens of the longest sequence; without, as many as the file says.
+
+    Raises
+    ------
+    NotRead
+        For a key or a tensor that no part of the model reads.
+    WrongCalibration
+        For another architecture, sizes that do not fit together, and missing keys and tensors.
+
+    Attributes
+    ----------
+    sizes : Sizes
+    tokenizer : Tokenizer
+        Of the package `tokenizers`.
+    """
+
+    file: GGUF
+    cache: Cache | None = None
+    ignore: Sequence[str] = ()
+    context: int | None = None
+    sizes: Sizes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", Sizes.of(self.file, self.ignore))
+        if self.context is None:
+            object.__setattr__(self, "context", self.sizes.context)
+
+    def array(self, name: str) -> Array:
+        """A tensor of the file in float32.
+
+        Raises
+        ------
+        NotFinite
+            If it has NaN or infinity.
+        """
+        found = self.file.array(name)
+        check_finite(name, "its tensor", found)
+        return found
+
+    def weight(self, name: str) -> GroupedWeight:
+        """Codes, scales and minima of a tensor, which are finite."""
+        found = self.file.weight(name)
+        for numbers in (found.scales, found.minima):
+            if numbers is not None:
+                check_finite(name, "its tensor", numbers)
+        return found
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of all linear layers, in the order in which they compute."""
+        return (*(f"{number}.{part}" for number in range(len(self)) for part in LINEAR), LOGITS)
+
+    def __len__(self) -> int:
+        return self.sizes.blocks
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self.block(index % len(self))
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.block(number) for number in range(len(self)))
+
+    def block(self, number: int) -> Block:
+        """A block, with its weights in float32."""
+        read = self.array
+        layers = [Layer(f"{number}.{part}", read(f"blk.{number}.{name}.weight")) for part, name in LINEAR.items()]
+        norms = [read(f"blk.{number}.{name}.weight") for name in NORMS]
+
+        def forward(values: Values, linear: Linear) -> Values:
+            x = values["x"]
+            x = x + self.attention(str(number), self.norm(x, norms[0]), linear)
+            t = self.norm(x, norms[1])
+            gate = linear(f"{number}.gate", t)
+            hidden = library.silu(gate.reshape(-1, gate.shape[-1])).reshape(gate.shape)
+            hidden *= linear(f"{number}.up", t)
+            return {"x": x + linear(f"{number}.down", hidden)}
+
+        return Block(str(number), layers, forward)
+
+    def norm(self, x: Array, weight: Array) -> Array:
+        """RMS norm."""
+        return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=self.sizes.eps).reshape(x.shape)
+
+    def attention(self, name: str, x: Array, linear: Linear) -> Array:
+        """Causal attention with rotary positions, whose heads of keys and values are shared by several of queries."""
+        batch, length, _ = x.shape
+        heads, shared = self.sizes.heads, self.sizes.shared
+        q, k, v = (linear(f"{name}.{part}", x) for part in "qkv")
+        q = self.rotate(q.reshape(batch, length, heads, -1))
+        k = self.rotate(k.reshape(batch, length, shared, -1))
+        v = v.reshape(batch, length, shared, -1)
+        if self.cache is not None:
+            k, v = self.cache(name, k, v)
+        q, k, v = (np.ascontiguousarray(t.transpose(0, 2, 1, 3)) for t in (q, k, v))
+        y = library.attention(q, k, v, causal=1)
+        return linear(f"{name}.output", y.transpose(0, 2, 1, 3).reshape(batch, length, -1))
+
+    def rotate(self, x: Array) -> Array:
+        """Rotary positions; neighbours are pairs, as GGUF orders the weights of this family."""
+        angles = self.angles(x.shape[1])
+        cos, sin = (f(angles).astype(np.float32)[None, :, None, :] for f in (np.cos, np.sin))
+        even = x[..., 0::2]
+        odd = x[..., 1::2]
+        return np.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
+
+    def angles(self, length: int) -> Array:
+        """Of the first positions and the pairs of a head: (length, depth / 2), float64."""
+        return np.outer(np.arange(length), self.sizes.frequencies)
+
+    def rows(self, ids: Any) -> Array:
+        """Embeddings of tokens of any shape.
+
+        Raises
+        ------
+        WrongCalibration
+            For a token that the model has not, and for numbers that are no integers.
+        NotFinite
+        """
+        numbers = integers(ids)
+        check_range("token", numbers, self.sizes.vocabulary)
+        found = self.file.rows(EMBEDDING, numbers)
+        check_finite(EMBEDDING, "its tensor", found)
+        return found
+
+    def embed(self, ids: Array) -> Values:
+        """Inputs of the first block for tokens (batch, tokens).
+
+        Raises
+        ------
+        WrongCalibration
+            For more tokens than the context has, and for what `rows` refuses.
+        """
+        numbers = integers(ids)
+        if numbers.ndim != 2 or not numbers.size:
+            refuse(f"tokens have the shape {numbers.shape}", "give (batch, tokens): one sequence is ids[None]")
+        self.check_length(numbers.shape[1])
+        return {"x": self.rows(numbers)}
+
+    def check_length(self, tokens: int) -> None:
+        """Refuse a sequence that is longer than the context."""
+        if self.context is not None and tokens > self.context:
+            what = f"{tokens} tokens are longer than the context of {self.context} that the model was trained for"
+            refuse(what, "give fewer, or pass a larger `context` to load_llama, and see what the results are worth")
+
+    @property
+    def head_name(self) -> str:
+        """The tensor of the logits; that of the embeddings where the file has none of its own."""
+        return HEAD if HEAD in self.file.tensors else EMBEDDING
+
+    @property
+    def head(self) -> Array:
+        """The weight of the logits (vocabulary, width)."""
+        return self.array(self.head_name)
+
+    @property
+    def tokenizer(self) -> Any:
+        """Byte pairs with the vocabulary and merges of the file."""
+        return tokenizer_of(self.file.path.name, self.file.metadata)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        return ends_of(self.file.metadata)
+
+    def beside(self, layers: Collection[str]) -> dict[str, Array]:
+        """Tensors that are not those of some layers, under their names in the file; for `pypto.quant.save`.
+
+        Raises
+        ------
+        NoSuchLayer
+            For a layer that the model has not.
+        """
+        check_layers(layers, self.layer_names)
+        own = {tensor_of(name) for name in layers}
+        return {name: self.array(name) for name in self.sizes.shapes() if name in self.file.tensors and name not in own}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All keys of the file but its header."""
+        keys = {name: value for name, value in self.file.metadata.items() if not name.startswith("GGUF.")}
+        return {"model_type": ARCHITECTURE, METADATA: keys}
+
+    def windows(self, text: str, length: int = 512) -> Array:
+        """A text as tokens (windows, length), int32; the last, shorter window is left out.
+
+        Raises
+        ------
+        WrongCalibration
+            If the text has fewer tokens than one window.
+        """
+        ids = np.array(self.tokenizer.encode(text).ids, np.int32)
+        if len(ids) < length:
+            what = f"a text of {len(ids)} tokens has no window of {length}"
+            raise WrongCalibration(what=what, way="give a longer text, or a smaller length")
+        return ids[: len(ids) // length * length].reshape(-1, length)
+
+    def perplexity(
+        self,
+        ids: Array,
+        layers: Mapping[str, Callable[[Array], Array]] | None = None,
+        batch: int = 8,
+        progress: Progress | None = None,
+    ) -> float:
+        """``exp`` of the mean negative log-likelihood of each window's tokens but its first.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (windows, tokens), int32
+        layers : mapping of str to callable, optional
+            Quantised or deployed layers by name, ``"head"`` that of the logits; the others stay as they are.
+        batch : int
+            Windows that are computed at once.
+        progress : callable, optional
+            Gets the number of blocks that are done, and of all, after each block.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        NoSuchLayer
+            For names of layers that the model has not.
+        WrongCalibration
+            For windows of less than two tokens, or of more than the context has.
+        NotFinite
+            If weights or logits have NaN or infinity.
+        """
+        check_layers(layers or {}, self.layer_names)
+        ids = integers(ids)
+        if ids.ndim != 2 or not len(ids) or ids.shape[1] < 2:
+            refuse(
+                f"windows of the shape {ids.shape} have no perplexity", "give (windows, tokens), of two tokens or more"
+            )
+        count = len(range(0, len(ids), batch))
+        values = [self.embed(ids[i * batch : (i + 1) * batch]) for i in range(count)]
+        for number, block in enumerate(self):
+            chosen = {layer.name: layers[layer.name] for layer in block.layers if layers and layer.name in layers}
+            values = [block.run(value, chosen) for value in values]
+            if progress is not None:
+                progress(number + 1, len(self))
+        head = layers[LOGITS] if layers and LOGITS in layers else float_layer(Layer(LOGITS, self.head))
+        norm = self.array(LAST_NORM)
+        total = 0.0
+        for i, value in enumerate(values):
+            x = self.norm(value["x"][:, :-1], norm).reshape(-1, len(norm))
+            total += surprise(x, head, ids[i * batch : (i + 1) * batch, 1:].ravel())
+        return float(np.exp(total / (ids.size - len(ids))))
+
+
+def surprise(x: Array, head: Callable[[Array], Array], targets: Array) -> float:
+    """The sum of the negative log-likelihoods of the targets, in float64."""
+    total = 0.0
+    for start in range(0, len(x), ROWS):
+        logits = head(x[start : start + ROWS])
+        check_finite(LOGITS, "its output", logits)
+        total += float(library.cross_entropy(logits, targets[start : start + ROWS]).sum(dtype=np.float64))
+    return total
+
+
+def integers(ids: Any) -> Array:
+    """Tokens as an array of integers."""
+    found = np.asarray(ids)
+    if found.dtype.kind not in "iu" and found.size:
+        refuse(f"tokens are {found.dtype}", "give integers")
+    return found.astype(np.int64) if not found.size else found
+
+
+@BOUNDARY
+def load_llama(
+    path: str | os.PathLike[str],
+    cache: Cache | None = None,
+    ignore: Sequence[str] = (),
+    context: int | None = None,
+) -> Llama:
+    """A model of the Llama family out of a GGUF file, or out of a folder that `save` wrote with such a model.
+
+    Parameters
+    ----------
+    path : path
+        Of a folder, the quantised layers are there in floats, as their codes give them back; `load` gives them as
+        they are.
+    cache, ignore, context
+        Of `Llama`.
+
+    Raises
+    ------
+    WrongCalibration
+        If the file cannot be read, or holds another kind of model.
+    NotRead
+        If it has a key or a tensor that no part of the model reads.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> model = quant.load_llama("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
+    >>> model.perplexity(model.windows(text))  # doctest: +SKIP
+    18.5
+    """
+    file = read_folder(path) if os.path.isdir(path) else read_gguf(path)
+    return Llama(file, cache, ignore, context)
+
+
+def refuse(what: str, way: str) -> NoReturn:
+    raise WrongCalibration(what=what, way=way)

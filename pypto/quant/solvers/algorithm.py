@@ -1,0 +1,212 @@
+"""An `Algorithm` is a function of a layer, the statistics of its inputs and a scheme; the registry finds it by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.quant import NoSuchAlgorithm, WrongOption, WrongSequence
+from pypto.options import suggestion
+from pypto.quant.calibrate.observers import Statistics
+from pypto.quant.layer import Layer
+from pypto.quant.schemes import Scheme
+from pypto.quant.tensor import QuantizedWeight
+
+Function = Callable[..., QuantizedWeight]
+MODULES: Final = ("minmax", "percentile", "smoothquant", "awq", "gptq")
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A quantisation algorithm with its options.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        Gets a `Layer`, `Statistics`, a `Scheme` and options by name; gives a `QuantizedWeight`.
+    gram : bool
+        Whether it reads the Gram matrix of the inputs.
+    data : bool
+        Whether it reads any statistics.
+    options : mapping of str to value
+    factors : bool
+        Whether it gives factors of the inputs, so that another algorithm can round the weights after it.
+    steps : tuple of Algorithm
+        Of a sequence of algorithms: what runs one after the other.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> quant.gptq(damp=0.05).options["damp"]
+    0.05
+    """
+
+    name: str
+    function: Function
+    gram: bool = True
+    data: bool = True
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    factors: bool = False
+    steps: tuple[Algorithm, ...] = ()
+
+    def __call__(self, **options: Any) -> Algorithm:
+        """The same algorithm with other options.
+
+        Raises
+        ------
+        WrongOption
+            For an option that its function does not have.
+        """
+        known = self.known_options
+        for name in options:
+            if name not in known:
+                raise WrongOption(
+                    name=self.name, option=name, suggestion=suggestion(name, known), known=", ".join(known) or "none"
+                )
+        return replace(self, options=MappingProxyType({**self.options, **options}))
+
+    @property
+    def known_options(self) -> tuple[str, ...]:
+        """Names of its options; a sequence has none, its steps have."""
+        return () if self.steps else tuple(inspect.signature(self.function).parameters)[3:]
+
+    @property
+    def key(self) -> dict[str, dict[str, str]]:
+        """Its name and options as texts; those of all steps of a sequence."""
+        steps = self.steps or (self,)
+        return {step.name: {name: str(value) for name, value in sorted(step.options.items())} for step in steps}
+
+    def run(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
+        """Quantise one layer, and check the result."""
+        return self.function(layer, statistics, scheme, **self.options).check(layer.name, layer.weight.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAfter:
+    """Factors of the inputs by one algorithm, codes and scales by another.
+
+    The second sees the weight divided, and the statistics multiplied, by the factors.
+    """
+
+    first: Algorithm
+    second: Algorithm
+
+    def __call__(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
+        """Quantise one layer."""
+        transform = self.first.run(layer, statistics, scheme).transform
+        if transform is None:
+            return self.second.run(layer, statistics, scheme)
+        weight = layer.weight.astype(np.float64) / transform
+        inputs = statistics.scaled(transform)
+        result = self.second.run(Layer(layer.name, weight, layer.bias), inputs, scheme)
+        if result.transform is not None:
+            transform = transform * result.transform
+        return replace(result, transform=transform)
+
+
+def sequence(steps: Sequence[Algorithm | str]) -> Algorithm:
+    """One algorithm that runs several: all but the last give factors of the inputs, the last one rounds.
+
+    Raises
+    ------
+    WrongSequence
+        If there is none, or one before the last gives no factors.
+    """
+    found = tuple(find(step) for step in steps)
+    if not found:
+        raise WrongSequence(what="a sequence of no algorithms is not offered")
+    result = found[0]
+    for step in found[1:]:
+        if not result.factors:
+            raise WrongSequence(what=f"{step.name} cannot follow {result.name}, which gives no factors of the inputs")
+        both = RoundAfter(result, step)
+        name = f"{result.name}+{step.name}"
+        result = Algorithm(name, both, result.gram or step.gram, result.data or step.data, factors=step.factors)
+    return replace(result, steps=found) if len(found) > 1 else result
+
+
+class Registry(Mapping[str, Algorithm]):
+    """A mapping from names to algorithms: those of the package, loaded when one is asked for, and the user's."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, Algorithm] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} algorithms: {', '.join(self)}>"
+
+    def __getitem__(self, name: str) -> Algorithm:
+        if name in self._own:
+            return self._own[name]
+        if name in MODULES:
+            module = import_module(f"pypto.quant.solvers.{name}")
+            found: Algorithm = module.ALGORITHM
+            return found
+        raise NoSuchAlgorithm(name=repr(name), suggestion=suggestion(name, tuple(self)), known=", ".join(self))
+
+    def __contains__(self, name: object) -> bool:
+        return name in (*MODULES, *self._own)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*MODULES, *self._own)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def register(self, algorithm: Algorithm) -> Algorithm:
+        """Add an algorithm; it takes the place of one with the same name."""
+        self._own[algorithm.name] = algorithm
+        return algorithm
+
+
+algorithms = Registry()
+
+
+def algorithm(
+    name: str, gram: bool = True, data: bool = True, factors: bool = False
+) -> Callable[[Function], Algorithm]:
+    """Register a function as an algorithm.
+
+    Parameters
+    ----------
+    name : str
+        Under which `Config` and the command line find it.
+    gram : bool
+        Whether it reads `Statistics.gram`; without, calibration needs less memory and time.
+    data : bool
+        Whether it reads any statistics; without, a layer can be quantised without inputs.
+    factors : bool
+        Whether it gives factors of the inputs (`QuantizedWeight.transform`); another algorithm may follow then.
+
+    Returns
+    -------
+    callable
+        A decorator that gives an `Algorithm`.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> @quant.algorithm("half-range", data=False)
+    ... def half_range(layer, statistics, scheme):
+    ...     low, high = quant.ranges(layer.weight, scheme)
+    ...     scales, zeros = quant.grid(low / 2, high / 2, scheme)
+    ...     return quant.QuantizedWeight(quant.codes(layer.weight, scales, zeros, scheme), scales, scheme, zeros)
+    >>> quant.Config(algorithm="half-range").algorithm.name
+    'half-range'
+    """
+    return lambda function: algorithms.register(Algorithm(name, function, gram and data, data, factors=factors))
+
+
+def find(given: Algorithm | str | Sequence[Algorithm | str]) -> Algorithm:
+    """An algorithm as it is, by its name, or as a sequence; ``"smoothquant+gptq"`` names one too."""
+    if isinstance(given, Algorithm):
+        return given
+    if isinstance(given, str):
+        return algorithms[given] if "+" not in given or given in algorithms else sequence(given.split("+"))
+    return sequence(given)

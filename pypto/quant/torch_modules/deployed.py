@@ -1,0 +1,154 @@
+"""`DeployedLinear` runs a linear layer of torch on a kernel; its arrays are buffers, so that a state dict has them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from pypto.errors.launch import UndispatchedLaunch
+from pypto.errors.quant import WrongCalibration
+from pypto.quant.checks import check_layers
+from pypto.quant.deploy import DeployedLayer, constants_of, deployed, of_parts, parts_of
+from pypto.quant.layer import QuantizedLayer
+from pypto.quant.torch_modules.linear import linear_layers, shape_of
+from pypto.runtime.tensors import active_mode, is_dispatched, is_recorded
+
+FORM = "form"  # the buffer that says what the others are
+
+
+class DeployedLinear(torch.nn.Module):
+    """A linear layer that runs on a kernel of the CPU; it has no gradient.
+
+    Codes, scales and what else the kernel reads are buffers, copies of the layer's arrays. They keep their dtypes when
+    the module goes to another one. Its state dict loads into a layer of the same kind alone.
+
+    Parameters
+    ----------
+    layer : DeployedLayer
+    """
+
+    def __init__(self, layer: DeployedLayer) -> None:
+        super().__init__()
+        arrays = parts_of(layer)
+        self.empty = of_parts(layer, dict.fromkeys(arrays))
+        self.dtypes = {name: array.dtype for name, array in arrays.items()}
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.from_numpy(plain(array).copy()))
+        text = " ".join((type(layer.run).__name__, layer.kind, *constants_of(layer.run)))
+        self.register_buffer(FORM, torch.tensor(list(text.encode()), dtype=torch.uint8))
+        # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
+        self.register_forward_pre_hook(nothing)
+
+    @property
+    def layer(self) -> DeployedLayer:
+        """The layer with the numbers that the buffers have now."""
+        buffers: dict[str, Any] = self._buffers
+        return of_parts(self.empty, {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()})
+
+    def forward(self, x: Any) -> Any:
+        """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
+        check_deployed(f"layer {self.empty.name}", x)
+        return torch.from_numpy(self.layer(x.detach().float().numpy())).to(x.dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        buffers: dict[str, Any] = self._buffers
+        for name, buffer in buffers.items():
+            moved = fn(buffer)
+            if moved.device.type != "cpu":
+                what = f"layer {self.empty.name} is deployed on kernels of the CPU, and cannot move to {moved.device}"
+                raise WrongCalibration(what=what, way="move the other modules alone, or deploy the layers elsewhere")
+            if moved.dtype == buffer.dtype:
+                buffers[name] = moved
+        return self
+
+    def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
+        given, own = state.get(prefix + FORM), self._buffers[FORM]
+        if given is not None and text_of(given) != text_of(own):
+            errors = rest[-1]
+            errors.append(f"{prefix[:-1]} is {text_of(own)!r}, and the state dict has {text_of(given)!r}")
+            return
+        super()._load_from_state_dict(state, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        return f"{self.empty.name}, {self.empty.kind}, {self.empty.bytes} bytes"
+
+
+def nothing(*_: Any) -> None:
+    """A hook that changes nothing."""
+
+
+def check_deployed(what: str, *tensors: Any) -> None:
+    """Refuse inputs that want a gradient, and modes that would not see the kernels."""
+    if any(map(is_recorded, tensors)):
+        raise WrongCalibration(
+            what=f"{what} is deployed, its inputs have no gradient",
+            way="use torch.no_grad(), or train with quant.prepare(model, config) before",
+        )
+    if is_dispatched(tensors):
+        problem, way = "it computes on arrays, which a mode would not see", "trace or count the model before `convert`"
+        raise UndispatchedLaunch(kernel=what, mode=active_mode(), problem=problem, way=way)
+
+
+def plain(array: Any) -> Any:
+    """An array of a dtype that numpy has by itself: floats of eight bits are bytes."""
+    return array if array.dtype.isbuiltin == 1 else array.view(np.uint8)
+
+
+def text_of(form: Any) -> str:
+    """The text of a buffer of bytes."""
+    return bytes(form.cpu().to(torch.uint8).tolist()).decode(errors="replace")
+
+
+def deploy_module(model: Any, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Any:
+    """A copy of a torch module whose linear layers, some or all, run on kernels.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Stays as it is.
+    layers : mapping of str to QuantizedLayer or DeployedLayer
+        By the name of the submodule, as `ModuleCalibration.layers` and `pypto.quant.load` have them.
+
+    Returns
+    -------
+    torch.nn.Module
+        In its mode for evaluation. What is not replaced, it shares with the model.
+
+    Raises
+    ------
+    NoSuchLayer
+        For a name that is no linear layer of the model.
+    WrongCalibration
+        For a layer with other inputs or outputs than the module.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pypto import quant
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    >>> with quant.calibrate(model, quant.Config()) as run:
+    ...     _ = run(torch.ones(1, 4))
+    ...     _ = run.convert()
+    >>> type(quant.deploy_module(model, run.layers)[0]).__name__
+    'DeployedLinear'
+    """
+    found = linear_layers(model)
+    check_layers(layers, found)
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    for name, layer in layers.items():
+        check_shape(name, layer, shape_of(found[name]))
+        made = layer if isinstance(layer, DeployedLayer) else deployed(name, layer)
+        memo[id(found[name])] = DeployedLinear(made)
+    return copy.deepcopy(model, memo).eval()
+
+
+def check_shape(name: str, layer: QuantizedLayer | DeployedLayer, shape: tuple[int, ...]) -> None:
+    """Refuse a layer of another size than its module."""
+    given = layer.shape if isinstance(layer, DeployedLayer) else layer.weight.codes.shape
+    if tuple(given) != shape:
+        what = f"layer {name} has the shape {tuple(given)}, and the module's is {shape}"
+        raise WrongCalibration(what=what, way="give the layers of this model")

@@ -1,0 +1,233 @@
+"""Linear layers of a torch module are found here, and replaced by fake-quantised ones for training (QAT)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from pypto import library
+from pypto.errors.quant import StaysFloat, WrongCalibration, WrongScheme
+from pypto.quant.arrays import as_array
+from pypto.quant.checks import check_patterns, listed
+from pypto.quant.config import Config
+from pypto.quant.layer import Layer
+from pypto.quant.rounding import dequantize, grid, quantize, ranges
+from pypto.quant.schemes import GROUP, TOKEN, Scheme
+from pypto.quant.warning import warn
+from pypto.torch.graph.derivatives import first_derivative
+
+
+class FakeQuantizedLinear(torch.nn.Linear):
+    """A linear layer that computes as it will when it is quantised; gradients pass through the rounding.
+
+    `prepare` makes them. Weights are rounded to nearest on the grid of their range, as ``minmax`` does.
+    """
+
+    def __init__(self, linear: Any, config: Config) -> None:
+        torch.nn.Module.__init__(self)
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self.weight = linear.weight
+        self.bias = linear.bias
+        self.config = config
+
+    def forward(self, x: Any) -> Any:
+        """Compute the layer with rounded weights, and with rounded inputs where the configuration has them."""
+        inputs = self.config.inputs
+        if inputs is not None:
+            x = PassedThrough.apply(x, lambda rows: rounded_inputs(rows, inputs.group))
+        scheme = self.config.weights
+        return torch.nn.functional.linear(x, PassedThrough.apply(self.weight, lambda w: rounded(w, scheme)), self.bias)
+
+
+class PassedThrough(torch.autograd.Function):
+    """A rounding whose gradient is that of the identity: Bengio and others, 2013."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, rounding: Any) -> Any:
+        return rounding(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, None]:
+        return gradient, None
+
+
+class FakeQuantize(torch.autograd.Function):
+    """Rows rounded to int8, with the gradients of the rows and of their scales."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Any, scale: Any) -> Any:
+        ctx.save_for_backward(w, scale)
+        return library.fake_quantize(w.detach(), scale.detach())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = first_derivative(
+            library.fake_quantize_backward, "fake_quantize", *ctx.saved_tensors, gradient.contiguous()
+        )
+        return found
+
+
+def fake_quantize(w: Any, scale: Any) -> Any:
+    """Rows of a torch tensor rounded to int8, for training: rows and scales have gradients.
+
+    Parameters
+    ----------
+    w : torch.Tensor of shape (rows, columns)
+        Float32 or bfloat16.
+    scale : torch.Tensor of shape (rows,), float32
+        At least 1e-4 is used. It can be a parameter that is learned: Esser and others, 2020.
+
+    Returns
+    -------
+    torch.Tensor
+
+    Examples
+    --------
+    >>> import torch
+    >>> fake_quantize(torch.tensor([[0.26, 9.0]]), torch.tensor([0.05]))
+    tensor([[0.2500, 6.3500]])
+    """
+    return FakeQuantize.apply(w, scale)
+
+
+def rounded(w: Any, scheme: Scheme) -> Any:
+    """A weight as its codes give it back."""
+    numbers = w.detach().float().numpy()
+    scales, zeros = grid(*ranges(numbers, scheme), scheme)
+    return torch.from_numpy(dequantize(quantize(numbers, scales, zeros, scheme), scales, zeros, scheme)).to(w.dtype)
+
+
+def rounded_inputs(x: Any, group: int = 0) -> Any:
+    """Inputs as int8 gives them back, with a scale for each token, or for so many neighbours of a token.
+
+    Examples
+    --------
+    >>> rounded_inputs(torch.tensor([[127.0, 0.4, 1.0, 0.0]]), group=2)
+    tensor([[127., 0., 1., 0.]])
+    """
+    rows = x.detach().float()
+    width = rows.shape[-1]
+    size = group or width
+    parts = torch.nn.functional.pad(rows, (0, -width % size)).unflatten(-1, (-1, size))
+    most = parts.abs().amax(-1, keepdim=True)
+    up = torch.where(most > 0, 127 / most, 0)
+    return ((parts * up).round() * (most / 127)).flatten(-2)[..., :width].to(x.dtype)
+
+
+def is_linear(module: Any) -> bool:
+    """Whether a module is a linear layer, and nothing else: subclasses may compute otherwise."""
+    return type(module) in (torch.nn.Linear, FakeQuantizedLinear)
+
+
+def is_transposed(module: Any) -> bool:
+    """Whether a module is the linear layer of transformers whose weight has the inputs first, as GPT-2 has it."""
+    kind = type(module)
+    return (kind.__module__, kind.__name__) == ("transformers.pytorch_utils", "Conv1D")
+
+
+def linear_layers(model: Any, name: str = "") -> dict[str, Any]:
+    """The linear layers of a module by name; `name` is that of the module itself."""
+    found = ((".".join(filter(None, (name, path))), module) for path, module in model.named_modules())
+    return {path: module for path, module in found if is_linear(module) or is_transposed(module)}
+
+
+def shape_of(module: Any) -> tuple[int, ...]:
+    """Outputs and inputs of a linear layer."""
+    shape = tuple(module.weight.shape)
+    return shape[::-1] if is_transposed(module) else shape
+
+
+def layer_of(name: str, module: Any) -> Layer:
+    """A linear layer in numpy."""
+    weight = as_array(module.weight)
+    bias = None if module.bias is None else as_array(module.bias.float())
+    return Layer(name, weight.T if is_transposed(module) else weight, bias)
+
+
+def unquantized(model: Any, name: str, quantized: Iterable[Any], config: Config) -> dict[str, int]:
+    """Weights of products that stay in floats, with their sizes: those of all modules but tables and some linear ones.
+
+    Those that `Config.skip` names, by the module or the parameter, are left out.
+    """
+    left = {id(module) for module in quantized}
+    found = {}
+    for path, module in model.named_modules():
+        if id(module) in left or isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
+            continue
+        for part, parameter in module.named_parameters(recurse=False):
+            own = ".".join(filter(None, (name, path)))
+            full = ".".join(filter(None, (own, part)))
+            if is_product(parameter) and not config.skips(own) and not config.skips(full):
+                found[full] = parameter.numel()
+    return found
+
+
+def names_of(model: Any) -> list[str]:
+    """All names that `Config.skip` may have: linear layers first, then all modules and parameters."""
+    parameters = (name for name, _ in model.named_parameters())
+    return [*linear_layers(model), *(name for name, _ in model.named_modules()), *parameters]
+
+
+def is_product(parameter: Any) -> bool:
+    """Whether a parameter is a matrix, or several; numbers that are added to all rows are none."""
+    return bool(parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1))
+
+
+def warn_of_floats(found: Mapping[str, int], total: int) -> None:
+    """Say which weights stay in floats, if any do."""
+    if found:
+        share = f"{sum(found.values()) / total:.1%}"
+        warn(StaysFloat(count=len(found), share=share, names=listed(list(found))))
+
+
+def prepare(model: Any, config: Config) -> Any:
+    """A copy of a torch module whose linear layers compute as quantised ones, for training.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    config : Config
+        Weights of any scheme; inputs in int8 per token or per group, or none.
+
+    Returns
+    -------
+    torch.nn.Module
+        It shares all parameters with the model, so that training it trains the model.
+
+    Raises
+    ------
+    WrongScheme
+        For static scales of inputs, and for inputs in floats of eight bits.
+    WrongCalibration
+        For a module without linear layers.
+    NoSuchLayer
+        For a pattern in ``config.skip`` that matches nothing.
+
+    Warns
+    -----
+    StaysFloat
+        Where other weights stay in floats, that ``config.skip`` does not name.
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> trained = quant.prepare(model, quant.Config(quant.int4(group=32)))  # doctest: +SKIP
+    """
+    inputs = config.inputs
+    if inputs is not None and (inputs.per not in (TOKEN, GROUP) or inputs.format is not None):
+        way = "use quant.int8('token'), or quant.int8('group', group=64)"
+        raise WrongScheme(what=f"`{inputs.name}` of inputs is not offered in training", way=way)
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    linear = {name: module for name, module in model.named_modules() if is_linear(module)}
+    if not linear:
+        raise WrongCalibration(what="the model has no linear layers", way="give a module that has some")
+    check_patterns(config.skip, names_of(model))
+    warn_of_floats(unquantized(model, "", linear.values(), config), sum(p.numel() for p in model.parameters()))
+    for name, module in linear.items():
+        if not config.skips(name):
+            memo[id(module)] = FakeQuantizedLinear(module, config)
+    return copy.deepcopy(model, memo)
