@@ -24,7 +24,7 @@ from pypto.quant.convolution import Convolution, QuantizedConvolution, calibrate
 from pypto.quant.deploy import DeployedLayer, deploy
 from pypto.quant.formats.cache import Int8Cache, KeyRanges
 from pypto.quant.formats.compressed_tensors import load, save
-from pypto.quant.formats.gguf import GGUF, GroupedWeight, read_gguf
+from pypto.quant.formats.gguf import GGUF, read_gguf
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
 from pypto.quant.models.bert import Bert
@@ -38,15 +38,15 @@ from pypto.quant.rounding import grid, ranges
 from pypto.quant.rounding import quantize as codes
 from pypto.quant.schemes import Scheme, fp8, int4, int8, mxfp4, mxfp8
 from pypto.quant.solvers.algorithm import Algorithm, algorithm, algorithms
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import GroupedWeight, QuantizedTensor, QuantizedWeight
 
 __all__ = [
     "GGUF", "Algorithm", "Bert", "Block", "Calibration", "Config", "Convolution", "Decoder", "DeployedLayer", "Encoder",
     "GroupedWeight", "Int8Cache", "KeyRanges", "KeyValueCache", "Layer", "Llama", "QuantizedConvolution",
-    "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm", "algorithms", "calibrate",
-    "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load", "load_bert",
-    "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report",
-    "save", "sqnr",
+    "QuantizedLayer", "QuantizedTensor", "QuantizedWeight", "Scheme", "Statistics", "algorithm", "algorithms",
+    "calibrate", "calibrate_convolutions", "codes", "cosine", "deploy", "fp8", "grid", "int4", "int8", "load",
+    "load_bert", "load_llama", "mxfp4", "mxfp8", "quantize", "ranges", "rank_correlation", "read_gguf",
+    "relative_error", "report", "save", "sqnr",
 ]  # fmt: skip
 
 WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed"}  # loaded late

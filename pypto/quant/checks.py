@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
-import numpy as np
-
-from pypto.errors.quant import NoSuchLayer, NotFinite, WrongCalibration
+from pypto.errors.quant import NoSuchLayer, WrongCalibration
 from pypto.options import suggestion
 from pypto.quant.arrays import Array
 
@@ -63,19 +61,3 @@ def listed(names: Collection[str]) -> str:
     """The first names, and how many others there are."""
     shown = ", ".join(list(names)[:SHOWN])
     return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown or "none"
-
-
-def check_finite(layer: str, what: str, numbers: Array) -> None:
-    """Refuse NaN and infinity, with the place of the first."""
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        place = np.unravel_index(int(np.argmin(finite)), finite.shape)
-        raise NotFinite(layer=layer, what=what, place=f" at {[int(i) for i in place]}")
-
-
-def check_columns(layer: str, inputs: Array, columns: int) -> None:
-    """Refuse inputs whose last dimension is not that of a weight."""
-    shape = tuple(np.shape(inputs))
-    if not shape or shape[-1] != columns:
-        what = f"layer {layer}: inputs have the shape {shape}, and its weight has {columns} columns"
-        raise WrongCalibration(what=what, way=f"give inputs of the shape (…, {columns})")

@@ -12,10 +12,10 @@ from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration, WrongScheme
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
+from pypto.quant.arrays import Array, check_finite
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.calibrate.quantize import quantize_layer
-from pypto.quant.checks import check_finite, check_layers, check_patterns
+from pypto.quant.checks import check_layers, check_patterns
 from pypto.quant.config import Config
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import CHANNEL, TENSOR, Scheme
@@ -143,15 +143,10 @@ class ConvolutionCalibration:
             For another number of channels.
         """
         check_layers([name], self.layers)
-        channels = self.channels(name)
+        channels = int(self.layers[name].weight.shape[1]) * self.layers[name].groups
         statistics = self.statistics.setdefault(name, Statistics(name, channels, with_gram=False))
         statistics.add(x.transpose(0, 2, 3, 1))
         return self.layers[name](x)
-
-    def channels(self, name: str) -> int:
-        """Of the inputs of a convolution."""
-        layer = self.layers[name]
-        return int(layer.weight.shape[1]) * layer.groups
 
     def convert(self) -> dict[str, Convolution | QuantizedConvolution]:
         """All convolutions by name; those that are skipped are the ones in float32.

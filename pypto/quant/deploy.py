@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,16 +11,21 @@ import numpy as np
 from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongScheme
+from pypto.ir.types import float8_e4m3fn
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
-from pypto.quant.checks import check_columns
-from pypto.quant.formats.gguf import MIDDLE, GroupedWeight
+from pypto.quant.arrays import Array, check_columns
 from pypto.quant.layer import QuantizedLayer
-from pypto.quant.microscaled import doubled, is_microscaled, microscaled, refuse
-from pypto.quant.schemes import GROUP, TOKEN
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.schemes import GROUP, TOKEN, Scheme
+from pypto.quant.tensor import MX, QuantizedTensor
 
-TILE: Final = 128  # inputs that share a repeated scale, where a whole channel has one
+CHANNEL_GROUP: Final = 128  # inputs that share a repeated scale, where a whole channel has one
+PAIR: Final = 2  # groups of MXFP8 whose scales lie side by side
+# Arrays of a product by the names that state dicts have for them, each with the field that holds it.
+PARTS: Final[Mapping[str, str]] = {
+    "codes": "weight.codes", "scales": "weight.scales", "zeros": "weight.zeros", "bias": "bias",
+    "low": "weight.offset", "scale": "scale", "up": "up", "add": "add", "offset": "correction",
+    "order": "weight.order", "factors": "weight.transform",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,12 +65,12 @@ class DeployedLayer(Summary):
 
 
 @BOUNDARY
-def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, DeployedLayer]:
+def deploy(layers: Mapping[str, QuantizedLayer | QuantizedTensor]) -> dict[str, DeployedLayer]:
     """Put quantised layers onto kernels.
 
     Parameters
     ----------
-    layers : mapping of str to QuantizedLayer or GroupedWeight
+    layers : mapping of str to QuantizedLayer or QuantizedTensor
         As `Calibration.convert` and `GGUF.weight` give them.
 
     Returns
@@ -90,215 +95,167 @@ def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, De
     return {name: deployed(name, layer) for name, layer in layers.items()}
 
 
-def deployed(name: str, layer: QuantizedLayer | GroupedWeight) -> DeployedLayer:
+def deployed(name: str, layer: QuantizedLayer | QuantizedTensor) -> DeployedLayer:
     """One layer."""
-    if isinstance(layer, GroupedWeight):
-        return of_blocks(name, layer)
+    if isinstance(layer, QuantizedTensor):
+        layer = QuantizedLayer(name, layer)
     if is_microscaled(layer):
-        run = microscaled(layer)
-        return DeployedLayer(name, "MXFP8", run.codes.nbytes + run.scales.nbytes, run, layer.weight.codes.shape)
-    return of_bytes(layer) if layer.inputs else of_floats(layer)
-
-
-def of_blocks(name: str, weight: GroupedWeight) -> DeployedLayer:
-    """Inputs as they are, and blocks of 32 weights of four or eight bits as GGUF has them."""
-    groups = weight.scales.shape[1]
-    scales = np.ascontiguousarray(weight.scales.T)
-    low = None
-    if weight.bits == 8:
-        codes = np.ascontiguousarray(weight.codes.T)
-    elif weight.minima is None:
-        codes = packed(weight.codes.T, groups)
+        kind, product = "MXFP8", Product("Microscaled", microscaled(layer), layer.bias)
+    elif layer.inputs:
+        kind, product = "W8A8", of_bytes(layer)
     else:
-        codes = packed(weight.codes.T - np.int8(MIDDLE), groups)
-        low = np.ascontiguousarray((MIDDLE * weight.scales + weight.minima).T)
-    stored = codes.nbytes + scales.nbytes + (0 if low is None else low.nbytes)
-    run = Floats(Inputs(), weight.bits, codes, scales, low=low)
-    return DeployedLayer(name, f"W{weight.bits}A16", stored, run, weight.codes.shape)
+        product = of_floats(layer)
+        kind = f"W{product.weight.bits}A16"
+    return DeployedLayer(layer.name, kind, product.weight.bytes, product, layer.weight.codes.shape)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Inputs(Summary):
-    """The order and factors of a layer's inputs."""
+class Product(Summary):
+    """A product of rows of inputs with a quantised weight on kernels of the library.
 
-    order: Array | None = None
-    factors: Array | None = None
+    Parameters
+    ----------
+    form : str
+        Which inputs the kernel reads: ``"Floats"`` as they are, int8 with a scale for each row (``"Bytes"``), for each
+        group of a row (``"GroupBytes"``) or for all rows (``"StaticBytes"``), or MXFP8 (``"Microscaled"``). State dicts
+        of torch modules have these words.
+    weight : QuantizedTensor
+        By columns; of MXFP8 in the packing ``"mx"``.
+    bias : ndarray of shape (outputs,), optional
+    groups : int
+        Of a row of inputs, each with a scale.
+    scale, up, add, correction : ndarray, optional
+        Of static int8 inputs: the scale of all, what each column is multiplied by and what is added to it, and what the
+        zero point adds to each output.
+    """
 
-    @classmethod
-    def of(cls, weight: QuantizedWeight) -> Inputs:
-        """Factors in the order of the codes."""
-        transform = weight.transform
-        if transform is not None and weight.order is not None:
-            transform = np.ascontiguousarray(transform[weight.order])
-        return cls(weight.order, transform)
-
-    def ordered(self, x: Array) -> Array:
-        """Inputs in the order of the codes."""
-        return x if self.order is None else np.ascontiguousarray(x[:, self.order])
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Floats(Summary):
-    """Inputs as they are, and weights of four or eight bits."""
-
-    inputs: Inputs
-    bits: int
-    codes: Array
-    scales: Array
-    zeros: Array | None = None
-    bias: Array | None = None
-    low: Array | None = None
-
-    def __call__(self, x: Array) -> Array:
-        """Compute the layer."""
-        t = self.inputs.ordered(x)
-        if self.inputs.factors is not None:
-            t = t * self.inputs.factors
-        if self.bits == 8:
-            return library.w8a16_matmul(t, self.codes, self.scales, self.zeros, self.bias)
-        return library.w4a16_matmul(t, self.codes, self.scales, self.zeros, self.bias, self.low)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Bytes(Summary):
-    """Inputs in int8 with a scale for each row, and weights in int8."""
-
-    inputs: Inputs
-    codes: Array
-    scales: Array
+    form: str
+    weight: QuantizedTensor
     bias: Array | None
+    groups: int = 1
+    scale: Array | None = None
+    up: Array | None = None
+    add: Array | None = None
+    correction: Array | None = None
 
     def __call__(self, x: Array) -> Array:
         """Compute the layer."""
-        q, row_scale = library.quantize_per_token(self.inputs.ordered(x), self.inputs.factors)
-        return library.w8a8_linear(q, self.codes, row_scale, self.scales, None, self.bias)
+        weight, bias = self.weight, self.bias
+        factors = weight.transform
+        t = weight.ordered(x)
+        match self.form:
+            case "Floats":
+                given = t if factors is None else t * factors, weight.codes, weight.scales, weight.zeros, bias
+                return library.w8a16_matmul(*given) if weight.bits == 8 else library.w4a16_matmul(*given, weight.offset)
+            case "Microscaled":
+                floats, exponents = library.quantize_mx(t if factors is None else t * factors)
+                return library.mx_matmul(floats, exponents, weight.codes, weight.scales, bias)
+            case "GroupBytes":
+                q, scales = library.quantize_per_group(t, factors, self.groups)
+                return library.w8a8_group_linear(q, weight.codes, scales, weight.scales, bias)
+            case "StaticBytes":
+                q, scales = library.quantize_static(t, self.up, self.add), np.full(len(x), self.scale, np.float32)
+                return library.w8a8_linear(q, weight.codes, scales, weight.scales, self.correction, bias)
+        q, scales = library.quantize_per_token(t, factors)
+        return library.w8a8_linear(q, weight.codes, scales, weight.scales, None, bias)
+
+    @property
+    def constant(self) -> str:
+        """The whole number that the kernel is told besides its arrays, as state dicts have it."""
+        return {"Floats": f" bits={self.weight.bits}", "GroupBytes": f" groups={self.groups}"}.get(self.form, "")
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that the kernel reads, by their names in a state dict."""
+        fields = {name: path.rpartition(".") for name, path in PARTS.items()}
+        found = {name: getattr(self.weight if of else self, field) for name, (of, _, field) in fields.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def with_arrays(self, arrays: Mapping[str, Array | None]) -> Product:
+        """The product with other arrays."""
+        own: dict[str, Any] = {PARTS[name]: value for name, value in arrays.items() if "." not in PARTS[name]}
+        weight: dict[str, Any] = {PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in own}
+        return replace(self, weight=self.weight.like(**weight), **own)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GroupBytes(Summary):
-    """Inputs in int8 with a scale for each group of a row, and weights in int8."""
-
-    inputs: Inputs
-    codes: Array
-    scales: Array
-    bias: Array | None
-    groups: int
-
-    def __call__(self, x: Array) -> Array:
-        """Compute the layer."""
-        q, row_scale = library.quantize_per_group(self.inputs.ordered(x), self.inputs.factors, self.groups)
-        return library.w8a8_group_linear(q, self.codes, row_scale, self.scales, self.bias)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class StaticBytes(Summary):
-    """The same with one scale, and zero point, that are known before."""
-
-    inputs: Inputs
-    codes: Array
-    scales: Array
-    bias: Array | None
-    scale: Array
-    up: Array
-    add: Array
-    offset: Array | None
-
-    def __call__(self, x: Array) -> Array:
-        """Compute the layer."""
-        q = library.quantize_static(self.inputs.ordered(x), self.up, self.add)
-        row_scale = np.full(len(x), self.scale, np.float32)
-        return library.w8a8_linear(q, self.codes, row_scale, self.scales, self.offset, self.bias)
-
-
-def of_bytes(layer: QuantizedLayer) -> DeployedLayer:
+def of_bytes(layer: QuantizedLayer) -> Product:
     """Int8 inputs and weights."""
-    weight = layer.weight
-    if layer.inputs is not None and (weight.scheme.format or layer.inputs.format):
-        refuse(layer, f"inputs `{layer.inputs.name}`")
+    weight, inputs = layer.weight, layer.inputs
+    assert inputs is not None
+    if weight.scheme.format or inputs.format:
+        refuse(layer, f"inputs `{inputs.name}`")
     if weight.scheme.bits != 8 or weight.zeros is not None or weight.scheme.group:
         what = f"layer {layer.name}: weights `{weight.scheme.name}` with int8 inputs are not offered"
         raise WrongScheme(what=what, way="use quant.int8() or quant.int8('tensor') for them, or inputs=None")
-    codes = np.ascontiguousarray(weight.codes.T)
-    scales = np.ascontiguousarray(weight.scales[:, 0])
-    inputs = Inputs.of(weight)
-    run: Bytes | GroupBytes | StaticBytes = Bytes(inputs, codes, scales, layer.bias)
-    if layer.inputs is not None and layer.inputs.per == GROUP:
-        groups, remainder = divmod(len(codes), layer.inputs.group)
+    size = weight.codes.shape[1]
+    columns = weight.to_columns(size)
+    columns = columns.like(scales=columns.scales[0])
+    if inputs.per == GROUP:
+        groups, remainder = divmod(size, inputs.group)
         if remainder:
-            what = f"layer {layer.name}: {len(codes)} inputs in groups of {layer.inputs.group} are not offered"
+            what = f"layer {layer.name}: {size} inputs in groups of {inputs.group} are not offered"
             raise WrongScheme(what=what, way="use a `group` that divides the inputs")
-        run = GroupBytes(inputs, codes, scales, layer.bias, groups)
-    elif layer.inputs is not None and layer.inputs.per != TOKEN:
-        assert layer.input_scale is not None
-        zero = np.int32(0 if layer.input_zero is None else layer.input_zero[0])
-        up = np.full(len(codes), 1 / layer.input_scale[0], np.float32)
-        if inputs.factors is not None:
-            up *= inputs.factors
-        add = np.full(len(codes), zero, np.float32)
-        offset = -zero * codes.sum(axis=0, dtype=np.int32) if zero else None
-        run = StaticBytes(inputs, codes, scales, layer.bias, layer.input_scale, up, add, offset)
-    return DeployedLayer(layer.name, "W8A8", codes.nbytes + scales.nbytes, run, weight.codes.shape)
+        return Product("GroupBytes", columns, layer.bias, groups)
+    return Product("Bytes", columns, layer.bias) if inputs.per == TOKEN else with_static_inputs(layer, columns)
 
 
-def of_floats(layer: QuantizedLayer) -> DeployedLayer:
+def with_static_inputs(layer: QuantizedLayer, columns: QuantizedTensor) -> Product:
+    """The product of int8 inputs with one scale, and zero point, that calibration found."""
+    assert layer.input_scale is not None
+    zero = np.int32(0 if layer.input_zero is None else layer.input_zero[0])
+    size = len(columns.codes)
+    up = np.full(size, 1 / layer.input_scale[0], np.float32)
+    if columns.transform is not None:
+        up *= columns.transform
+    add = np.full(size, zero, np.float32)
+    correction = -zero * columns.codes.sum(axis=0, dtype=np.int32) if zero else None
+    return Product("StaticBytes", columns, layer.bias, 1, layer.input_scale, up, add, correction)
+
+
+def of_floats(layer: QuantizedLayer) -> Product:
     """Inputs as they are, and weights of four or eight bits."""
-    weight = layer.weight
-    bits = weight.scheme.bits
-    numbers, steps = weight.codes, weight.scales
-    if weight.scheme.format is not None:
-        numbers, steps = doubled(layer)
-        bits = 8
-    inputs = numbers.shape[1]
-    size = weight.scheme.group or min(TILE, inputs + inputs % 2)
-    if size % 2 and bits == 4:
+    weight = layer.weight if layer.weight.scheme.format is None else doubled(layer)
+    inputs = weight.codes.shape[1]
+    size = weight.scheme.group or min(CHANNEL_GROUP, inputs + inputs % 2)
+    if size % 2 and weight.bits == 4:
         raise WrongScheme(what=f"layer {layer.name}: groups of {size} are not offered", way="use an even `group`")
-    groups = -(-inputs // size)
-    scales = of_groups(steps, groups)
-    zeros = None if weight.zeros is None else of_groups(weight.zeros, groups)
-    codes = np.ascontiguousarray(np.pad(numbers, ((0, 0), (0, groups * size - inputs))).T)
-    if bits == 4:
-        codes = packed(codes, groups)
-    run = Floats(Inputs.of(weight), bits, codes, scales, zeros, layer.bias)
-    stored = codes.nbytes + scales.nbytes + (0 if zeros is None else zeros.nbytes)
-    return DeployedLayer(layer.name, f"W{bits}A16", stored, run, weight.codes.shape)
+    return Product("Floats", weight.to_columns(size), layer.bias)
 
 
-def parts_of(layer: DeployedLayer) -> dict[str, Array]:
-    """The arrays that a kernel reads, by the names of their fields."""
-    run: Any = layer.run
-    every = {part.name: getattr(run, part.name) for part in fields(run)}
-    inputs = every.pop("inputs", None)
-    if inputs is not None:
-        every |= {part.name: getattr(inputs, part.name) for part in fields(inputs)}
-    return {name: value for name, value in every.items() if isinstance(value, np.ndarray)}
+def is_microscaled(layer: QuantizedLayer) -> bool:
+    """Whether inputs and weights are MXFP8 in E4M3, which has a product of its own."""
+    both = (layer.weight.scheme, layer.inputs)
+    return all(scheme is not None and scheme.powers and scheme.form == "e4m3" for scheme in both)
 
 
-def of_parts(layer: DeployedLayer, parts: Mapping[str, Array | None]) -> DeployedLayer:
-    """The layer with other arrays."""
-    run: Any = layer.run
-    own = {part.name for part in fields(run)}
-    changed: dict[str, Any] = {name: value for name, value in parts.items() if name in own}
-    if len(changed) < len(parts):
-        others = {name: value for name, value in parts.items() if name not in own}
-        changed["inputs"] = replace(run.inputs, **others)
-    return replace(layer, run=replace(run, **changed))
+def microscaled(layer: QuantizedLayer) -> QuantizedTensor:
+    """Codes as the product of MXFP8 reads them, and scales in E8M0: the exponent and 127."""
+    weight = layer.weight
+    if weight.order is not None:
+        refuse(layer, "an order of its columns")
+    exponents = (np.frexp(weight.scales)[1] - 1 + 127).astype(np.uint8)
+    exponents = np.pad(exponents, ((0, 0), (0, -exponents.shape[1] % PAIR))).reshape(len(exponents), -1, PAIR)
+    return weight.like(codes=weight.codes.view(float8_e4m3fn.numpy), scales=exponents, packing=MX)
 
 
-def constants_of(run: Any) -> list[str]:
-    """Whole numbers that a kernel is told besides its arrays, as texts."""
-    numbers = {part.name: getattr(run, part.name) for part in fields(run)}
-    return [f"{name}={value}" for name, value in numbers.items() if isinstance(value, int)]
+def doubled(layer: QuantizedLayer) -> QuantizedTensor:
+    """Integers of eight bits for numbers of E2M1: twice such a number is one from -12 to 12.
 
-
-def of_groups(values: Array, groups: int) -> Array:
-    """Scales or zero points as (groups, outputs); those of whole channels are repeated."""
-    return np.ascontiguousarray(np.broadcast_to(values, (len(values), groups)).T)
-
-
-def packed(codes: Array, groups: int) -> Array:
-    """Codes of four bits (inputs, outputs) as bytes (inputs / 2, outputs), group by group.
-
-    The low nibbles of a group are its first half, the high ones its second; a nibble is ``code + 8``.
+    Raises
+    ------
+    WrongScheme
+        For floats of eight bits, which are no integers of few bits.
     """
-    halves = (codes + 8).astype(np.uint8).reshape(groups, 2, -1, codes.shape[1])
-    return np.ascontiguousarray((halves[:, 0] | halves[:, 1] << 4).reshape(-1, codes.shape[1]))
+    weight = layer.weight
+    form = weight.scheme.format
+    if form is None or form.bits != 4:
+        refuse(layer, "inputs as they are" if layer.inputs is None else f"`{layer.inputs.name}` of inputs")
+    assert form is not None
+    scheme = Scheme(8, per=weight.scheme.per, group=weight.scheme.group)
+    return weight.like(codes=(2 * form.numbers(weight.codes)).astype(np.int8), scales=weight.scales / 2, scheme=scheme)
+
+
+def refuse(layer: QuantizedLayer, what: str) -> None:
+    raise WrongScheme(
+        what=f"layer {layer.name}: a product of weights `{layer.weight.scheme.name}` with {what} is not offered",
+        way="products take quant.mxfp8() of both, or quant.mxfp4() of weights alone",
+    )

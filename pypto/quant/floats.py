@@ -62,8 +62,9 @@ class FloatFormat:
         return (code + sign).astype(np.uint8).view(np.int8)
 
     def numbers(self, codes: Array) -> Array:
-        """Float32 numbers of bit patterns."""
-        return table_of(self)[np.ascontiguousarray(codes).view(np.uint8)]
+        """Float32 numbers of bit patterns, also within a fused function, where the table is an array of its graph."""
+        table = np.where(np.ones_like(codes, bool, shape=256), table_of(self), np.float32(0))
+        return table[codes.astype(np.uint8)]
 
 
 FORMATS: Final = {

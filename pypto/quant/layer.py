@@ -11,11 +11,10 @@ import numpy as np
 
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
-from pypto.quant.checks import check_columns, check_finite
+from pypto.quant.arrays import Array, check_columns, check_finite
 from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import TENSOR, Scheme
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,7 +50,7 @@ class QuantizedLayer(Summary):
     Parameters
     ----------
     name : str
-    weight : QuantizedWeight
+    weight : QuantizedTensor
     bias : ndarray of shape (outputs,), float32, optional
     inputs : Scheme, optional
         Without, inputs stay as they are.
@@ -62,7 +61,7 @@ class QuantizedLayer(Summary):
     """
 
     name: str
-    weight: QuantizedWeight
+    weight: QuantizedTensor
     bias: Array | None = None
     inputs: Scheme | None = None
     input_scale: Array | None = None
@@ -81,9 +80,7 @@ class QuantizedLayer(Summary):
         rows = np.asarray(x, np.float32).reshape(-1, weight.codes.shape[1])
         if weight.transform is not None:
             rows = rows * weight.transform
-        if weight.order is not None:
-            rows = rows[:, weight.order]
-        y = self.rounded(rows) @ dequantize(weight.codes, weight.scales, weight.zeros, weight.scheme).T
+        y = self.rounded(weight.ordered(rows)) @ weight.of_rows().T
         if self.bias is not None:
             y += self.bias
         return y.reshape(*np.shape(x)[:-1], y.shape[1])

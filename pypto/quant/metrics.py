@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = Any
+from pypto.quant.arrays import Array
 
 
 def sqnr(exact: Array, quantized: Array) -> float:

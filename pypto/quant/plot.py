@@ -25,14 +25,9 @@ class Line:
 
 
 def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draw SQNR of outputs over blocks, one curve for each kind of layer; matplotlib's figure.
+    """Draw a report; see `Report.plot`.
 
     The name of a layer is cut at its first dot: what stands before it is the block, what stands behind it the kind.
-
-    Raises
-    ------
-    WrongCalibration
-        When matplotlib is not installed, or there are no lines.
     """
     if not lines:
         raise WrongCalibration(what="a report without layers has no plot", way="quantise a layer first")

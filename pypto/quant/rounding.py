@@ -99,6 +99,5 @@ def dequantize(codes: Array, scales: Array, zeros: Array | None, scheme: Scheme)
     columns = codes.shape[1]
     t = codes.astype(np.float32) if scheme.format is None else scheme.format.numbers(codes)
     if zeros is not None:
-        t -= expand(zeros, columns, scheme)
-    t *= expand(scales, columns, scheme)
-    return t
+        t = t - expand(zeros, columns, scheme)
+    return (t * expand(scales, columns, scheme)).astype(np.float32, copy=False)

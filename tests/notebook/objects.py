@@ -85,7 +85,7 @@ OBJECTS: Final = MappingProxyType({
     "new adjoint": ("pto.adjoint(softmax, wrt=['x'])", ("Nothing is derived yet",)),
     "operator": ("lib.rms_norm", ("lib.rms_norm", "x[t, d]", "Root mean square", "tolerance", "Zhang and Sennrich")),
     "operators": ("lib.rows", ("operators", "rms_norm", "Root mean square")),
-    "quantised weight": ("weights", ("QuantizedWeight", "int8[64, 256]", "64 outputs of 256 inputs, int8 symmetric")),
+    "quantised weight": ("weights", ("QuantizedTensor", "int8[64, 256]", "64 outputs of 256 inputs, int8 symmetric")),
     "quantised layer": ("quant.QuantizedLayer('<b>', weights)", ("QuantizedLayer", "&lt;b&gt;", "64 outputs of")),
     "deployed layer": ("quant.deploy({'up': quant.QuantizedLayer('up', weights)})['up']", ("DeployedLayer", "W8A16")),
     "tuning report": ("twice.tuning_report()", ("tuning of twice", "chosen")),

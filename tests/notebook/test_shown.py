@@ -215,7 +215,7 @@ def test_every_record_of_arrays_has_a_summary() -> None:
     files = [path for room in ("quant", "library") for path in python_files(f"pypto/{room}")]
     classes = [(path, node) for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
                if isinstance(node, ast.ClassDef) and has_arrays(node)]  # fmt: skip
-    assert len(classes) > 20
+    assert len(classes) > 15
     assert not [f"{relative(path)}: {n.name}" for path, n in classes if "Summary" not in map(ast.unparse, n.bases)]
 
 

@@ -113,7 +113,7 @@ def test_what_the_format_cannot_hold(tmp_path: Path) -> None:
         ({}, "there are no layers"),
         ([layer], "a list is no mapping of layers"),
         (quant.deploy({"a": layer}), "layer a is a DeployedLayer"),
-        ({"a": layer.weight}, "layer a is a QuantizedWeight"),
+        ({"a": layer.weight}, "layer a is a QuantizedTensor"),
     ):
         with pytest.raises(WrongCalibration, match=text):
             quant.save(given, tmp_path / "new")  # type: ignore[arg-type]

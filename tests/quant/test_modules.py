@@ -318,10 +318,11 @@ def test_second_derivatives_of_rounding_are_an_error() -> None:
 
 def test_deployed_layers_lose_no_gradient_and_no_launch() -> None:
     """Whether an input is given by name or not; attention on an int8 cache as a linear layer."""
-    from pypto.quant.torch_modules.attention import Int8Attention
-    from pypto.quant.formats.cache import Int8Cache, KeyRanges
-    from pypto.quant.torch_modules.deployed import DeployedLinear
     from torch.fx.experimental.proxy_tensor import make_fx
+
+    from pypto.quant.formats.cache import Int8Cache, KeyRanges
+    from pypto.quant.torch_modules.attention import Int8Attention
+    from pypto.quant.torch_modules.deployed import DeployedLinear
 
     layer = quant.QuantizedLayer("up", quant.quantize(np.eye(8, dtype=np.float32)))
     module = DeployedLinear(quant.deploy({"up": layer})["up"])

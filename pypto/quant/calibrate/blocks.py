@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,15 +19,15 @@ import numpy as np
 
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
+from pypto.quant.arrays import Array, check_columns
 from pypto.quant.calibrate.observers import Products, Statistics
 from pypto.quant.calibrate.quantize import few_samples, quantize_layer
-from pypto.quant.checks import check_columns, check_patterns
+from pypto.quant.checks import check_patterns
 from pypto.quant.config import Config
 from pypto.quant.formats import files
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.solvers.algorithm import find
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 from pypto.quant.warning import warn
 
 Values = Mapping[str, Array]
@@ -245,8 +245,8 @@ class Calibration:
         for layer in block.layers:
             if f"{layer.name}.codes" not in arrays:
                 continue
-            parts = {part: arrays.get(f"{layer.name}.{part}") for part in WEIGHTS}
-            weight = QuantizedWeight(scheme=self.config.weights, **parts).check(layer.name, layer.weight.shape)
+            parts: dict[str, Any] = {part: arrays.get(f"{layer.name}.{part}") for part in WEIGHTS}
+            weight = QuantizedTensor(scheme=self.config.weights, **parts).check(layer.name, layer.weight.shape)
             inputs = [arrays.get(f"{layer.name}.{part}") for part in INPUTS]
             scheme = None if f"{layer.name}.{FLOATS}" in arrays else self.config.inputs
             layers[layer.name] = QuantizedLayer(layer.name, weight, layer.bias, scheme, *inputs)
@@ -284,7 +284,8 @@ def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
     """What a calibration depends on besides its data, as JSON has it."""
     layers = {
         layer.name: digest({"weight": layer.weight} | ({} if layer.bias is None else {"bias": layer.bias}))
-        for layer in layers_of(blocks)
+        for block in blocks
+        for layer in block.layers
     }
     return {
         "weights": asdict(config.weights),
@@ -296,11 +297,6 @@ def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
         "blocks": [block.name for block in blocks],
         "layers": layers,
     }
-
-
-def layers_of(blocks: Sequence[Block]) -> Iterator[Layer]:
-    """All layers of a model."""
-    return (layer for block in blocks for layer in block.layers)
 
 
 def digest(arrays: Values) -> str:

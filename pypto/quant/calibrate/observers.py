@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from pypto.markup.summary import Summary
-from pypto.quant.checks import check_columns, check_finite
+from pypto.quant.arrays import Array, check_columns, check_finite
 from pypto.quant.rounding import grid
 from pypto.quant.schemes import Scheme
 
-Array = Any
 BINS: Final = 2048
 ROWS: Final = 256  # that a sample has at least, where so many were seen
 PART: Final = 1024  # rows whose magnitudes are in memory at once

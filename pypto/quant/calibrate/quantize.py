@@ -15,7 +15,7 @@ from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.metrics import row_sqnr
 from pypto.quant.schemes import TENSOR, Scheme
 from pypto.quant.solvers.algorithm import Algorithm, find
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 from pypto.quant.warning import warn
 
 ROWS_PER_COLUMN = 4
@@ -66,7 +66,7 @@ def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples 
     return FewSamples(layer=worst.layer, more=more, rows=worst.rows, columns=worst.columns, needed=needed)
 
 
-def sampled_sqnr(layer: Layer, weight: QuantizedWeight, statistics: Statistics, inputs: Scheme) -> float:
+def sampled_sqnr(layer: Layer, weight: QuantizedTensor, statistics: Statistics, inputs: Scheme) -> float:
     """SQNR of the outputs on a sample of the inputs, row by row, with inputs quantised too."""
     rows = statistics.sample.rows
     exact = rows @ layer.weight.T.astype(np.float32)
@@ -74,7 +74,7 @@ def sampled_sqnr(layer: Layer, weight: QuantizedWeight, statistics: Statistics, 
     return row_sqnr(exact, QuantizedLayer(layer.name, weight, None, inputs, *static)(rows))
 
 
-def transformed(statistics: Statistics, weight: QuantizedWeight) -> Statistics:
+def transformed(statistics: Statistics, weight: QuantizedTensor) -> Statistics:
     """Statistics of the inputs as a quantised weight takes them."""
     return statistics if weight.transform is None else statistics.scaled(weight.transform)
 
@@ -86,7 +86,7 @@ def quantize_weight(
     scheme: Scheme | None = None,
     algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax",
     name: str = "weight",
-) -> QuantizedWeight:
+) -> QuantizedTensor:
     """Quantise one weight.
 
     Parameters
@@ -102,7 +102,7 @@ def quantize_weight(
 
     Returns
     -------
-    QuantizedWeight
+    QuantizedTensor
 
     Raises
     ------

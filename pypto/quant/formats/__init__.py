@@ -1,5 +1,5 @@
 """File formats store quantised weights, so that a model is quantised once and other programs read it.
 
-Read `files` (safetensors and JSON), `packing` (int4 codes in int32), `quantization_config` and `compressed_tensors`
+Read `files` (safetensors and JSON), `quantization_config` and `compressed_tensors`
 (the format of compressed-tensors), `gguf` (the format of llama.cpp) and `cache` (int8 keys and values).
 """

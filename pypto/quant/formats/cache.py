@@ -10,8 +10,7 @@ import numpy as np
 
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
-from pypto.quant.checks import check_finite
+from pypto.quant.arrays import Array, check_finite
 
 MOST: Final = 127
 
@@ -88,7 +87,7 @@ class Int8Cache(Summary):
             raise WrongCalibration(what=f"block {name} has no scales of keys", way="gather them with `KeyRanges`")
         check_finite(name, "its keys", k)
         check_finite(name, "its values", v)
-        keys = np.clip(np.rint(k / self.key_scales[name]), -MOST, MOST).astype(np.int8)
+        keys = key_codes(k, self.key_scales[name])
         most = np.abs(v).max(axis=-1, initial=0)
         up = np.divide(np.float32(MOST), most, out=np.zeros_like(most), where=most > 0)
         return keys, np.rint(v * up[..., None]).astype(np.int8), most / np.float32(MOST)
@@ -97,3 +96,8 @@ class Int8Cache(Summary):
         """Keys and values as the cache gives them back, in float32."""
         keys, values, scales = self.encode(name, k, v)
         return keys * self.key_scales[name], values * scales[..., None]
+
+
+def key_codes(keys: Array, scales: Array) -> Array:
+    """Codes of keys; those beyond the range are clipped."""
+    return np.clip(np.rint(keys / scales), -MOST, MOST).astype(np.int8)

@@ -18,16 +18,16 @@ from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.arrays import Array
 from pypto.quant.formats.files import load_file, read_json, write
 from pypto.quant.formats.files import save as save_arrays
-from pypto.quant.formats.packing import NIBBLES, packed, unpacked
 from pypto.quant.formats.quantization_config import FORMAT, LINEAR, SchemeGroup, config_of, groups_of, mapping, refuse
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.schemes import TENSOR, Scheme
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 
 WEIGHTS_FILE: Final = "model.safetensors"
 CONFIG_FILE: Final = "config.json"
 KEY: Final = "quantization_config"
 SCALE: Final = "weight_scale"
+NIBBLES: Final = 8  # codes of four bits in an int32
 PARTS: Final = (
     "weight", "weight_packed", "weight_shape", SCALE, "weight_zero_point", "weight_g_idx", "bias", "input_scale",
     "input_zero_point", "input_factors",
@@ -153,7 +153,7 @@ def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Ar
     return {f"{name}.{part}": value for part, value in found.items() if value is not None}
 
 
-def group_index(weight: QuantizedWeight) -> Array:
+def group_index(weight: QuantizedTensor) -> Array:
     """The group of each column of a weight, as the model has its inputs."""
     columns = weight.codes.shape[1]
     index = np.arange(columns, dtype=np.int32) // (weight.scheme.group or columns)
@@ -248,7 +248,7 @@ def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGro
     scales = part[SCALE].astype(np.float32)
     if scheme.per == TENSOR and scales.shape == (1,):
         scales, zeros = (None if t is None else np.repeat(t[None], len(codes), 0) for t in (scales, zeros))
-    weight = QuantizedWeight(codes, scales, scheme, zeros, order, part.get("input_factors"))
+    weight = QuantizedTensor(codes, scales, scheme, zeros, order, part.get("input_factors"))
     weight.check(name, np.shape(codes))
     return QuantizedLayer(
         name, weight, part.get("bias"), group.inputs, part.get("input_scale"), part.get("input_zero_point")
@@ -283,3 +283,18 @@ def order_of(source: str, name: str, index: Array, scheme: Scheme) -> Array | No
     if not np.array_equal(index[order], np.arange(columns) // (scheme.group or columns)):
         refuse(source, f"layer {name} has a weight_g_idx whose groups have not {scheme.group or columns} columns each")
     return None if np.array_equal(order, np.arange(columns)) else order
+
+
+def packed(codes: Array) -> Array:
+    """Codes of four bits, eight neighbours of a row in an int32, the first in its lowest bits; a nibble is code + 8."""
+    rows, columns = codes.shape
+    nibbles = np.pad((codes + 8).astype(np.uint32), ((0, 0), (0, -columns % NIBBLES))).reshape(rows, -1, NIBBLES)
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    return np.bitwise_or.reduce(nibbles << shifts, axis=2).astype(np.uint32).view(np.int32)
+
+
+def unpacked(words: Array, columns: int) -> Array:
+    """What `packed` packs."""
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    nibbles = np.ascontiguousarray(words).view(np.uint32)[:, :, None] >> shifts & 15
+    return nibbles.reshape(len(words), -1)[:, :columns].astype(np.int8) - np.int8(8)

@@ -16,48 +16,8 @@ import numpy as np
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-
-Array = Any
-GROUP: Final = 32  # numbers of a block
-MIDDLE: Final = 8  # of Q4_0, whose nibbles have no minimum
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class GroupedWeight(Summary):
-    """A weight in blocks of 32 inputs as GGUF has it: ``codes * scales + minima``.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (outputs, inputs), int8
-        From 0 to 15 with `minima`, from -8 to 7 or from -128 to 127 without.
-    scales : ndarray of shape (outputs, inputs / 32), float32
-    bits : int
-        4 or 8.
-    minima : ndarray of shape (outputs, inputs / 32), float32, optional
-
-    Examples
-    --------
-    >>> w = GroupedWeight(np.full((1, 32), 3, np.int8), np.full((1, 1), 0.5, np.float32), 8)
-    >>> w.dequantize()[0, :2].tolist()
-    [1.5, 1.5]
-    """
-
-    codes: Array
-    scales: Array
-    bits: int
-    minima: Array | None = None
-
-    def headline(self) -> str:
-        """Its size and format."""
-        outputs, inputs = self.codes.shape
-        return f"{outputs:,} outputs of {inputs:,} inputs, {self.bits} bits in groups of {GROUP}"
-
-    def dequantize(self) -> Array:
-        """The weight (outputs, inputs) in float32, rounded as GGUF's reference rounds it."""
-        t = self.codes.astype(np.float32).reshape(*self.scales.shape, GROUP) * self.scales[:, :, None]
-        if self.minima is not None:
-            t += self.minima[:, :, None]
-        return t.reshape(self.codes.shape)
+from pypto.quant.arrays import Array
+from pypto.quant.tensor import BLOCK, MIDDLE, GroupedWeight, QuantizedTensor
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,11 +50,11 @@ class GGUF(Summary):
     def array(self, name: str) -> Array:
         """A tensor in float32, whatever type it has in the file."""
         tensor = self.tensor(name)
-        return np.ascontiguousarray(self.dequantized(name, tensor.data), np.float32)
+        return np.ascontiguousarray(self.dequantized(name, numbers_of(tensor)), np.float32)
 
     def rows(self, name: str, index: Array) -> Array:
         """Some rows of a tensor in float32; the others are not read."""
-        flat = self.dequantized(name, self.tensor(name).data[index.ravel()])
+        flat = self.dequantized(name, numbers_of(self.tensor(name))[index.ravel()])
         return np.ascontiguousarray(flat.reshape(*index.shape, -1), np.float32)
 
     def dequantized(self, name: str, data: Array) -> Array:
@@ -121,6 +81,11 @@ class GGUF(Summary):
         return READERS[kind](np.ascontiguousarray(self.tensor(name).data))
 
 
+def numbers_of(tensor: Any) -> Array:
+    """What a tensor holds: bytes of a file, or the numbers of a quantised layer that a folder has."""
+    return tensor.data.dequantize() if isinstance(tensor.data, QuantizedTensor) else tensor.data
+
+
 def halves(blocks: Array, start: int) -> Array:
     """The float16 number at a byte of each block, as float32."""
     return np.ascontiguousarray(blocks[:, :, start : start + 2]).view(np.float16)[:, :, 0].astype(np.float32)
@@ -128,7 +93,7 @@ def halves(blocks: Array, start: int) -> Array:
 
 def nibbles(blocks: Array, start: int) -> Array:
     """Codes from 0 to 15: the low nibbles of a block are its first half, the high ones its second."""
-    packed = blocks[:, :, start : start + GROUP // 2]
+    packed = blocks[:, :, start : start + BLOCK // 2]
     return np.concatenate([packed & 15, packed >> 4], axis=2).reshape(len(blocks), -1).astype(np.int8)
 
 

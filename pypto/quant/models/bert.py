@@ -12,9 +12,9 @@ import numpy as np
 from pypto import library
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array, as_array
+from pypto.quant.arrays import Array, as_array, check_finite
 from pypto.quant.calibrate.blocks import Block, Linear, Values
-from pypto.quant.checks import check_finite, check_layers, check_range
+from pypto.quant.checks import check_layers, check_range
 from pypto.quant.layer import Layer
 
 WORDS: Final = "embeddings.word_embeddings.weight"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,25 +13,16 @@ from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.calibrate.blocks import float_layer
 from pypto.quant.checks import check_layers
-from pypto.quant.deploy import Bytes, DeployedLayer, GroupBytes, deployed
+from pypto.quant.deploy import DeployedLayer, Product, deployed
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.models.bert import Bert, Norm, longest_of, pooled
 
-
-class FusedLinear(Protocol):
-    """A linear layer fused with the op before it, which writes this layer's inputs."""
-
-    def of_norm(self, x: Array, residual: Array, norm: Norm, eps: float) -> tuple[Array, Any]:
-        """The norm of a sum, and that as this layer's inputs."""
-
-    def of_gelu(self, x: Array) -> Any:
-        """The activation as this layer's inputs."""
-
-    def of_rows(self, x: Array) -> Any:
-        """Rows as this layer's inputs."""
-
-    def product(self, given: Any) -> Array:
-        """The layer of its inputs."""
+INT8: Final = ("Bytes", "GroupBytes")  # forms of products whose inputs a fused kernel rounds
+ROWS: Final = {
+    "norm": "add_layer_norm_quantize", "gelu": "gelu_quantize", "rows": "quantize_per_group", "product": "w8a8_linear",
+    "group_product": "w8a8_group_linear",
+}  # fmt: skip
+Kernels = Mapping[str, Callable[..., None]]  # rows of the library without their checks, which the encoder needs not
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,70 +53,51 @@ class FloatLinear(Summary):
 class Int8Linear(Summary):
     """A layer whose inputs are int8 with scales for each row, or each group of a row."""
 
-    codes: Array
-    scales: Array
-    bias: Array | None
-    smooth: Array | None
-    groups: int
+    layer: Product
     kernels: Kernels
+
+    @property
+    def rounding(self) -> dict[str, Any]:
+        """Factors of the inputs, and the number of groups of a row."""
+        return {"smooth": self.layer.weight.transform, "groups": self.layer.groups}
 
     def memory(self, x: Array) -> dict[str, Array]:
         """Memory for rows in int8, and their scales."""
-        return {"q": np.empty(x.shape, np.int8), "scale": np.empty((len(x), self.groups), np.float32)}
+        return {"q": np.empty(x.shape, np.int8), "scale": np.empty((len(x), self.layer.groups), np.float32)}
 
     def of_norm(self, x: Array, residual: Array, norm: Norm, eps: float) -> tuple[Array, Any]:
         """The norm of a sum, and that in int8."""
         given, y = self.memory(x), np.empty_like(x)
-        weights = {"g": norm.weight, "b": norm.bias, "smooth": self.smooth}
-        self.kernels.norm(x=x, residual=residual, **weights, eps=eps, groups=self.groups, y=y, **given)
+        weights = {"g": norm.weight, "b": norm.bias, **self.rounding}
+        self.kernels["norm"](x=x, residual=residual, **weights, eps=eps, y=y, **given)
         return y, given
 
     def of_gelu(self, x: Array) -> Any:
         """The activation in int8."""
         given = self.memory(x)
-        self.kernels.gelu(x=x, smooth=self.smooth, groups=self.groups, **given)
+        self.kernels["gelu"](x=x, **self.rounding, **given)
         return given
 
     def of_rows(self, x: Array) -> Any:
         """Rows in int8."""
         given = self.memory(x)
-        self.kernels.rows(x=x, smooth=self.smooth, groups=self.groups, **given)
+        self.kernels["rows"](x=x, **self.rounding, **given)
         return given
 
     def product(self, given: Any) -> Array:
         """Products of int8, and what gives back their scales."""
         a, scale = given["q"], given["scale"]
-        y = np.empty((len(a), self.codes.shape[1]), np.float32)
-        operands = {"a": a, "b": self.codes, "column_scale": self.scales, "bias": self.bias, "y": y}
-        if self.groups == 1:
-            self.kernels.product(**operands, row_scale=scale.reshape(-1), offset=None)
+        weight = self.layer.weight
+        y = np.empty((len(a), weight.codes.shape[1]), np.float32)
+        operands = {"a": a, "b": weight.codes, "column_scale": weight.scales, "bias": self.layer.bias, "y": y}
+        if self.layer.groups == 1:
+            self.kernels["product"](**operands, row_scale=scale.reshape(-1), offset=None)
         else:
-            self.kernels.group_product(**operands, row_scale=scale)
+            self.kernels["group_product"](**operands, row_scale=scale)
         return y
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """Rows of the library without their checks: the arguments are all the encoder's own."""
-
-    norm: Callable[..., None]
-    gelu: Callable[..., None]
-    rows: Callable[..., None]
-    product: Callable[..., None]
-    group_product: Callable[..., None]
-    attention: Callable[..., None]
-
-    @classmethod
-    def of_backend(cls) -> Kernels:
-        """Those of the backend in force."""
-        return cls(
-            library.rows["add_layer_norm_quantize"].unchecked(),
-            library.rows["gelu_quantize"].unchecked(),
-            library.rows["quantize_per_group"].unchecked(),
-            library.rows["w8a8_linear"].unchecked(),
-            library.rows["w8a8_group_linear"].unchecked(),
-            library.rows["varlen_attention"].unchecked("f32"),
-        )
+FusedLinear = FloatLinear | Int8Linear
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,7 +124,7 @@ class Encoder(Summary):
     model : Bert
         Of which tables and norms are used.
     layers : tuple of EncoderLayer
-    kernels : Kernels
+    kernels : mapping of str to callable
     """
 
     model: Bert
@@ -169,7 +141,8 @@ class Encoder(Summary):
             For names of layers that the model has not.
         """
         check_layers(layers, model.layer_names)
-        kernels = Kernels.of_backend()
+        kernels = {name: library.rows[row].unchecked() for name, row in ROWS.items()}
+        kernels["attention"] = library.rows["varlen_attention"].unchecked("f32")
 
         def fused(layer: Any) -> FusedLinear:
             return fused_linear(layers.get(layer.name, layer), kernels)
@@ -201,7 +174,7 @@ class Encoder(Summary):
         parts = qkv.reshape(tokens, 3, self.model.heads, width // self.model.heads)
         out = np.empty((tokens, width), np.float32)
         heads = {"q": parts[:, 0], "k": parts[:, 1], "v": parts[:, 2], "out": out.reshape(parts[:, 0].shape)}
-        self.kernels.attention(**heads, starts=starts, scale=0.0, causal=0, longest=longest)
+        self.kernels["attention"](**heads, starts=starts, scale=0.0, causal=0, longest=longest)
         return out
 
 
@@ -212,7 +185,6 @@ def fused_linear(layer: Any, kernels: Kernels) -> FusedLinear:
     if not isinstance(layer, DeployedLayer):
         layer = deployed(layer.name, layer)
     run = layer.run
-    if isinstance(run, Bytes | GroupBytes) and run.inputs.order is None:
-        groups = run.groups if isinstance(run, GroupBytes) else 1
-        return Int8Linear(run.codes, run.scales, run.bias, run.inputs.factors, groups, kernels)
+    if isinstance(run, Product) and run.form in INT8 and run.weight.order is None:
+        return Int8Linear(run, kernels)
     return FloatLinear(layer)

@@ -13,10 +13,10 @@ from pypto import library
 from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
+from pypto.quant.arrays import Array, check_finite
 from pypto.quant.calibrate.blocks import Block, Linear, Progress, Values, float_layer
-from pypto.quant.checks import check_finite, check_layers, check_range
-from pypto.quant.formats.gguf import GGUF, GroupedWeight, read_gguf
+from pypto.quant.checks import check_layers, check_range
+from pypto.quant.formats.gguf import GGUF, read_gguf
 from pypto.quant.layer import Layer
 from pypto.quant.models.llama_file import (
     ARCHITECTURE,
@@ -31,6 +31,7 @@ from pypto.quant.models.llama_file import (
 )
 from pypto.quant.models.llama_folder import METADATA, read_folder
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
+from pypto.quant.tensor import GroupedWeight
 
 ROWS: Final = 256  # tokens whose logits are in memory at once
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]

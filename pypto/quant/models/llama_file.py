@@ -12,8 +12,7 @@ import numpy as np
 
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
-from pypto.quant.checks import check_finite
+from pypto.quant.arrays import Array, check_finite
 from pypto.quant.formats.gguf import GGUF
 
 ARCHITECTURE: Final = "llama"

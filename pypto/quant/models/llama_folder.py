@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pypto.errors.quant import WrongCalibration
-from pypto.markup.summary import Summary
-from pypto.quant.arrays import Array
 from pypto.quant.formats.compressed_tensors import WEIGHTS_FILE, load, settings_of
 from pypto.quant.formats.files import load_file
 from pypto.quant.formats.gguf import GGUF, library
-from pypto.quant.layer import QuantizedLayer
 from pypto.quant.models.llama_file import tensor_of
 
 METADATA: Final = "gguf"  # the key of config.json with those of the file
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class FloatTensor(Summary):
-    """A tensor in float32, with the names that the package `gguf` gives to those of a file.
-
-    Parameters
-    ----------
-    numbers : ndarray or QuantizedLayer
-        A layer becomes numbers when they are asked for.
-    tensor_type : GGMLQuantizationType
-    """
-
-    numbers: Array | QuantizedLayer
-    tensor_type: Any
-
-    @property
-    def data(self) -> Array:
-        """The numbers."""
-        given = self.numbers
-        return given.weight.dequantize() if isinstance(given, QuantizedLayer) else given
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """In the order of GGUF, the reverse of numpy's."""
-        given = self.numbers
-        codes = given.weight.codes if isinstance(given, QuantizedLayer) else given
-        return tuple(codes.shape[::-1])
 
 
 def read_folder(folder: str | os.PathLike[str]) -> GGUF:
@@ -57,14 +26,21 @@ def read_folder(folder: str | os.PathLike[str]) -> GGUF:
             f"{path} cannot be used: its config.json has no {METADATA}, the keys of the file that the model came from"
         )
         raise WrongCalibration(what=what, way="give a GGUF file, or a folder of quant.save(layers, folder, model)")
-    kind = library().GGMLQuantizationType.F32
     layers = load(path)
     own = tuple(f"{name}." for name in layers)
     tensors: dict[str, Any] = {
         name: array for name, array in load_file(path / WEIGHTS_FILE).items() if not name.startswith(own)
     }
-    tensors |= {named(path, name): layer for name, layer in layers.items()}
-    return GGUF(path, metadata, {name: FloatTensor(numbers, kind) for name, numbers in tensors.items()})
+    tensors |= {named(path, name): layer.weight for name, layer in layers.items()}
+    return GGUF(path, metadata, {name: tensor_named(name, numbers) for name, numbers in tensors.items()})
+
+
+def tensor_named(name: str, numbers: Any) -> Any:
+    """A tensor of the package `gguf`, in float32; a quantised one becomes numbers when they are read."""
+    package = library()
+    shape = numbers.shape[::-1]  # GGUF has the order of dimensions reversed
+    count = math.prod(shape)
+    return package.ReaderTensor(name, package.GGMLQuantizationType.F32, shape, count, 4 * count, 0, numbers, None)
 
 
 def named(path: Path, layer: str) -> str:

@@ -16,10 +16,11 @@ from pypto.options import suggestion
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 
-Function = Callable[..., QuantizedWeight]
-MODULES: Final = ("minmax", "percentile", "smoothquant", "awq", "gptq")
+Function = Callable[..., QuantizedTensor]
+# Algorithms of the package, each with its module, which is loaded when the algorithm is asked for.
+MODULES: Final = {"minmax": "rtn", "percentile": "rtn", "smoothquant": "smoothquant", "awq": "awq", "gptq": "gptq"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Algorithm:
     ----------
     name : str
     function : callable
-        Gets a `Layer`, `Statistics`, a `Scheme` and options by name; gives a `QuantizedWeight`.
+        Gets a `Layer`, `Statistics`, a `Scheme` and options by name; gives a `QuantizedTensor`.
     gram : bool
         Whether it reads the Gram matrix of the inputs.
     data : bool
@@ -83,7 +84,7 @@ class Algorithm:
         steps = self.steps or (self,)
         return {step.name: {name: str(value) for name, value in sorted(step.options.items())} for step in steps}
 
-    def run(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
+    def run(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedTensor:
         """Quantise one layer, and check the result."""
         return self.function(layer, statistics, scheme, **self.options).check(layer.name, layer.weight.shape)
 
@@ -98,7 +99,7 @@ class RoundAfter:
     first: Algorithm
     second: Algorithm
 
-    def __call__(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
+    def __call__(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedTensor:
         """Quantise one layer."""
         transform = self.first.run(layer, statistics, scheme).transform
         if transform is None:
@@ -145,8 +146,7 @@ class Registry(Mapping[str, Algorithm]):
         if name in self._own:
             return self._own[name]
         if name in MODULES:
-            module = import_module(f"pypto.quant.solvers.{name}")
-            found: Algorithm = module.ALGORITHM
+            found: Algorithm = getattr(import_module(f"pypto.quant.solvers.{MODULES[name]}"), name.upper())
             return found
         raise NoSuchAlgorithm(name=repr(name), suggestion=suggestion(name, tuple(self)), known=", ".join(self))
 
@@ -182,7 +182,7 @@ def algorithm(
     data : bool
         Whether it reads any statistics; without, a layer can be quantised without inputs.
     factors : bool
-        Whether it gives factors of the inputs (`QuantizedWeight.transform`); another algorithm may follow then.
+        Whether it gives factors of the inputs (`QuantizedTensor.transform`); another algorithm may follow then.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def algorithm(
     ... def half_range(layer, statistics, scheme):
     ...     low, high = quant.ranges(layer.weight, scheme)
     ...     scales, zeros = quant.grid(low / 2, high / 2, scheme)
-    ...     return quant.QuantizedWeight(quant.codes(layer.weight, scales, zeros, scheme), scales, scheme, zeros)
+    ...     return quant.QuantizedTensor(quant.codes(layer.weight, scales, zeros, scheme), scales, scheme, zeros)
     >>> quant.Config(algorithm="half-range").algorithm.name
     'half-range'
     """

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from pypto.quant.arrays import Array
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.layer import Layer
 from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import TENSOR, Scheme
 from pypto.quant.solvers.algorithm import Algorithm
-from pypto.quant.solvers.minmax import minmax
+from pypto.quant.solvers.rtn import minmax
 from pypto.quant.solvers.scaling import output_error, scaled
-from pypto.quant.tensor import QuantizedWeight
-
-Array = Any
+from pypto.quant.tensor import QuantizedTensor
 
 
-def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, clip_steps: int = 0) -> QuantizedWeight:
+def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, clip_steps: int = 0) -> QuantizedTensor:
     """Multiply the weights of input j by ``mean|x_j| ** alpha``, with the best of `steps` exponents from 0 to 1.
 
     The exponent 0 is rounding to nearest, so the error over the calibration data is never above it.
@@ -44,7 +41,7 @@ def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, c
     weight = layer.weight.astype(np.float64) / transform
     gram = statistics.gram * transform[:, None] * transform
     codes, scales, zeros = clipped(weight, gram, scheme, clip_steps)
-    return QuantizedWeight(codes, scales, scheme, zeros, transform=best.transform)
+    return QuantizedTensor(codes, scales, scheme, zeros, transform=best.transform)
 
 
 def clipped(weight: Array, gram: Array, scheme: Scheme, steps: int) -> tuple[Array, Array, Array | None]:
@@ -74,4 +71,4 @@ def group_errors(difference: Array, gram: Array, scheme: Scheme) -> Array:
     return np.broadcast_to(found.sum(), found.shape) if scheme.per == TENSOR else found
 
 
-ALGORITHM = Algorithm("awq", awq, factors=True)
+AWQ = Algorithm("awq", awq, factors=True)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from pypto.errors.quant import RoundedToNearest, WrongScheme
 from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.layer import Layer
 from pypto.quant.rounding import dequantize, grid, quantize, ranges
 from pypto.quant.schemes import CHANNEL, GROUP, Scheme
 from pypto.quant.solvers.algorithm import Algorithm
-from pypto.quant.solvers.minmax import minmax
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.solvers.rtn import minmax
+from pypto.quant.tensor import QuantizedTensor
 from pypto.quant.warning import warn
 
-Array = Any
 BLOCK: Final = 128
 TRIES: Final = 4
 WEIGHT: Final = "weight"  # an order of the columns that leaves their groups
@@ -31,7 +31,7 @@ def gptq(
     damp: float = 0.01,
     act_order: bool | str = False,
     clip_steps: int = 0,
-) -> QuantizedWeight:
+) -> QuantizedTensor:
     """Minimise the error of the outputs, column by column.
 
     With H the Gram matrix of the inputs and U the upper Cholesky factor of its inverse, the error of column j divided
@@ -63,7 +63,7 @@ def gptq(
     return canonical(columns.run(), order)
 
 
-def canonical(result: QuantizedWeight, order: Array) -> QuantizedWeight:
+def canonical(result: QuantizedTensor, order: Array) -> QuantizedTensor:
     """Codes whose columns are in the order of the inputs within each group: a group of all columns has none of its own.
 
     Files say which group a column belongs to, and no more.
@@ -118,7 +118,7 @@ class Columns(Summary):
     scheme: Scheme
     clip_steps: int = 0
 
-    def run(self) -> QuantizedWeight:
+    def run(self) -> QuantizedTensor:
         """All columns, in blocks: the columns behind a block are updated once for all of it."""
         outputs, inputs = self.weight.shape
         scheme = self.scheme
@@ -135,9 +135,9 @@ class Columns(Summary):
             groups = [group] * (stop - start)
             errors = self.block(codes, start, stop, scales[:, groups], None if zeros is None else zeros[:, groups])
             self.weight[:, stop:] -= errors @ self.factor[start:stop, stop:]
-        return QuantizedWeight(codes, scales, scheme, zeros)
+        return QuantizedTensor(codes, scales, scheme, zeros)
 
-    def of_neighbours(self, order: Array) -> QuantizedWeight:
+    def of_neighbours(self, order: Array) -> QuantizedTensor:
         """All columns in an order, where groups are those of neighbours in the weight."""
         outputs, inputs = self.weight.shape
         place = np.argsort(order)
@@ -152,7 +152,7 @@ class Columns(Summary):
             groups = order[start:stop] // size
             errors = self.block(codes, start, stop, scales[:, groups], None if zeros is None else zeros[:, groups])
             self.weight[:, stop:] -= errors @ self.factor[start:stop, stop:]
-        return QuantizedWeight(np.ascontiguousarray(codes[:, place]), scales, self.scheme, zeros)
+        return QuantizedTensor(np.ascontiguousarray(codes[:, place]), scales, self.scheme, zeros)
 
     def refit(self, scales: Array, zeros: Array | None, group: int, columns: slice) -> None:
         """Scales of a group, from its weights as they are when its turn comes."""
@@ -199,4 +199,4 @@ class Columns(Summary):
         return errors
 
 
-ALGORITHM = Algorithm("gptq", gptq)
+GPTQ = Algorithm("gptq", gptq)

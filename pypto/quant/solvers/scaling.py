@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from pypto.quant.arrays import Array
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 
-Array = Any
-Rounding = Callable[[Layer, Statistics, Scheme], QuantizedWeight]
+Rounding = Callable[[Layer, Statistics, Scheme], QuantizedTensor]
 
 
-def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array, rounding: Rounding) -> QuantizedWeight:
+def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array, rounding: Rounding) -> QuantizedTensor:
     """Quantise ``weight * factors``; the inputs are multiplied by the reciprocals.
 
     The product is formed with the float32 reciprocals that the deployed layer uses.
@@ -27,7 +26,7 @@ def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array,
     return replace(rounding(Layer(layer.name, weight, layer.bias), statistics, scheme), transform=transform)
 
 
-def output_error(layer: Layer, weight: QuantizedWeight, gram: Array) -> float:
+def output_error(layer: Layer, weight: QuantizedTensor, gram: Array) -> float:
     """The squared error of the layer's outputs over all calibration data: ``tr(D G Dᵀ)``."""
     difference = layer.weight.astype(np.float64) - weight.dequantize()
     return float(np.einsum("nk,nk->", difference @ gram, difference))

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from pypto.quant.arrays import Array
 from pypto.quant.calibrate.observers import Statistics
 from pypto.quant.calibrate.quantize import sampled_sqnr
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme, int8
 from pypto.quant.solvers.algorithm import Algorithm
-from pypto.quant.solvers.minmax import minmax
+from pypto.quant.solvers.rtn import minmax
 from pypto.quant.solvers.scaling import scaled
-from pypto.quant.tensor import QuantizedWeight
+from pypto.quant.tensor import QuantizedTensor
 
-Array = Any
 ALPHAS: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: float | None = 0.5) -> QuantizedWeight:
+def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: float | None = 0.5) -> QuantizedTensor:
     """Divide input j by ``max|x_j| ** alpha / max|w_j| ** (1 - alpha)``, multiply its weights by it, and round.
 
     Inputs or weights that are all 0 have the factor 1. With `alpha` None, the best of several exponents is taken, and
@@ -53,4 +53,4 @@ def candidates(layer: Layer, statistics: Statistics) -> Iterator[Array]:
             yield factors(layer, inputs, alpha)
 
 
-ALGORITHM = Algorithm("smoothquant", smoothquant, gram=False, factors=True)
+SMOOTHQUANT = Algorithm("smoothquant", smoothquant, gram=False, factors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from pypto.errors.launch import UndispatchedLaunch
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.checks import check_layers
-from pypto.quant.deploy import DeployedLayer, constants_of, deployed, of_parts, parts_of
+from pypto.quant.deploy import DeployedLayer, Product, deployed
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.torch_modules.linear import linear_layers, shape_of
 from pypto.runtime.tensors import active_mode, is_dispatched, is_recorded
@@ -33,12 +34,13 @@ class DeployedLinear(torch.nn.Module):
 
     def __init__(self, layer: DeployedLayer) -> None:
         super().__init__()
-        arrays = parts_of(layer)
-        self.empty = of_parts(layer, dict.fromkeys(arrays))
+        product = product_of(layer)
+        arrays = product.arrays()
+        self.empty = replace(layer, run=product.with_arrays(dict.fromkeys(arrays)))
         self.dtypes = {name: array.dtype for name, array in arrays.items()}
         for name, array in arrays.items():
             self.register_buffer(name, torch.from_numpy(plain(array).copy()))
-        text = " ".join((type(layer.run).__name__, layer.kind, *constants_of(layer.run)))
+        text = f"{product.form} {layer.kind}{product.constant}"
         self.register_buffer(FORM, torch.tensor(list(text.encode()), dtype=torch.uint8))
         # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
         self.register_forward_pre_hook(nothing)
@@ -47,7 +49,9 @@ class DeployedLinear(torch.nn.Module):
     def layer(self) -> DeployedLayer:
         """The layer with the numbers that the buffers have now."""
         buffers: dict[str, Any] = self._buffers
-        return of_parts(self.empty, {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()})
+        arrays = {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()}
+        product = product_of(self.empty)
+        return replace(self.empty, run=product.with_arrays(arrays))
 
     def forward(self, x: Any) -> Any:
         """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
@@ -75,6 +79,12 @@ class DeployedLinear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.empty.name}, {self.empty.kind}, {self.empty.bytes} bytes"
+
+
+def product_of(layer: DeployedLayer) -> Product:
+    """The product that computes a layer of a model of torch."""
+    assert isinstance(layer.run, Product)
+    return layer.run
 
 
 def nothing(*_: Any) -> None:

@@ -15,21 +15,22 @@ from pypto.errors.quant import WrongCalibration
 from pypto.quant.arrays import Array
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.deploy import DeployedLayer, deployed
-from pypto.quant.formats.cache import MOST, Int8Cache
-from pypto.quant.formats.gguf import READERS, GroupedWeight
+from pypto.quant.formats.cache import Int8Cache, key_codes
+from pypto.quant.formats.gguf import READERS
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.models.decoding.attention import attend_kernel
 from pypto.quant.models.decoding.cache import KeyValueCache
 from pypto.quant.models.decoding.fused_products import FusedProducts
 from pypto.quant.models.decoding.sampling import check_draw, choose
-from pypto.quant.models.decoding.weights import Launch, LayerWeights, fuse
+from pypto.quant.models.decoding.weights import Launch, RowProduct, fuse, product_of
 from pypto.quant.models.llama import Llama, integers
 from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS, NORMS
+from pypto.quant.tensor import QuantizedTensor
 
 KEYS: Final = 64  # positions that attention takes at once
 CHUNK: Final = 256  # tokens of a prompt that are computed at once
 DEFAULT: Final = 1024  # tokens of a cache
-Given = QuantizedLayer | GroupedWeight | DeployedLayer
+Given = QuantizedLayer | QuantizedTensor | DeployedLayer
 
 
 class Decoder:
@@ -43,7 +44,7 @@ class Decoder:
     ----------
     model : Llama
         With an `Int8Cache` as `Llama.cache`, keys and values are in int8.
-    layers : mapping of str to QuantizedLayer, GroupedWeight or DeployedLayer, optional
+    layers : mapping of str to QuantizedLayer, QuantizedTensor or DeployedLayer, optional
         As `Calibration.convert` and `quant.deploy` give them, by name; ``"head"`` is that of the logits. Others are as
         in the file.
     floats : bool
@@ -76,6 +77,7 @@ class Decoder:
             raise WrongCalibration(what="the model's cache is no Int8Cache", way="use quant.Int8Cache.of(ranges)")
         sizes = model.sizes
         self.heads, self.shared, self.width, self.depth = sizes.heads, sizes.shared, sizes.width, sizes.depth
+        self.eps = sizes.eps
         self.blocks = [self.products(number) for number in range(len(model))]
         head = fuse([self.columns(LOGITS, model.head_name)])
         self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
@@ -87,17 +89,12 @@ class Decoder:
         self.last_launches = self.last.bound(self.row, self.logits)
 
     @property
-    def eps(self) -> float:
-        """Of the RMS norms."""
-        return self.model.sizes.eps
-
-    @property
     def bytes(self) -> int:
         """Of all weights that a step reads."""
         every = [fused for block in self.blocks for fused in block]
-        return sum(tiles.bytes for fused in (*every, self.last) for tiles in fused.products)
+        return sum(product.weight.bytes for fused in (*every, self.last) for product in fused.products)
 
-    def columns(self, name: str, tensor: str) -> LayerWeights:
+    def columns(self, name: str, tensor: str) -> RowProduct:
         """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
         given: Any = self.layers.get(name)
         file = self.model.file
@@ -105,15 +102,15 @@ class Decoder:
             given = self.model.weight(tensor)
         if given is not None and not isinstance(given, DeployedLayer):
             given = deployed(name, given)
-        found = LayerWeights.of(Layer(name, file.array(tensor)) if given is None else given)
+        found = product_of(Layer(name, file.array(tensor)) if given is None else given)
         is_rotated = name.endswith((".q", ".k"))
-        return found.take(halves(found.codes.shape[1], self.depth)) if is_rotated else found
+        return found.take(halves(found.outputs, self.depth)) if is_rotated else found
 
     def products(self, number: int) -> tuple[FusedProducts, FusedProducts, FusedProducts, FusedProducts]:
         """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
         found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
         before, after = (self.model.array(f"blk.{number}.{name}.weight") for name in NORMS)
-        hidden = found["gate"].codes.shape[1]
+        hidden = found["gate"].outputs
         return (
             FusedProducts(fuse([found[part] for part in "qkv"]), self.width, before, self.eps),
             FusedProducts(fuse([found["output"]]), self.heads * self.depth, add=True),
@@ -243,7 +240,7 @@ class Decoder:
             y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
         else:
             scale = cache.key_scales[number]
-            keys[:, here] = np.clip(np.rint(k / scale[:, None]), -MOST, MOST)
+            keys[:, here] = key_codes(k, scale[:, None])
             codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
             values[:, here] = codes.reshape(v.shape)
             cache.value_scales[number, :, here] = scales.reshape(v.shape[:2])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.models.decoding.kernels import inputs_kernel
-from pypto.quant.models.decoding.weights import Launch, TiledWeights
+from pypto.quant.models.decoding.weights import Launch, RowProduct
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -19,7 +20,7 @@ class FusedProducts(Summary):
 
     Parameters
     ----------
-    products : sequence of TiledWeights
+    products : sequence of RowProduct
     count : int
         Inputs.
     norm : ndarray of shape (count,), optional
@@ -32,7 +33,7 @@ class FusedProducts(Summary):
         Whether results are added to what is there: the residual.
     """
 
-    products: Sequence[TiledWeights]
+    products: Sequence[RowProduct]
     count: int
     norm: Array | None = field(default=None, repr=False)
     eps: float = 0.0
@@ -42,44 +43,39 @@ class FusedProducts(Summary):
     def bound(self, x: Array, y: Array) -> list[Launch]:
         """Launches for one row, in their order."""
         launches: list[Launch] = []
-        first = 0
-        for tiles in self.products:
-            rows, row_scale = x, None
-            if self.has_inputs(tiles):
-                rows = np.zeros((1, tiles.rows), np.float32)
-                row_scale = np.zeros(1, np.float32) if tiles.has_scale else None
-                given = self.arguments(tiles, x, rows, row_scale)
+        for product, part in self.parts(y):
+            rows, row_scale, given = self.inputs(product, x, np.float32)
+            if given:
                 launches.append(inputs_kernel.bind(*given, grid=(1,), COUNT=self.count, GATED=self.gated))
-            last = first + tiles.outputs
-            launches.append(tiles.bound(rows, row_scale, y[:, first:last], self.add))
-            first = last
+            launches.append(product.bound(rows, row_scale, part, self.add))
         return launches
 
     def multiply(self, x: Array, y: Array) -> None:
-        """The same for many rows."""
-        first = 0
-        for tiles in self.products:
-            rows, row_scale = x, None
-            if self.has_inputs(tiles):
-                rows = np.zeros((len(x), tiles.rows), np.int8 if tiles.has_scale else np.float32)
-                row_scale = np.zeros(len(x), np.float32) if tiles.has_scale else None
-                given = self.arguments(tiles, x, rows, row_scale)
+        """Compute the products of many rows."""
+        for product, part in self.parts(y):
+            rows, row_scale, given = self.inputs(product, x, np.int8)
+            if given:
                 inputs_kernel[len(x),](*given, COUNT=self.count, GATED=self.gated)
-            last = first + tiles.outputs
-            tiles.multiply(rows, row_scale, y[:, first:last], self.add)
-            first = last
+            product.multiply(rows, row_scale, part, self.add)
 
-    def has_inputs(self, tiles: TiledWeights) -> bool:
-        """Whether a launch makes the inputs of a product, which does not take them as they are."""
-        is_plain = tiles.inputs.order is None and tiles.inputs.factors is None and tiles.rows == self.count
-        return self.gated or self.norm is not None or tiles.has_scale or not is_plain
+    def parts(self, y: Array) -> Iterator[tuple[RowProduct, Array]]:
+        """Each product with its part of the results."""
+        first = 0
+        for product in self.products:
+            yield product, y[:, first : first + product.outputs]
+            first += product.outputs
 
-    def arguments(self, tiles: TiledWeights, x: Array, rows: Array, row_scale: Array | None) -> tuple[object, ...]:
-        """Of `inputs_kernel`."""
-        order, factors = tiles.inputs.order, tiles.inputs.factors
-        norm = self.norm
+    def inputs(self, product: RowProduct, x: Array, codes: Any) -> tuple[Array, Array | None, tuple[object, ...]]:
+        """Inputs of a product, their scales, and arguments of the kernel that makes both, if `x` is not as it is."""
+        weight, has_scale = product.weight, product.has_scale
+        is_plain = weight.order is None and weight.transform is None and product.rows == self.count
+        if is_plain and not (self.gated or self.norm is not None or has_scale):
+            return x, None, ()
+        rows = np.zeros((len(x), product.rows), codes if has_scale else np.float32)
+        row_scale = np.zeros(len(x), np.float32) if has_scale else None
+        order, factors, norm = weight.order, weight.transform, self.norm
         if order is not None:
             norm = None if norm is None else norm[order]
             order = order.astype(np.int32)
         factors = None if factors is None else factors.astype(np.float32)
-        return x, norm, order, factors, rows, row_scale, self.eps
+        return rows, row_scale, (x, norm, order, factors, rows, row_scale, self.eps)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from pypto.errors.quant import WrongCalibration
-from pypto.quant.arrays import Array
-from pypto.quant.checks import check_finite
+from pypto.quant.arrays import Array, check_finite
 
 
 def check_draw(temperature: float, top: int) -> None:
