@@ -109,9 +109,7 @@ class QuantizedTensor(Summary):
             codes = codes.view(np.int8)
             scales = np.ldexp(np.float32(1), scales.reshape(len(codes), -1).astype(np.int32) - 127)
         numbers = dequantize(codes, scales, self.zeros, self.scheme)
-        if self.offset is None:
-            return numbers
-        return numbers + np.repeat(self.offset, self.scheme.group, axis=1)
+        return numbers if self.offset is None else numbers + np.repeat(self.offset, self.scheme.group, axis=1)
 
     def of_columns(self) -> Array:
         """Numbers in the order of the codes, where outputs are columns or tiles of columns."""

@@ -13,7 +13,7 @@ import torch
 from pypto.errors.launch import UndispatchedLaunch
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.checks import check_layers
-from pypto.quant.deploy import DeployedLayer, Product, deployed
+from pypto.quant.deploy import DeployedLayer, deployed
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.torch_modules.linear import linear_layers, shape_of
 from pypto.runtime.tensors import active_mode, is_dispatched, is_recorded
@@ -34,7 +34,7 @@ class DeployedLinear(torch.nn.Module):
 
     def __init__(self, layer: DeployedLayer) -> None:
         super().__init__()
-        product = product_of(layer)
+        product: Any = layer.run
         arrays = product.arrays()
         self.empty = replace(layer, run=product.with_arrays(dict.fromkeys(arrays)))
         self.dtypes = {name: array.dtype for name, array in arrays.items()}
@@ -50,7 +50,7 @@ class DeployedLinear(torch.nn.Module):
         """The layer with the numbers that the buffers have now."""
         buffers: dict[str, Any] = self._buffers
         arrays = {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()}
-        product = product_of(self.empty)
+        product: Any = self.empty.run
         return replace(self.empty, run=product.with_arrays(arrays))
 
     def forward(self, x: Any) -> Any:
@@ -79,12 +79,6 @@ class DeployedLinear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.empty.name}, {self.empty.kind}, {self.empty.bytes} bytes"
-
-
-def product_of(layer: DeployedLayer) -> Product:
-    """The product that computes a layer of a model of torch."""
-    assert isinstance(layer.run, Product)
-    return layer.run
 
 
 def nothing(*_: Any) -> None:
