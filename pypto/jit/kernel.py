@@ -302,13 +302,13 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
 
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
-        if is_dispatched((*args, *given.values())):
-            from pypto.torch.graph.modes import dispatched_launch
+        with self.boundary:
+            if is_dispatched((*args, *given.values())):
+                from pypto.torch.graph.modes import dispatched_launch
 
-            with self.boundary:
                 dispatched_launch(*variant_of(self, given), grid, args)
-        else:
-            self.launch_here(grid, *args, **given)
+            else:
+                self.launch_here(grid, *args, **given)
 
     def launch_here(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch in Python that no mode of torch is to see, since there is none or it has seen it."""

@@ -44,7 +44,7 @@ def added_to(a, b, y, z):
 
 
 CASES: dict[Any, tuple[tuple[int, ...], Any, str]] = {
-    read_by_both: ((32,), np.float32, "vector"), read_by_the_cube: ((32, 32), np.float16, "vector"),
+    read_by_both: ((32,), np.float32, "vector"), read_by_the_cube: ((32, 32), np.float16, "mix"),
     read_elsewhere: ((32, 32), np.float32, "vector"), added_to: ((32, 32), np.float32, "mix"),
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ import pytest
 from pypto.runtime.cache import Cache, CacheKey, unframe
 from pypto.runtime.cache_store import DATABASE, FORMAT
 from pypto.runtime.cache_tools import entries, key_of
+from tests.patience import limit
 from tests.reliability import jobs
 from tests.reliability.jobs import finish, run, start, write_kernels
 
@@ -362,8 +363,8 @@ print(found)
 
 def test_trial_15_eviction_under_readers(tmp_path: Path) -> None:
     """Twice as much as the limit allows is stored while others read."""
-    limit, folder = 2**20, tmp_path / "cache"
-    cache = Cache(folder, size_limit=limit)
+    size_limit, folder = 2**20, tmp_path / "cache"
+    cache = Cache(folder, size_limit=size_limit)
     env = {**os.environ, "PYTHONPATH": str(jobs.ROOT)}
     cache.put(CacheKey((("n", "0"),)), bytes(10_000))
     readers = [subprocess.Popen([sys.executable, "-c", READ, str(folder)], env=env, text=True, stdout=subprocess.PIPE,
@@ -373,7 +374,7 @@ def test_trial_15_eviction_under_readers(tmp_path: Path) -> None:
     for reader in readers:
         _, err = reader.communicate(timeout=limit(60))
         assert reader.returncode == 0, err
-    assert (folder / FORMAT / DATABASE).stat().st_size <= 1.1 * limit + 2**16
+    assert (folder / FORMAT / DATABASE).stat().st_size <= 1.1 * size_limit + 2**16
     assert cache.get(CacheKey((("n", "199"),))) is not None
     assert cache.get(CacheKey((("n", "0"),))) is None
     shutil.rmtree(folder)

@@ -57,7 +57,7 @@ class CpuPlugin(HostPlugin):
         from pypto.options import Settings
 
         target = detect_target(Settings.from_env().level)
-        has = [n for n in ("fma", "f16c", "bf16_dot") if getattr(target, f"has_{n}")]
+        has = [n for n in ("fma", "half", "bf16_dot") if getattr(target, f"has_{n}")]
         width = f"vectors of {8 * target.vector_bytes} bits, int8 multiplied as {8 * target.int8_bytes}"
         yield Diagnosis("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")
         yield Diagnosis("caches", ", ".join(f"{size >> 10:,} KiB" for size in target.caches))

@@ -62,7 +62,7 @@ class DeployedLinear(torch.nn.Module):
         buffers: dict[str, Any] = self._buffers
         for name, buffer in buffers.items():
             moved = fn(buffer)
-            if moved.device.type != "cpu":
+            if not moved.is_cpu:
                 what = f"layer {self.empty.name} is deployed on kernels of the CPU, and cannot move to {moved.device}"
                 raise WrongCalibration(what=what, way="move the other modules alone, or deploy the layers elsewhere")
             if moved.dtype == buffer.dtype:
