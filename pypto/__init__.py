@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pypto.debug.verify import verify
     from pypto.gradients import AdjointKernel, adjoint, vjp
     from pypto.graph.fuse import fuse
-    from pypto.tuning import Config, Space, autotune, heuristics
+    from pypto.tuning import Config, Space, autotune, heuristics  # type: ignore[no-redef]  # names of modules, too
 else:
     _LATER = dict.fromkeys(("Config", "Space", "autotune", "heuristics"), "tuning") | {"fuse": "graph.fuse"}
     _LATER |= dict.fromkeys(("AdjointKernel", "adjoint", "vjp"), "gradients")
