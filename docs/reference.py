@@ -118,9 +118,10 @@ class Entry:
 
 
 def origin(row: OpRow) -> str:
-    """Name of the module that holds a row."""
-    names = (m.name for m in pkgutil.iter_modules(ops.__path__))
-    return next(n for n in names if row in getattr(importlib.import_module(f"pypto.ops.{n}"), "ROWS", ()))
+    """The module or folder of `pypto.ops` that holds a row."""
+    names = (m.name for m in pkgutil.walk_packages(ops.__path__, "pypto.ops."))
+    found = next(n for n in names if row in getattr(importlib.import_module(n), "ROWS", ()))
+    return found.split(".")[2]
 
 
 def entries() -> list[Entry]:

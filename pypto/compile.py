@@ -215,7 +215,7 @@ def compile_program(
     built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float], backend: Backend
 ) -> Program:
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
-    from pypto.passes.memory_effects import written_names
+    from pypto.passes.analysis.memory_effects import written_names
 
     shared = session()
     function = unfinished(built, noalias, options, timings)
@@ -293,7 +293,7 @@ def known_passes() -> dict[str, Pass]:
 
 def tell_of_waiting(function: Function) -> None:
     """Warn of loops in which a program waits for another one, once for each. Passes may drop such a loop."""
-    from pypto.passes.waiting import waiting_loops
+    from pypto.passes.analysis.waiting import waiting_loops
 
     for loop in waiting_loops(function):
         said = BusyWaiting(loop.loc, kernel=function.name)

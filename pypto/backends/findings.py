@@ -13,7 +13,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.loc import UNKNOWN, Loc
 from pypto.markup import Markup, Shown, card
 from pypto.ops.memory import Access
-from pypto.passes.affine import RULES
+from pypto.passes.analysis.affine import RULES
 from pypto.passes.pattern import constant_of
 from pypto.passes.program_order import order_text
 

@@ -54,7 +54,7 @@ def run_interpreted(
 ) -> None:
     """A launch in the interpreter; `on_store` is told of every store."""
     from pypto.debug.advice import advise
-    from pypto.passes.memory_effects import written_names
+    from pypto.passes.analysis.memory_effects import written_names
 
     infos, specs = describe(kernel.signature, values)
     timings: dict[str, float] = {}

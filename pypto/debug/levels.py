@@ -13,7 +13,7 @@ from pypto.backends.base import Show as BackendShow
 from pypto.compile import attributes, key_parts, prepared, session
 from pypto.ir.printer import print_function
 from pypto.passes import optimize
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import Specialization
 

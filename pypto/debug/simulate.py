@@ -15,7 +15,7 @@ from pypto.compile import attributes, prepared, session
 from pypto.ir.core import Function
 from pypto.markup import Shown, card
 from pypto.passes import optimize
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.launch import check_grid, disjoint, overlaps
 

@@ -13,7 +13,7 @@ from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
 from pypto.passes.adjoint.in_place import reads_before_writes
 from pypto.passes.adjoint.launch_values import LaunchValues
 from pypto.passes.adjoint.stores import are_disjoint, stores_once
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 
 
 def arrays_in_place(kernel: Any, function: Function, wrt: Collection[str], is_allowed: bool) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
 from pypto.passes.adjoint.in_place import with_results_apart
 from pypto.passes.adjoint.memory import is_native
 from pypto.passes.adjoint.ownership import Accumulation, Ownership, accesses_of, ownership
-from pypto.passes.memory_effects import accessed_array, accesses_memory
+from pypto.passes.analysis.memory_effects import accessed_array, accesses_memory
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.specialization import observe
 

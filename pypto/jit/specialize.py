@@ -80,7 +80,7 @@ def compile_version(
     dynamic: frozenset[tuple[str, int]], backend: Any,
 ) -> Specialization:  # fmt: skip
     from pypto.debug.advice import advise
-    from pypto.passes.memory_effects import written_names
+    from pypto.passes.analysis.memory_effects import written_names
 
     timings: dict[str, float] = {}
     built, facts = build(kernel, infos, specs, dynamic, timings)

@@ -8,11 +8,11 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.activations import sigmoid as logistic
+from pypto.library.attention_rows.softmax_attention import softmax
 from pypto.library.kernels import moe as kernels
 from pypto.library.kernels import permutation
 from pypto.library.kernels import ragged as ragged_kernels
 from pypto.library.row import Implementation, Operator, f64
-from pypto.library.softmax_attention import softmax
 from pypto.library.tolerance import EXACT, Close
 
 

@@ -13,9 +13,13 @@ from pypto.options import suggestion
 
 # Each has a tuple `ROWS`; the order is that of the documentation.
 MODULES: Final = (
-    "norms", "activations", "rope", "quant", "int8_activations", "qat", "mx", "weights", "transforms", "paged",
-    "softmax_attention", "varlen", "int8_cache", "window", "block_sparse", "mla", "indexer", "v4", "compression",
-    "sparse", "moe", "residual", "linear_attention", "recurrent", "losses", "optim", "image", "int8_convolution",
+    "norms", "activations", "attention_rows.rope", "quantized_rows.quant", "quantized_rows.int8_activations",
+    "quantized_rows.qat", "quantized_rows.mx", "quantized_rows.weights", "transforms", "attention_rows.paged",
+    "attention_rows.softmax_attention", "attention_rows.varlen", "attention_rows.int8_cache",
+    "attention_rows.window", "attention_rows.block_sparse", "attention_rows.mla", "attention_rows.indexer",
+    "attention_rows.v4", "attention_rows.compression", "attention_rows.sparse", "moe", "residual",
+    "attention_rows.linear_attention", "attention_rows.recurrent", "losses", "optim", "image",
+    "quantized_rows.int8_convolution",
 )  # fmt: skip
 
 
@@ -66,7 +70,7 @@ class Registry(Shown, Mapping[str, Operator]):
 
     def families(self) -> dict[str, tuple[Operator, ...]]:
         """The rows of the package by module."""
-        return {module: import_module(f"pypto.library.{module}").ROWS for module in self._modules}
+        return {name.rpartition(".")[2]: import_module(f"pypto.library.{name}").ROWS for name in self._modules}
 
     def register(self, row: Operator) -> Operator:
         """Add a row, whose signature is read now; it takes the place of one with the same name."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto.arguments import describe
 from pypto.debug.simulate import function_of
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo
 
 Span = tuple[int, int]

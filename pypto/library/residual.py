@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
+from pypto.library.attention_rows.softmax_attention import softmax
 from pypto.library.kernels import residual as kernels
 from pypto.library.row import Implementation, Operator, f64
-from pypto.library.softmax_attention import softmax
 from pypto.library.tolerance import Close
 
 

@@ -12,7 +12,7 @@ from pypto.ir.types import DTYPES, Type, float32, int1
 from pypto.ops import adjoint_math
 from pypto.ops.adjoint import OF_INTEGERS, OF_TRUTH, AdjointRule
 from pypto.ops.emitter import Emitter, Lanes
-from pypto.ops.math_term import Term, where
+from pypto.ops.math.term import Term, where
 from pypto.ops.row import VIA_LANE_RULE, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
 from pypto.ops.rules import BoundArguments, comparison, promoted, same, same_kind, tile
 

@@ -10,20 +10,18 @@ it is off; ``tests/ops/coefficients.py`` derives all of them anew in 80 digits, 
 
 from __future__ import annotations
 
-from pypto.ops import (
-    math_arc,
-    math_bessel,
-    math_bits,
-    math_erf,
-    math_exp,
-    math_gamma,
-    math_hyper,
-    math_log,
-    math_power,
-    math_round,
-    math_trig,
-)
-from pypto.ops.math_reference import erf
+from pypto.ops.math import arc as math_arc
+from pypto.ops.math import bessel as math_bessel
+from pypto.ops.math import bits as math_bits
+from pypto.ops.math import erf as math_erf
+from pypto.ops.math import exp as math_exp
+from pypto.ops.math import gamma as math_gamma
+from pypto.ops.math import hyper as math_hyper
+from pypto.ops.math import log as math_log
+from pypto.ops.math import power as math_power
+from pypto.ops.math import round as math_round
+from pypto.ops.math import trig as math_trig
+from pypto.ops.math.reference import erf
 
 ROWS = (
     *math_exp.ROWS,

@@ -26,7 +26,7 @@ from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import UNBOUNDED, Access
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.affine import Affine, Forms, all_of, lesser
+from pypto.passes.analysis.affine import Affine, Forms, all_of, lesser
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.pattern import constant_of
 

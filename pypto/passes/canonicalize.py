@@ -29,11 +29,11 @@ from pypto.ir.core import Attr, Function, Op, Value, make_op
 from pypto.ir.rewrite import Rewriter, Rule, rewrite
 from pypto.ops.build import Number, OpBuilder
 from pypto.ops.table import TABLE
-from pypto.passes.algebra import RULES_OF
-from pypto.passes.carried import LAYOUTS, carried, initial, inline, narrow, yields
-from pypto.passes.memory_effects import is_pure
+from pypto.passes.analysis.carried import LAYOUTS, carried, initial, inline, narrow, yields
+from pypto.passes.analysis.memory_effects import is_pure
 from pypto.passes.pattern import constant_of, constant_range
-from pypto.passes.shapes import SHAPE_RULES, repeated
+from pypto.passes.rules.algebra import RULES_OF
+from pypto.passes.rules.shapes import SHAPE_RULES, repeated
 
 
 def canonicalize(function: Function) -> Function:

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pypto.ir.core import Function, Value
+from pypto.passes.analysis.dot_facts import in_place_operand, packing_factor
 from pypto.passes.coarsening import CoarsenAxis, coarsen_rows
-from pypto.passes.dot_facts import in_place_operand, packing_factor
 from pypto.passes.target_facts import TargetFacts
 
 

@@ -24,11 +24,11 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_movement, source_dims
-from pypto.passes.dot_facts import in_place_operand, may_be_skinny
-from pypto.passes.memory_effects import has_side_effects
+from pypto.passes.analysis.dimensions import is_movement, source_dims
+from pypto.passes.analysis.dot_facts import in_place_operand, may_be_skinny
+from pypto.passes.analysis.memory_effects import has_side_effects
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution, constant_step
 from pypto.passes.pattern import constant_range
-from pypto.passes.scalar_evolution import ScalarEvolution, constant_step
 from pypto.passes.target_facts import TargetFacts
 
 

@@ -23,8 +23,8 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
-from pypto.passes.carried import LAYOUTS, initial, narrow, yields
-from pypto.passes.memory_effects import has_side_effects
+from pypto.passes.analysis.carried import LAYOUTS, initial, narrow, yields
+from pypto.passes.analysis.memory_effects import has_side_effects
 
 
 def dce(function: Function) -> Function:

@@ -25,9 +25,9 @@ from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import MOVEMENT_OPS, OVERFLOWING_OPS
-from pypto.passes.affine import Affine, Forms
+from pypto.passes.analysis.affine import Affine, Forms
+from pypto.passes.analysis.carried import flow_sources
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import flow_sources
 from pypto.passes.pattern import constant_of
 
 _FOLLOWED: Final = frozenset({

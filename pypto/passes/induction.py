@@ -19,8 +19,8 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import DType, PtrType, int64
 from pypto.ops.build import OpBuilder
+from pypto.passes.analysis.carried import carried, initial, rebuild, yields
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import carried, initial, rebuild, yields
 from pypto.passes.pattern import constant_of
 
 _STEPS: Final = ("addptr", "add", "sub")

@@ -28,10 +28,10 @@ from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_movement, source_dims
-from pypto.passes.memory_effects import has_side_effects
+from pypto.passes.analysis.dimensions import is_movement, source_dims
+from pypto.passes.analysis.memory_effects import has_side_effects
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution, affine_of, constant_step
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ScalarEvolution, affine_of, constant_step
 
 
 def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:

@@ -22,7 +22,7 @@ from pypto.ir.core import Function, Op, Region, Value, make_op, walk
 from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
-from pypto.passes.memory_effects import has_side_effects, is_load, is_noalias, root, writes_memory
+from pypto.passes.analysis.memory_effects import has_side_effects, is_load, is_noalias, root, writes_memory
 from pypto.passes.pattern import constant_range
 
 FREE: Final = ("constant", "undef", "arange", "broadcast_to")

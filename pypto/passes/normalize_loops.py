@@ -26,11 +26,11 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64, scalar
 from pypto.ops.memory import UNBOUNDED, Access
 from pypto.passes.access import built
+from pypto.passes.analysis.carried import carried
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution, Step, expanded, step_by
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import carried
 from pypto.passes.dce import dce
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ScalarEvolution, Step, expanded, step_by
 
 
 def normalize_pointer_loops(function: Function) -> Function:

@@ -23,8 +23,8 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import accesses_memory, pointer_roots
-from pypto.passes.scalar_evolution import GRID_AXES, INVARIANT, ScalarEvolution
+from pypto.passes.analysis.memory_effects import accesses_memory, pointer_roots
+from pypto.passes.analysis.scalar_evolution import GRID_AXES, INVARIANT, ScalarEvolution
 
 AFFINITY: Final = "affinity"  # the attribute of a function that names the array
 

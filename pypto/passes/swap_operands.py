@@ -24,9 +24,9 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
+from pypto.passes.analysis.dimensions import is_unit_reshape, matching_dim
+from pypto.passes.analysis.dot_facts import in_place_operand, is_grid_invariant, is_unpacked_narrow
 from pypto.passes.dce import dce
-from pypto.passes.dimensions import is_unit_reshape, matching_dim
-from pypto.passes.dot_facts import in_place_operand, is_grid_invariant, is_unpacked_narrow
 from pypto.passes.target_facts import TargetFacts
 
 TRANSPOSE_DIMS: Final = (1, 0)

@@ -22,9 +22,9 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import REDUCTIONS, TABLE
-from pypto.passes.carried import carried
+from pypto.passes.analysis.carried import carried
+from pypto.passes.analysis.dot_facts import is_unpacked_narrow, packing_factor
 from pypto.passes.dce import dce
-from pypto.passes.dot_facts import is_unpacked_narrow, packing_factor
 from pypto.passes.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
 from pypto.passes.target_facts import TargetFacts
 

@@ -25,14 +25,14 @@ from pypto.ir.rewrite import Rewriter, Rule, rewrite
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.analysis.carried import LAYOUTS, carried
+from pypto.passes.analysis.dimensions import result_dims
+from pypto.passes.analysis.memory_effects import is_pure
+from pypto.passes.analysis.ranges import is_nonnegative
+from pypto.passes.analysis.scalar_evolution import add_affine, affine_of
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import LAYOUTS, carried
 from pypto.passes.dce import dce
-from pypto.passes.dimensions import result_dims
-from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
-from pypto.passes.ranges import is_nonnegative
-from pypto.passes.scalar_evolution import add_affine, affine_of
 
 Place = tuple[Value, int]  # a tile and a dimension of it
 

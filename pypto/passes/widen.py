@@ -23,7 +23,7 @@ from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import MOVEMENT_OPS, OVERFLOWING_OPS
-from pypto.passes.carried import flow_sources
+from pypto.passes.analysis.carried import flow_sources
 
 _COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
 _LOGIC: Final = frozenset({"and_", "or_", "not_", "xor"})

@@ -16,7 +16,7 @@ import numpy as np
 
 from pypto.errors.project import NoOperator
 from pypto.ir.core import Function
-from pypto.passes.memory_effects import pointer_roots, reads_memory
+from pypto.passes.analysis.memory_effects import pointer_roots, reads_memory
 from pypto.tools.project_fields import Field
 from pypto.tools.project_formula import Names, NoFormula, translated
 from pypto.tools.project_torch import TorchVersion

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.passes.memory_effects import is_atomic, pointer_roots, reads_memory
+from pypto.passes.analysis.memory_effects import is_atomic, pointer_roots, reads_memory
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from pypto.backends.ascend.pipeline import lower_kernel
 from pypto.backends.ascend.target import ascend_target
 from pypto.debug.simulate import function_of
 from pypto.ir.types import bfloat16
-from pypto.library.kernels.gathered import attention_kernel
+from pypto.library.kernels.attention.gathered import attention_kernel
 from tests.sim.device import needs_compiler
 
 B2 = ascend_target("ascend910b2")

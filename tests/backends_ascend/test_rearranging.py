@@ -16,7 +16,7 @@ from pypto.backends.ascend.blockir.parser import parse
 from pypto.backends.ascend.blockir.printer import listing
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.vector.sort import merge_plan
+from pypto.backends.ascend.vector.handlers.sort import merge_plan
 from pypto.debug.simulate import function_of
 from tests.backends_ascend.test_ascendc import complaints
 from tests.sim.device import needs_compiler

@@ -20,8 +20,8 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.analysis.dimensions import dimension_classes
 from pypto.passes.cse import cse
-from pypto.passes.dimensions import dimension_classes
 from pypto.runtime.arrays import array_info
 from tests.backends_ascend.simulated import function_of
 

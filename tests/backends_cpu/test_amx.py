@@ -22,7 +22,7 @@ from pypto.backends.llvm.writer import Writer
 from pypto.compile import session
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.dot_facts import amx_k_words
+from pypto.passes.analysis.dot_facts import amx_k_words
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.backends_cpu.test_words import WIDE, numbers, product, product_with_transposed, result_type
 from tests.conformance.cases import Launch

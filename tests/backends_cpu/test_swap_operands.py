@@ -12,7 +12,7 @@ import pytest
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir.ir import walk
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

@@ -16,7 +16,7 @@ from pypto.backends.cpu.pipeline import legalize
 from pypto.ir.core import Function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

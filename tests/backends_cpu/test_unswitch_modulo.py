@@ -16,7 +16,7 @@ from pypto.ir.core import Op, Region
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 from pypto.passes.unswitch_modulo import unswitch_modulo
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.conformance.cases import Launch

@@ -32,7 +32,8 @@ LONG_FUNCTIONS: dict[str, str] = {}
 # holds cells and texts to this.
 ROWS = (
     *("arith", "atomic", "casts", "control", "matmul", "memory", "reduce", "rules", "select", "shape"),
-    *(path.stem for path in python_files("pypto/ops") if path.stem.startswith("math")),
+    *(f"math/{path.stem}" for path in python_files("pypto/ops/math")),
+    "mathematics",
 )
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
@@ -65,7 +66,7 @@ NAMES = (
 PASSES = (
     "coarsen_2d",
     "coarsening",
-    "dot_facts",
+    "analysis/dot_facts",
     "k_blocking",
     "normalize_loops",
     "program_order",
@@ -113,7 +114,7 @@ BESIDE_THE_CORE = (
     *CHECKS,
     *TEXTS,
     *(f"pypto/ops/{name}.py" for name in ROWS),
-    "pypto/passes/algebra.py",
+    "pypto/passes/rules/algebra.py",
     *(f"pypto/errors/{name}.py" for name in WORDS),
     *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/type_queries.py"),
     *("pypto/cli/", "pypto/__main__.py", "pypto/tuning/", "pypto/testing/", "pypto/profiler/", "pypto/debug/"),
@@ -137,7 +138,7 @@ BESIDE_THE_CORE = (
     ),
     *("pypto/backends/cpu/pipeline.py", "pypto/backends/cpu/techniques.py"),
     *("pypto/passes/preparing.py", "pypto/passes/optimizing.py"),
-    *("pypto/frontend/advice.py", "pypto/frontend/weak.py", "pypto/passes/waiting.py"),
+    *("pypto/frontend/advice.py", "pypto/frontend/weak.py", "pypto/passes/analysis/waiting.py"),
     *("pypto/aot.py", "pypto/backends/cpu/runtime/aot.py", "pypto/runtime/pickling.py"),
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )

@@ -47,9 +47,8 @@ def outcome(name: str) -> str:
 if __name__ == "__main__":
     outcome(next(iter(ALL)))  # imports what is imported with the first kernel
     for module in sys.argv[1:]:
-        importlib.import_module(
-            f"pypto.{module.replace('/', '.')}" if module.startswith("passes") else CPU + module.replace("/", ".")
-        )
+        room = {"passes": "pypto.", "analysis": "pypto.passes."}.get(module.partition("/")[0], CPU)
+        importlib.import_module(room + module.replace("/", "."))
     called = Called(sys.argv[1:])
     sys.setprofile(called)
     for name in ALL:

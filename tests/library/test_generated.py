@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from pypto import library as lib
-from pypto.library.kernels.sparse import sparse_kernel
+from pypto.library.kernels.attention.sparse import sparse_kernel
 
 
 def test_results_of_sparse_attention_are_transposed_in_registers() -> None:

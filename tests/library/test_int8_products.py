@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pypto import library as lib
-from pypto.library.kernels import weights as kernels
+from pypto.library.kernels.quantized import weights as kernels
 
 
 def test_few_blocks_serve_all_numbers_of_rows() -> None:

@@ -38,7 +38,8 @@ EVEN_TOKENS = (
 def versions() -> int:
     """Versions of all kernels of the library that this process has compiled."""
     folder = Path(kernels.__file__).parent
-    modules = [import_module(f"pypto.library.kernels.{path.stem}") for path in sorted(folder.glob("[a-z]*.py"))]
+    files = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("[a-z]*.py"))]
+    modules = [import_module(".".join(("pypto.library.kernels", *file.parts))) for file in files]
     found = {id(x): x for module in modules for x in vars(module).values() if isinstance(x, Kernel)}
     return sum(len(kernel.specializations) for kernel in found.values())
 

@@ -17,7 +17,14 @@ from typing import Any, Final
 import mpmath
 from mpmath import mp, mpf
 
-from pypto.ops import math_arc, math_bessel, math_erf_tables, math_exp, math_gamma, math_hyper, math_log, math_trig
+from pypto.ops.math import arc as math_arc
+from pypto.ops.math import bessel as math_bessel
+from pypto.ops.math import erf_tables as math_erf_tables
+from pypto.ops.math import exp as math_exp
+from pypto.ops.math import gamma as math_gamma
+from pypto.ops.math import hyper as math_hyper
+from pypto.ops.math import log as math_log
+from pypto.ops.math import trig as math_trig
 
 Number = Any
 Function = Callable[[Number], Number]

@@ -15,7 +15,7 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from tests.conformance.sources import define
 
 

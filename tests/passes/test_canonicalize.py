@@ -8,12 +8,12 @@ import pytest
 from pypto.ir.core import make_op
 from pypto.ir.types import ALL_DTYPES, DTYPE_BY_NAME, TileType
 from pypto.ops.table import TABLE
-from pypto.passes.algebra import RULES
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
 from pypto.passes.pattern import Apply, Variable
-from pypto.passes.shapes import exact
+from pypto.passes.rules.algebra import RULES
+from pypto.passes.rules.shapes import exact
 
 
 def clean(function):

@@ -4,7 +4,7 @@ import pytest
 
 from pypto.ops.dims import Role
 from pypto.ops.table import ROWS
-from pypto.passes.dimensions import (
+from pypto.passes.analysis.dimensions import (
     dimension_classes,
     is_movement,
     relation_of,

@@ -12,10 +12,10 @@ from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes.canonicalize import canonicalize
-from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.manager import Pass, observed, run
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.passes.preparing import PREPARE
+from pypto.passes.rules.fold_comparisons import fold_comparisons
 from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker
 

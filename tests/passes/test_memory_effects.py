@@ -2,7 +2,7 @@
 
 import pytest
 
-from pypto.passes.memory_effects import (
+from pypto.passes.analysis.memory_effects import (
     is_load,
     is_never_written,
     is_same_access,

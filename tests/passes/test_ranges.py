@@ -2,7 +2,7 @@
 
 import pytest
 
-from pypto.passes.fold_comparisons import fold_comparisons
+from pypto.passes.rules.fold_comparisons import fold_comparisons
 
 START = "%lo: i32 = constant {value = 0} %hi: i32 = constant {value = 512} %st: i32 = constant {value = 256}"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pypto.ops.memory import Access
-from pypto.passes.scalar_evolution import Evolution, ScalarEvolution, affine_of, constant_step
+from pypto.passes.analysis.scalar_evolution import Evolution, ScalarEvolution, affine_of, constant_step
 
 LOOP = """
     %lo: i64 = constant {value = 0} %hi: i64 = constant {value = 64} %four: i64 = constant {value = 4}

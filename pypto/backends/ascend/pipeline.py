@@ -38,19 +38,19 @@ from pypto.backends.ascend.tile.narrow_comparisons import narrow_comparisons
 from pypto.backends.ascend.tile.reduction_splitting import reduction_candidates, refusal_of_rows
 from pypto.backends.ascend.tile.scalar_loads import scalarize_loads
 from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
-from pypto.backends.ascend.vector.atomics import needs_one_core
 from pypto.backends.ascend.vector.bulk_atomics import raise_bulk_atomics
+from pypto.backends.ascend.vector.handlers.atomics import needs_one_core
 from pypto.backends.ascend.vector.lower import lower
 from pypto.errors.ascend import NoForm, NoRoomOnAscend, NotOnAscend
 from pypto.ir.core import Function
+from pypto.passes.analysis.dimensions import dimension_classes
 from pypto.passes.cse import cse
-from pypto.passes.dimensions import dimension_classes
-from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.licm import licm
 from pypto.passes.manager import Pass, observe, run
 from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.products import accumulated
 from pypto.passes.program_order import order_programs
+from pypto.passes.rules.fold_comparisons import fold_comparisons
 from pypto.passes.unswitch_modulo import unswitch_modulo
 
 ONE_CORE: Final = "one core does all programs, since the copy engines lack an atomic operation of the kernel"

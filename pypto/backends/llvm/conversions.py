@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pypto.backends.llvm.value import HALF, VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32, uint8, uint16, uint32
-from pypto.ops import math_formats as formats
+from pypto.ops.math import formats
 
 if TYPE_CHECKING:
     from pypto.backends.llvm.lane_emitter import LaneEmitter

@@ -13,8 +13,8 @@ from pypto.backends.llvm import conversions
 from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.llvm.writer import Writer
 from pypto.ir.types import DType, float64, int1
-from pypto.ops import math_soft as soft
-from pypto.ops.math_term import Term
+from pypto.ops.math import soft
+from pypto.ops.math.term import Term
 
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "even": "roundeven"}

@@ -12,8 +12,8 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.adjoint import OF_BITS
 from pypto.ops.table import TABLE
-from pypto.passes.carried import LAYOUTS, flows
-from pypto.passes.memory_effects import accessed_array, is_load, is_pure
+from pypto.passes.analysis.carried import LAYOUTS, flows
+from pypto.passes.analysis.memory_effects import accessed_array, is_load, is_pure
 
 
 def active_values(function: Function, arrays: Collection[Value], constants: Collection[Value] = ()) -> frozenset[Value]:

@@ -24,7 +24,7 @@ from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import ArrayType, int32
 from pypto.ops.build import OpBuilder
-from pypto.passes.memory_effects import is_pure
+from pypto.passes.analysis.memory_effects import is_pure
 
 UNFINISHED: Final = "unfinished"
 

@@ -26,10 +26,10 @@ from pypto.passes.adjoint.reassociation import reassociate
 from pypto.passes.adjoint.reuse import reused_results
 from pypto.passes.adjoint.shift_invariance import shift_invariant_values
 from pypto.passes.adjoint.sweep import ReverseSweep, Tape
+from pypto.passes.analysis.memory_effects import accessed_array, is_load, is_pure, writes_memory
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
-from pypto.passes.memory_effects import accessed_array, is_load, is_pure, writes_memory
 
 ALL_AXES = frozenset({0, 1, 2})
 _ROUNDS = 2  # of reassociation: the second one sees what the first has taken out of reductions

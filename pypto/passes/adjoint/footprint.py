@@ -18,7 +18,7 @@ from typing import Any, Final
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import pointer_base
+from pypto.passes.analysis.memory_effects import pointer_base
 
 Digit = int | Value  # an axis of the grid, or the index of a loop
 _UNKNOWN_TRIPS: Final = 1 << 62

@@ -21,7 +21,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
 from pypto.passes.adjoint.addresses import Site, Stored, accessed, are_exclusive, most_lanes, parts, span_of, within
 from pypto.passes.adjoint.footprint import LaunchNumbers
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 
 Array = np.ndarray[Any, Any]
 _MOST_ELEMENTS: Final = 1 << 26

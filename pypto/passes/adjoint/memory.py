@@ -20,7 +20,7 @@ from pypto.ops.adjoint_tiles import positions
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.adjoint.ownership import Accumulation
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 
 Primal = Mapping[Value, Value]  # what a value of the forward kernel is in the derived one
 

@@ -22,7 +22,7 @@ from pypto.ops.memory import Access
 from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.memory import GradientArray, GradientMemory
 from pypto.passes.adjoint.ownership import Accumulation
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 from pypto.passes.pattern import constant_of
 
 

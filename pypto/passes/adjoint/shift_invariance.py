@@ -24,8 +24,8 @@ from typing import Final
 from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.shift_rules import NO_RESPONSE, NoRule, Response, response_of
-from pypto.passes.carried import carried, initial
-from pypto.passes.memory_effects import is_load, is_pure
+from pypto.passes.analysis.carried import carried, initial
+from pypto.passes.analysis.memory_effects import is_load, is_pure
 
 _CANDIDATES: Final = frozenset({"max", "min", "maximum", "minimum"})
 _MAX_STATES: Final = 8

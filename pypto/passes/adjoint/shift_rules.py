@@ -17,7 +17,7 @@ from typing import Final
 
 from pypto.ir.core import Op, Value
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_movement, relation_of
+from pypto.passes.analysis.dimensions import is_movement, relation_of
 
 _TOLERANCE: Final = 1e-9
 _LN2: Final = math.log(2)

@@ -24,7 +24,7 @@ from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.bounded_loops import UNFINISHED
 from pypto.passes.adjoint.memory import GradientMemory
 from pypto.passes.adjoint.reuse import ReusedResult, reload, stored_value
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 
 Values = dict[Value, Value]
 _LEFT_OUT: Final = frozenset({"assert_", "print_", "breakpoint_", "store", "tile_store"})

@@ -21,7 +21,7 @@ from pypto.compile import attributes, verified
 from pypto.errors.aot import NoLinker, NotAhead
 from pypto.ir.types import TileType
 from pypto.passes import optimize, prepare
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.tools.aot.contract import ABI, Version, facts_of, manifest, parameters_of

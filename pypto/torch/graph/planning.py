@@ -18,7 +18,7 @@ from typing import Any, Final
 from pypto.arguments import describe
 from pypto.errors import Diagnostic
 from pypto.ir.types import DType
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo, dtype_of
 
 torch: Any = importlib.import_module("torch")

@@ -12,7 +12,7 @@ from pypto.ir.printer import print_function
 from pypto.jit.kernel import Kernel
 from pypto.jit.specialize import build
 from pypto.options import KernelOptions
-from pypto.passes.memory_effects import written_names
+from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import changing_entries
 

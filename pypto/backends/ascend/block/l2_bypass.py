@@ -18,8 +18,8 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.carried import flow_sources
-from pypto.passes.memory_effects import accesses_memory, is_noalias, root
+from pypto.passes.analysis.carried import flow_sources
+from pypto.passes.analysis.memory_effects import accesses_memory, is_noalias, root
 
 # Traits of ops whose results differ where one operand does.
 _KEEPS_APART = frozenset({"additive", "overflowing", "movement"})

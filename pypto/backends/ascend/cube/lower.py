@@ -55,17 +55,17 @@ from pypto.backends.ascend.tile.cube_regions import (
 from pypto.backends.ascend.tile.fractals import room
 from pypto.backends.ascend.tile.operand_facts import Span, side_of, upper_bounds
 from pypto.backends.ascend.tile.ub_layout import grain_of
-from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering
+from pypto.backends.ascend.vector.handlers import control
 from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
 from pypto.backends.ascend.vector.region import region_of
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value, walk
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.analysis.ranges import is_nonnegative
 from pypto.passes.manager import run
 from pypto.passes.pattern import constant_of
-from pypto.passes.ranges import is_nonnegative
 
 BEFORE_ARRAY: Final = "an operand may begin before its array along its rows in memory"
 

@@ -52,8 +52,8 @@ from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int32, int64, uint8
+from pypto.passes.analysis.memory_effects import writes_memory
 from pypto.passes.manager import run
-from pypto.passes.memory_effects import writes_memory
 
 STAGES = PIPELINE_DEPTH + 1
 FLAG_MODE = 2  # flag mode between a cube core and the vector cores of its block

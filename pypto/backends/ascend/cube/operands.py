@@ -15,8 +15,8 @@ from pypto.backends.ascend.vector.region import region_of
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
-from pypto.passes.ranges import is_nonnegative
-from pypto.passes.scalar_evolution import ONE, affine_of
+from pypto.passes.analysis.ranges import is_nonnegative
+from pypto.passes.analysis.scalar_evolution import ONE, affine_of
 
 
 @dataclass(frozen=True, slots=True)

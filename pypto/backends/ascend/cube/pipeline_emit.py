@@ -24,14 +24,14 @@ from pypto.backends.ascend.blockir.ir import Buffer, Expr, Loop, Scalar, View, f
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import RowChunk
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, backward_slice
-from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.handlers import control
 from pypto.backends.ascend.vector.naming import local_name
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import is_constant_load, is_pure, written_arrays
+from pypto.passes.analysis.memory_effects import is_constant_load, is_pure, written_arrays
 
 LIVE_STAGES: Final = PIPELINE_DEPTH + 1  # stages of a tile that the second stage needs
 FETCH_STAGES: Final = 2  # buffers for the tile of the first stage

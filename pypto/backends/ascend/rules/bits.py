@@ -9,7 +9,7 @@ upper bits are 0.
 from __future__ import annotations
 
 from pypto.ir.types import DTYPE_BY_NAME, DType
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 
 
 def unsigned(dtype: DType) -> DType:

@@ -28,7 +28,7 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
-from pypto.ops import math_formats as formats
+from pypto.ops.math import formats
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.rules.emitter import VectorEmitter

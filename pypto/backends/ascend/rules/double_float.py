@@ -21,7 +21,7 @@ import numpy as np
 from pypto.backends.ascend.blockir.ir import View
 from pypto.backends.ascend.rules.operand import Lanes, NoInstruction, lanes_of
 from pypto.ir.types import DType, float32, float64, int32
-from pypto.ops.math_term import Term, where
+from pypto.ops.math.term import Term, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable

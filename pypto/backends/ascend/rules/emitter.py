@@ -26,7 +26,7 @@ from pypto.backends.ascend.rules.operand import (
     lanes_of,
 )
 from pypto.ir.types import DType, float16, float32, float64, int1, int32, uint16
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 
 _SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pypto.backends.ascend.rules.control import loop_over_lanes
 from pypto.backends.ascend.rules.operand import Lanes, lanes_of
 from pypto.ir.types import float32
-from pypto.ops.math_term import Term, copysign, where
+from pypto.ops.math.term import Term, copysign, where
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.rules.emitter import VectorEmitter

@@ -14,7 +14,7 @@ from pypto.backends.ascend.blockir.ir import Expr, Instr, Scalar, View, Word
 from pypto.backends.ascend.rules import bits
 from pypto.backends.ascend.rules.operand import Lanes, NoInstruction, as_dtype, as_int32, lanes_of
 from pypto.ir.types import DType, float32, int32, uint32
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.rules.emitter import VectorEmitter

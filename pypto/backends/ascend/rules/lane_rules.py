@@ -31,7 +31,7 @@ from pypto.backends.ascend.rules.temporaries import Places, Scratch, placed
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 from pypto.ops.row import Unsupported, ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.ops.table import TABLE
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pypto.backends.ascend.blockir.ir import Expr, Item, Scalar, View, fold
 from pypto.ir.types import DType, float16, float32, int32, uint32
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 
 
 class NoInstruction(Exception):

@@ -22,7 +22,7 @@ from pypto.errors import CompilerBug
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, float64, int1, int64, uint32, uint64
 from pypto.ops.casts import convert
-from pypto.ops.math_term import Term
+from pypto.ops.math.term import Term
 from pypto.ops.row import Reduction, Structural, Unsupported, ViaScalarUnit
 from pypto.ops.table import TABLE
 

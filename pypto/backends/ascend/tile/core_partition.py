@@ -23,7 +23,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import ArrayType, TileType, int64
 from pypto.ops.build import OpBuilder
-from pypto.passes.memory_effects import writes_memory
+from pypto.passes.analysis.memory_effects import writes_memory
 
 MAX_CHANNELS: Final = 5  # flags between cores have numbers up to 10, and each channel takes two
 

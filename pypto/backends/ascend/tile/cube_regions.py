@@ -17,8 +17,8 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_movement, source_dim
-from pypto.passes.memory_effects import accessed_array, is_load, is_never_written, root, written_arrays
+from pypto.passes.analysis.dimensions import is_movement, source_dim
+from pypto.passes.analysis.memory_effects import accessed_array, is_load, is_never_written, root, written_arrays
 from pypto.passes.pattern import constant_of
 
 CUBE_MOVEMENT_OPS: Final = ("permute", "reshape", "cast")  # that copies of the cube core do on the way

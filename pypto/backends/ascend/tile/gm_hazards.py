@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pypto.ir.core import Function, Op
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import accessed_array, is_load, is_noalias, written_arrays
+from pypto.passes.analysis.memory_effects import accessed_array, is_load, is_noalias, written_arrays
 
 
 def reloads_of_stored(function: Function) -> list[Op]:

@@ -7,7 +7,7 @@ from typing import Final
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import accessed_array, is_never_written, is_pure, written_arrays
+from pypto.passes.analysis.memory_effects import accessed_array, is_never_written, is_pure, written_arrays
 
 MAX_TILE_BYTES: Final = 16 << 10  # bytes of a tile that may stay in memory for all programs
 MAX_HOISTED_BYTES: Final = 32 << 10

@@ -17,10 +17,17 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
-from pypto.passes.dimensions import is_movement, source_dims
-from pypto.passes.memory_effects import has_side_effects
+from pypto.passes.analysis.dimensions import is_movement, source_dims
+from pypto.passes.analysis.memory_effects import has_side_effects
+from pypto.passes.analysis.scalar_evolution import (
+    ScalarEvolution,
+    add_steps,
+    affine_of,
+    constant_step,
+    expanded,
+    step_by,
+)
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ScalarEvolution, add_steps, affine_of, constant_step, expanded, step_by
 
 
 def block_k(function: Function, target: AscendTarget) -> Function:

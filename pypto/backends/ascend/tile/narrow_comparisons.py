@@ -21,7 +21,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
-from pypto.passes.affine import lesser
+from pypto.passes.analysis.affine import lesser
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.dce import dce
 

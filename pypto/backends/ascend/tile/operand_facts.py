@@ -14,8 +14,8 @@ from pypto.backends.ascend.tile.cube_regions import Source
 from pypto.backends.ascend.tile.fractals import Side
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
+from pypto.passes.analysis.scalar_evolution import ONE, AffineExpr, add_affine, affine_of
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ONE, AffineExpr, add_affine, affine_of
 
 
 @dataclass(frozen=True, slots=True)

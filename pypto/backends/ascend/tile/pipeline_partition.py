@@ -20,9 +20,9 @@ from pypto.backends.ascend.tile.software_pipeline import backward_slice
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.memory_effects import is_atomic, is_constant_load, is_pure, written_arrays
+from pypto.passes.analysis.memory_effects import is_atomic, is_constant_load, is_pure, written_arrays
+from pypto.passes.analysis.ranges import is_nonnegative
 from pypto.passes.pattern import constant_of
-from pypto.passes.ranges import is_nonnegative
 
 
 @dataclass

@@ -23,9 +23,9 @@ from typing import Final
 from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.ops.dims import Dim, Role, rank
 from pypto.ops.table import ARG_REDUCTIONS, TABLE
-from pypto.passes.carried import LAYOUTS
-from pypto.passes.dimensions import DimensionClasses, relation_of
-from pypto.passes.memory_effects import (
+from pypto.passes.analysis.carried import LAYOUTS
+from pypto.passes.analysis.dimensions import DimensionClasses, relation_of
+from pypto.passes.analysis.memory_effects import (
     accesses_memory,
     has_side_effects,
     is_load,

@@ -42,10 +42,10 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.dims import Dim, rank
 from pypto.ops.row import OpRow, Reduction, Search
 from pypto.ops.table import TABLE
+from pypto.passes.analysis.dimensions import DimensionClasses, dimension_classes, relation_of
+from pypto.passes.analysis.memory_effects import is_same_access
 from pypto.passes.cse import cse
-from pypto.passes.dimensions import DimensionClasses, dimension_classes, relation_of
 from pypto.passes.licm import licm
-from pypto.passes.memory_effects import is_same_access
 
 ALIGNED: Final = 512  # elements that parts of a long row are multiples of: parts begin at whole lines of L2
 ROUNDING: Final = ("add", "mul")  # that floats of 16 bits do in float32

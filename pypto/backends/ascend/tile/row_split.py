@@ -26,8 +26,8 @@ from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.dims import Dim, rank
 from pypto.ops.memory import Access
-from pypto.passes.dimensions import DimensionClasses, dimension_classes
-from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
+from pypto.passes.analysis.dimensions import DimensionClasses, dimension_classes
+from pypto.passes.analysis.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
 SUB_BLOCK = "sub_block"  # argument for a vector core's number in its block
 

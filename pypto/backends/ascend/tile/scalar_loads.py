@@ -21,10 +21,10 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import TileType, int64
 from pypto.ops.memory import UNBOUNDED, Access
 from pypto.ops.table import MOVEMENT_OPS, TABLE
+from pypto.passes.analysis.ranges import is_nonnegative
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.dce import dce
 from pypto.passes.pattern import constant_of
-from pypto.passes.ranges import is_nonnegative
 
 
 def scalarize_loads(function: Function) -> Function:

@@ -24,7 +24,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int32
 from pypto.ops.build import OpBuilder
-from pypto.passes.ranges import is_nonnegative
+from pypto.passes.analysis.ranges import is_nonnegative
 
 PIPELINE_DEPTH: Final = 3  # steps in flight: to the vector cores, in work, and back
 

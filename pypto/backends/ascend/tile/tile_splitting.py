@@ -22,11 +22,11 @@ from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.dims import Dim, rank
 from pypto.ops.memory import Access
+from pypto.passes.analysis.dimensions import DimensionClasses, dimension_classes
+from pypto.passes.analysis.memory_effects import is_load, is_same_access, may_alias, writes_memory
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
-from pypto.passes.dimensions import DimensionClasses, dimension_classes
 from pypto.passes.licm import licm
-from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
 SplitSizes = dict[Dim, int]  # size of a part, for each split dimension
 

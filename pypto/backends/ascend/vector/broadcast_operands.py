@@ -17,8 +17,8 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, fold
 from pypto.backends.ascend.tile.ub_layout import BLOCK, Layout
-from pypto.backends.ascend.vector.broadcast import MAX_REPEATS, clear_tail, element_blocks, is_column
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.handlers.broadcast import MAX_REPEATS, clear_tail, element_blocks, is_column
 from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32

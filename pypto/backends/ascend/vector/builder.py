@@ -47,8 +47,8 @@ from pypto.errors.ascend import NoForm
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import DType, int1, int64, uint8
 from pypto.loc import UNKNOWN, Loc
-from pypto.passes.memory_effects import is_noalias, written_arrays
-from pypto.passes.ranges import Ranges
+from pypto.passes.analysis.memory_effects import is_noalias, written_arrays
+from pypto.passes.analysis.ranges import Ranges
 
 Index = tuple[Scalar, ...]
 
@@ -266,9 +266,9 @@ class Lowering:
 
     def materialize_new(self, value: Splat | Broadcast | Deferred) -> Tile:
         """Compute a value into a new tile."""
-        from pypto.backends.ascend.vector.broadcast import broadcast
-        from pypto.backends.ascend.vector.elementwise import compute
-        from pypto.backends.ascend.vector.shape import fill
+        from pypto.backends.ascend.vector.handlers.broadcast import broadcast
+        from pypto.backends.ascend.vector.handlers.elementwise import compute
+        from pypto.backends.ascend.vector.handlers.shape import fill
 
         if isinstance(value, Deferred):
             return self.materialize(compute(self, value.op, value.operands, value.shape))

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pypto.backends.ascend.vector.atomics import DTYPES, MODES
+from pypto.backends.ascend.vector.handlers.atomics import DTYPES, MODES
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
 from pypto.passes.access import Bounds, conditions
-from pypto.passes.affine import Forms
+from pypto.passes.analysis.affine import Forms
+from pypto.passes.analysis.memory_effects import is_atomic
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.dce import dce
-from pypto.passes.memory_effects import is_atomic
 
 
 def raise_bulk_atomics(function: Function) -> Function:

@@ -16,12 +16,12 @@ from pypto.backends.ascend.blockir.ir import Expr, Record, Scalar, View, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.handlers.shape import fill, fill_run, permute_value
 from pypto.backends.ascend.vector.masks import from_bytes, to_bytes
 from pypto.backends.ascend.vector.padding import is_tail_only, pad_missing
 from pypto.backends.ascend.vector.region import AccessRegion, Dim, region_of
 from pypto.backends.ascend.vector.row_copies import copy_region_rows, for_valid_elements, is_row_mask
 from pypto.backends.ascend.vector.scalar_access import load_element, load_predicated, read_element, store_element
-from pypto.backends.ascend.vector.shape import fill, fill_run, permute_value
 from pypto.backends.ascend.vector.values import (
     AnyTile,
     Broadcast,
@@ -35,7 +35,7 @@ from pypto.backends.ascend.vector.values import (
 from pypto.ir.core import Op, Value, walk
 from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import writes_memory
+from pypto.passes.analysis.memory_effects import writes_memory
 
 
 def tile_load(low: Lowering, op: Op) -> None:
@@ -208,7 +208,7 @@ def load_elements(
 
 def fill_default(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
     """Fill a tile with the default of a load."""
-    from pypto.backends.ascend.vector.control import copy_tile
+    from pypto.backends.ascend.vector.handlers.control import copy_tile
 
     if isinstance(default, Tile) and default.dtype.is_bool and not tile.dtype.is_bool:
         default = to_bytes(low, default)

@@ -21,16 +21,27 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.grid_invariants import grid_invariant_ops
 from pypto.backends.ascend.tile.ub_layout import grain_of
-from pypto.backends.ascend.vector import argreduce, atomics, control, dma, dot, gather_slice, reduce, scan, shape, sort
+from pypto.backends.ascend.vector import dma
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.elementwise import lower_elementwise
+from pypto.backends.ascend.vector.handlers import (
+    argreduce,
+    atomics,
+    control,
+    dot,
+    gather_slice,
+    reduce,
+    scan,
+    shape,
+    sort,
+)
+from pypto.backends.ascend.vector.handlers.elementwise import lower_elementwise
 from pypto.backends.ascend.vector.naming import name_hint
 from pypto.backends.ascend.vector.pointer_select import dispatch_each, pointer_select, selected_pointer
 from pypto.ir.core import Function, Op
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.row import Effect, Unsupported
 from pypto.ops.table import ARG_REDUCTIONS, ROWS, TABLE
-from pypto.passes.memory_effects import is_noalias
+from pypto.passes.analysis.memory_effects import is_noalias
 
 _AXES: Final = ("grid_x", "grid_y", "grid_z")
 

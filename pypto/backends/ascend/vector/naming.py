@@ -8,7 +8,7 @@ from typing import Final
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.memory_effects import accessed_array
+from pypto.passes.analysis.memory_effects import accessed_array
 
 # The result of these ops keeps the name of the operand.
 _VALUE_PRESERVING: Final = (*MOVEMENT_OPS, "cast")

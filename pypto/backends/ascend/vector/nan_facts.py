@@ -20,7 +20,7 @@ from pypto.backends.ascend.vector.builder import Lowering
 from pypto.ir.core import Op, Value
 from pypto.ir.types import bfloat16, float16, float32
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.carried import flow_sources
+from pypto.passes.analysis.carried import flow_sources
 
 EXTREMA: Final = MappingProxyType({"max": "maximum", "min": "minimum"})
 

@@ -10,8 +10,8 @@ from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
 from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.handlers.shape import fill, fill_run
 from pypto.backends.ascend.vector.region import AccessRegion
-from pypto.backends.ascend.vector.shape import fill, fill_run
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.types import int64
 

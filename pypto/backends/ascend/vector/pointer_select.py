@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pypto.backends.ascend.blockir.ir import Expr
 from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.control import (
+from pypto.backends.ascend.vector.handlers.control import (
     CarriedPlace,
     copy_tile,
     new_selected_pointer,

@@ -11,7 +11,7 @@ from pypto.backends.ascend.vector.values import Pointer, Pointers
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
-from pypto.passes.ranges import is_nonnegative
+from pypto.passes.analysis.ranges import is_nonnegative
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.table import REDUCTIONS
+from pypto.passes.analysis.memory_effects import is_atomic
 from pypto.passes.manager import disabled
-from pypto.passes.memory_effects import is_atomic
 from pypto.passes.target_facts import with_overrides
 
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}

@@ -24,7 +24,7 @@ from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import read_arrays, root
+from pypto.passes.analysis.memory_effects import read_arrays, root
 from pypto.passes.pattern import constant_of
 from pypto.passes.target_facts import CACHE
 

@@ -33,7 +33,7 @@ from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.memory_effects import is_noalias, is_pure, root, written_arrays
+from pypto.passes.analysis.memory_effects import is_noalias, is_pure, root, written_arrays
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.function import FunctionEmitter

@@ -24,8 +24,8 @@ from pypto.backends.llvm.writer import Writer
 from pypto.ir.core import Function, Op
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution, Step, affine_of
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import ScalarEvolution, Step, affine_of
 from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import MOVEMENT_OPS, TABLE
-from pypto.passes.memory_effects import may_alias
+from pypto.passes.analysis.memory_effects import may_alias
 
 
 class ValueEmitter:

@@ -10,7 +10,7 @@ from pypto.backends.cpu.loopir.use_sets import use_set_of
 from pypto.backends.findings import Finding
 from pypto.ir.core import Op
 from pypto.loc import UNKNOWN, Loc
-from pypto.passes.memory_effects import may_alias
+from pypto.passes.analysis.memory_effects import may_alias
 
 
 def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.findings import Finding, byte_text
 from pypto.ir.core import Function, Op, Value
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import root
+from pypto.passes.analysis.memory_effects import root
 
 
 def store_findings(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:

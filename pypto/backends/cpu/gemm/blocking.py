@@ -14,7 +14,7 @@ from typing import Final, Literal
 from pypto.blocking import Blocking
 from pypto.errors.launch import WrongBlocking
 from pypto.ir.core import Function, Op, Value
-from pypto.passes.dot_facts import (
+from pypto.passes.analysis.dot_facts import (
     dot_dtype,
     may_be_skinny,
     packed_bytes,
@@ -22,8 +22,8 @@ from pypto.passes.dot_facts import (
     reads_both_in_place,
     split_terms,
 )
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution
 from pypto.passes.k_blocking import ReductionLoop
-from pypto.passes.scalar_evolution import ScalarEvolution
 from pypto.passes.target_facts import TargetFacts
 
 Left = Literal["scratch", "in_place", "column_major"]  # where A is read

@@ -35,7 +35,7 @@ from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.gemm.emitted_operands import GemmOperands

@@ -26,8 +26,8 @@ from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
 from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand
-from pypto.passes.scalar_evolution import affine_of
+from pypto.passes.analysis.dot_facts import InPlaceOperand
+from pypto.passes.analysis.scalar_evolution import affine_of
 from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:

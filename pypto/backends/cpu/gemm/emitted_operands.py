@@ -18,7 +18,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 
 Bases = Mapping[int, VectorValue]  # addresses of buffers, by their number
 

@@ -21,8 +21,8 @@ from pypto.backends.cpu.techniques import is_enabled
 from pypto.backends.llvm.value import VectorValue
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand
-from pypto.passes.memory_effects import may_alias
+from pypto.passes.analysis.dot_facts import InPlaceOperand
+from pypto.passes.analysis.memory_effects import may_alias
 from pypto.passes.pattern import constant_range
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pypto.blocking import AUTO, Blocking
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand, dot_dtype, through_permutes
-from pypto.passes.memory_effects import may_alias
+from pypto.passes.analysis.dot_facts import InPlaceOperand, dot_dtype, through_permutes
+from pypto.passes.analysis.memory_effects import may_alias
 from pypto.passes.pattern import constant_of
 
 

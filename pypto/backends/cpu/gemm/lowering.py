@@ -21,7 +21,7 @@ from pypto.backends.llvm.value import VectorValue
 from pypto.blocking import Blocking
 from pypto.ir.core import Op, Value
 from pypto.ir.types import float32, int32, int64
-from pypto.passes.dot_facts import (
+from pypto.passes.analysis.dot_facts import (
     InPlaceOperand,
     amx_k_words,
     dot_dtype,

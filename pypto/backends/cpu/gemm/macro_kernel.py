@@ -32,7 +32,7 @@ from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import int1, int64
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.llvm.value import VectorValue, intrinsic_suffix
 from pypto.ir.types import int8, int16, int32, int64, uint8
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 from pypto.passes.target_facts import CACHE
 
 _SIGN_BIAS: Final = 128  # turns a signed byte into an unsigned one

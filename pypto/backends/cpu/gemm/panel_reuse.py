@@ -18,10 +18,10 @@ from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.ir.core import Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant
-from pypto.passes.memory_effects import is_pure, may_alias
+from pypto.passes.analysis.dot_facts import InPlaceOperand, is_grid_invariant
+from pypto.passes.analysis.memory_effects import is_pure, may_alias
+from pypto.passes.analysis.scalar_evolution import ScalarEvolution
 from pypto.passes.pattern import constant_range
-from pypto.passes.scalar_evolution import ScalarEvolution
 
 
 def plan_panel_cache(

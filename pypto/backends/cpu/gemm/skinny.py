@@ -24,7 +24,7 @@ from pypto.backends.cpu.gemm.micro_kernel import claim_name, row_tiles, side_fun
 from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import DType, int64
-from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.analysis.dot_facts import InPlaceOperand
 
 
 @dataclass(frozen=True, slots=True)

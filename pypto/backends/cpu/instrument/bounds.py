@@ -30,7 +30,7 @@ from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, int1, int64, uint64
 from pypto.ops.atomic import takes_turns
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import is_atomic, pointer_roots
+from pypto.passes.analysis.memory_effects import is_atomic, pointer_roots
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
 from pypto.ops.table import TABLE
-from pypto.passes.dot_facts import InPlaceOperand
-from pypto.passes.memory_effects import accesses_memory, is_atomic
+from pypto.passes.analysis.dot_facts import InPlaceOperand
+from pypto.passes.analysis.memory_effects import accesses_memory, is_atomic
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter

@@ -29,9 +29,9 @@ from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
-from pypto.passes.carried import LAYOUTS, carried, initial, yields
-from pypto.passes.dimensions import is_unit_reshape
-from pypto.passes.dot_facts import is_packed
+from pypto.passes.analysis.carried import LAYOUTS, carried, initial, yields
+from pypto.passes.analysis.dimensions import is_unit_reshape
+from pypto.passes.analysis.dot_facts import is_packed
 from pypto.passes.target_facts import CACHE
 
 

@@ -39,7 +39,7 @@ from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.ir.core import Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import REDUCTIONS, SCANS
-from pypto.passes.carried import carried, initial
+from pypto.passes.analysis.carried import carried, initial
 from pypto.passes.pattern import constant_of
 
 _MIN_LANE_EXTENT = 16  # elements from which a dimension before the last is worth having the lanes

@@ -40,7 +40,7 @@ from pypto.backends.cpu.loopir.use_sets import BufferUses, UseSet, use_set_of
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Op, Value
-from pypto.passes.memory_effects import is_pure, is_same_access, may_alias
+from pypto.passes.analysis.memory_effects import is_pure, is_same_access, may_alias
 
 ELEMENTWISE_KINDS: Final = ("atomic", "count")  # of statements that run element by element, in nests of their own
 MAX_OPEN_STATEMENTS: Final = 128  # statements in open nests: each new one is compared with all of them

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_unit_reshape
+from pypto.passes.analysis.dimensions import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
 IndexedValue = tuple[Value, IndexMap]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, PtrType
-from pypto.passes.memory_effects import is_pure
+from pypto.passes.analysis.memory_effects import is_pure
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.loopir.allocate import BufferAllocation

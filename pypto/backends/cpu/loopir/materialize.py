@@ -26,9 +26,9 @@ from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dimensions import is_unit_reshape
-from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
-from pypto.passes.memory_effects import is_same_access, may_alias, writes_memory
+from pypto.passes.analysis.dimensions import is_unit_reshape
+from pypto.passes.analysis.dot_facts import packs_transposed, values_read_by_dot
+from pypto.passes.analysis.memory_effects import is_same_access, may_alias, writes_memory
 
 _MAX_EXPR_DEPTH = 64  # inlined ops one inside the other: emission is recursive
 _MAX_RECOMPUTED_COST = 4  # simple lane instructions that are cheaper to repeat for a second reader than a load

@@ -23,8 +23,8 @@ from pypto.errors.ir import IRTextError
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.parser import parse_function, parse_type
 from pypto.ir.types import TileType
-from pypto.passes.dot_facts import packs_transposed
-from pypto.passes.memory_effects import writes_memory
+from pypto.passes.analysis.dot_facts import packs_transposed
+from pypto.passes.analysis.memory_effects import writes_memory
 
 _NEST: Final = "nest"  # in a field of a library op: the nest that runs where the op did not run it
 T = TypeVar("T")

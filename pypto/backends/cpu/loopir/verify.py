@@ -17,7 +17,7 @@ from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest,
 from pypto.backends.cpu.loopir.use_sets import UseSet, use_set_of
 from pypto.errors import CompilerBug
 from pypto.ir.core import Value
-from pypto.passes.carried import carried, initial, yields
+from pypto.passes.analysis.carried import carried, initial, yields
 
 LayoutKey = tuple[object, ...]
 

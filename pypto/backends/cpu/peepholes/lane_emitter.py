@@ -16,8 +16,7 @@ from pypto.backends.llvm.lane_emitter import LaneEmitter
 from pypto.backends.llvm.value import VectorValue, number
 from pypto.backends.llvm.writer import Writer
 from pypto.ir.types import bfloat16, int64
-from pypto.ops import math_formats as formats
-from pypto.ops import math_soft as soft
+from pypto.ops.math import formats, soft
 
 
 class CpuLaneEmitter(LaneEmitter):

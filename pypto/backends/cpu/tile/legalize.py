@@ -18,9 +18,9 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import FLOAT8, bfloat16, float32
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import SCANS
-from pypto.passes.carried import LAYOUTS
-from pypto.passes.dimensions import is_unit_reshape
-from pypto.passes.dot_facts import dot_dtype, packing_factor
+from pypto.passes.analysis.carried import LAYOUTS
+from pypto.passes.analysis.dimensions import is_unit_reshape
+from pypto.passes.analysis.dot_facts import dot_dtype, packing_factor
 
 
 def drop_disabled_terms(function: Function, target: CpuTarget) -> Function:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention import merge_block, normalized
-from pypto.library.kernels.quant import quantize_row
+from pypto.library.kernels.attention.attention import merge_block, normalized
+from pypto.library.kernels.quantized.quant import quantize_row
 
 
 @pto.jit

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pypto as pto
 from pypto.library.kernels.gemv import int4_sums, sums
 from pypto.library.kernels.norms import rms_norm_tile
-from pypto.library.kernels.quant import quantize_row
+from pypto.library.kernels.quantized.quant import quantize_row
 
 
 @pto.jit

@@ -1,0 +1,160 @@
+"""Rows of attention: over whole sequences, and over paged caches."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.types import DType, bfloat16
+from pypto.library.conditions import PAGED
+from pypto.library.kernels.attention import attention as kernels
+from pypto.library.row import Implementation, Operator, f64
+
+SMALL: Final = {"b": 2, "h": 4, "g": 2, "n": 40, "m": 70, "d": 32, "e": 32}
+
+
+def softmax(s: Any) -> Any:
+    """Weights of the last dimension; zeros where every score is minus infinity."""
+    most = s.max(axis=-1, keepdims=True, initial=-np.inf)
+    e = np.exp(s - np.where(np.isfinite(most), most, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total > 0, total, 1)
+
+
+def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
+    """The reference."""
+    b, h, n, d = q.shape
+    g, m = k.shape[1:3]
+    queries = f64(q).reshape(b, g, h // g, n, d)  # heads that share one of keys lie side by side
+    s = queries @ f64(k)[:, :, None].swapaxes(3, 4) * (scale or 1 / math.sqrt(d))
+    if causal:
+        s = np.where(np.arange(m) <= np.arange(n)[:, None] + m - n, s, -np.inf)
+    return (softmax(s) @ f64(v)[:, :, None]).reshape(b, h, n, -1)
+
+
+def gathered(cache: Any, table: Any, length: int) -> Any:
+    """The rows of a sequence, in order."""
+    filled = table[: -(-length // cache.shape[1])]
+    return f64(cache[filled]).reshape(-1, *cache.shape[2:])[:length]
+
+
+def paged_attention(q: Any, keys: Any, values: Any, table: Any, lengths: Any, scale: float, splits: int) -> Any:
+    """The reference."""
+    found = np.zeros((*q.shape[:2], values.shape[3]))
+    for b, length in enumerate(lengths):
+        k, v = (gathered(x, table[b], length)[None].swapaxes(1, 2) for x in (keys, values))
+        found[b] = attention(q[b][None, :, None], k, v, scale, 0)[0, :, 0]
+    return found
+
+
+def pages(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Pages in random order, and lengths of all kinds; rows behind a length are NaN."""
+    table = rng.permutation(n.pages)[: n.b * n.p].reshape(n.b, n.p).astype(np.int32)
+    lengths = rng.integers(1, n.p * n.page + 1, n.b).astype(np.int32)
+    lengths[-1] = n.p * n.page
+    return {"table": table, "lengths": lengths}
+
+
+def short(rng: np.random.Generator) -> dict[str, Any]:
+    """A sequence of no row, one of one, and NaN in all rows behind them."""
+    keys, values = rng.standard_normal((2, 6, 16, 1, 32), np.float32)
+    table = np.array([[3, 1], [0, 2], [4, 5]], np.int32)
+    values[3] = values[0, 1:] = values[4, 2:] = np.nan
+    values[1] = values[2] = values[5] = np.nan
+    lengths = np.array([0, 1, 2], np.int32)
+    q = rng.standard_normal((3, 2, 32), np.float32)
+    arrays = {"q": q, "keys": keys, "values": values}
+    return {k: x.astype(bfloat16.numpy) for k, x in arrays.items()} | {"table": table, "lengths": lengths}
+
+
+def few_keys(rng: np.random.Generator) -> dict[str, Any]:
+    """Causal with more queries than keys: the first see none."""
+    n = SimpleNamespace(**SMALL)
+    q = rng.standard_normal((1, 2, n.n, n.d), np.float32)
+    k, v = rng.standard_normal((2, 1, 1, 13, n.d), np.float32)
+    return {"q": q, "k": k, "v": v, "causal": 1}
+
+
+def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """With the mask."""
+    return {"causal": 1}
+
+
+def by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose causal attention is for as many queries as keys; else it gets a mask."""
+    n, m = v.q.shape[2], v.k.shape[2]
+    mask = torch.ones(n, m, dtype=torch.bool).tril(m - n) if 1 < n != m else None
+    return torch.nn.functional.scaled_dot_product_attention(
+        v.q, v.k, v.v, attn_mask=mask, is_causal=1 < n == m, enable_gqa=True
+    )
+
+
+def paged_by_torch(torch: Any, v: Any) -> Any:
+    """Pages are gathered first: torch has no attention over them."""
+    found = []
+    for b, length in enumerate(v.lengths.tolist()):
+        k, values = (x[v.table[b].long()].flatten(0, 1)[None, :length].transpose(1, 2) for x in (v.keys, v.values))
+        one = torch.nn.functional.scaled_dot_product_attention(v.q[b][None, :, None], k, values, enable_gqa=True)
+        found.append(one[0, :, 0])
+    return torch.stack(found)
+
+
+ROWS: Final = (
+    Operator(
+        name="attention",
+        doc="Attention of queries on keys and values, with groups of heads and a causal mask",
+        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0 -> out[b, h, n, e] "
+        "where h % g == 0, 1 <= d",
+        formula="`out = softmax(q @ k.T * scale) @ v`, with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves"
+        " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`. Softmax in float32 and one pass; "
+        "weights are rounded to the dtype of the values before they are divided by their sum. A query that sees no key "
+        "gives 0.",
+        source="Dao and others, FlashAttention, 2022",
+        reference=attention,
+        implementations=(
+            Implementation("natural", partial(kernels.attention, natural=True), platforms=("ascend",)),
+            Implementation("flash", kernels.attention),
+        ),
+        sizes={"small": SMALL, "model": {"b": 1, "h": 16, "g": 4, "n": 2048, "m": 2048, "d": 128, "e": 128}},
+        sampler=causal,
+        edges={"more queries than keys": few_keys},
+        flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e),
+        peer=by_torch,
+        limited="torch has a flash attention of its own, which is nearly as fast.",
+    ),
+    Operator(
+        name="paged_attention",
+        doc="Attention of one query per sequence on a paged cache, split along the cache",
+        text="q[b, h, d] bf16|f16|f32, keys[pages, page, g, d], values[pages, page, g, e], table[b, p] i32, "
+        f"lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e] where "
+        f"h % g == 0, 1 <= splits, 1 <= d, {PAGED}, contiguous_rows(keys, values)",
+        formula="Row i of sequence b lies in page `table[b, i // page]`, at `i % page`. `out = softmax(q @ keys.T * "
+        "scale) @ values` over the first `lengths[b]` rows, with `scale = 1/sqrt(d)` where it is 0. Each part of the "
+        "pages has its maximum and sum, and a second kernel joins them. The version "
+        "`pages` reads a page once for all heads. A sequence of length 0 gives 0.",
+        source="Kwon and others, PagedAttention, 2023; Flash-Decoding",
+        reference=paged_attention,
+        implementations=(
+            Implementation("pages", kernels.paged_attention_by_pages, platforms=("cpu",)),
+            Implementation("rows", partial(kernels.paged_attention, natural=True), platforms=("ascend",)),
+            Implementation("split", kernels.paged_attention),
+        ),
+        sizes={
+            "small": {"b": 3, "h": 4, "g": 2, "d": 32, "e": 32, "pages": 20, "page": 16, "p": 5},
+            "model": {"b": 1, "h": 32, "g": 8, "d": 128, "e": 128, "pages": 512, "page": 128, "p": 512},
+        },
+        sampler=pages,
+        edges={"short": short},
+        flops=lambda n: 2.0 * n.b * n.h * n.p * n.page * (n.d + n.e),
+        bytes=lambda n: 2.0 * n.b * n.g * n.p * n.page * (n.d + n.e),
+        peer=paged_by_torch,
+        limited="a quarter to a half of the rate at which the machine reads memory, by the machine. In caches, it "
+        "takes 1.4 times as long as reading memory in order would; from memory, the reads of the "
+        "micro-kernels' panels come on top: of a page's rows, 256 bytes of a head lie 2 KB apart, which "
+        "no prefetcher of a core foresees.",
+    ),
+)

@@ -1,0 +1,198 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Attention over chosen rows in two launches: rows are gathered into one stretch of memory, then products take them.
+
+For chips on which the cores that multiply cannot gather. Rows of the pages' tables wait beside the numbers, so that no
+core asks memory for a single number.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.ir.types import bfloat16, int32
+from pypto.library.binding import empty
+from pypto.library.kernels.attention.attention import merge_block, normalized, unit_of
+from pypto.library.kernels.attention.window import SEQUENCES, seen_rows, spans_kernel
+
+HEADS = 64
+ROWS = 64  # that a program gathers
+WIDENED_ROWS = 16  # the same, of int8 rows, which become float32
+BLOCK = 256  # rows of a step of the products
+LINE = 256  # numbers of bfloat16 that rows begin at a multiple of: memory is fastest from there
+
+
+@pto.constexpr_function
+def exponent(size):
+    """That of a power of two."""
+    return size.bit_length() - 1
+
+
+@pto.jit
+def places(table: pto.dynamic, b, token, PAGES: pto.constexpr, PAGE: pto.constexpr):
+    """Pages of tokens of a sequence, and their rows in these."""
+    listed = pto.reshape(pto.load(table, (b, 0), (1, PAGES)), (PAGES,))
+    if pto.next_power_of_2(PAGE) == PAGE:
+        number, row = token >> exponent(PAGE), token & (PAGE - 1)
+    else:
+        number, row = token // PAGE, token % PAGE
+    return pto.gather(listed, number, 0), row
+
+
+@pto.jit
+def rows_at(cache: pto.dynamic, page, row, seen, WIDTH: pto.constexpr):
+    """Rows of a paged cache; zeros that are not seen."""
+    at = page.to(pto.int64) * cache.strides[0] + row.to(pto.int64) * cache.strides[1]
+    return pto.load(cache + at[:, None] + pto.arange(0, WIDTH)[None, :], mask=seen[:, None], other=0)
+
+
+@pto.jit
+def gather_kernel(
+    q_nope, q_rope, keys: pto.dynamic, rope: pto.dynamic, scales: pto.dynamic, topk, table: pto.dynamic, lengths,
+    queries, rows, counts, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
+    PAGE: pto.constexpr, GROUPS: pto.constexpr, HEADS: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr,
+):  # fmt: skip
+    """Some of the rows that a token has chosen, with their turned part behind them, and some heads of its queries."""
+    pto.static_assert(queries.shape[2] == rows.shape[2] >= C + R)
+    j, n = pto.program_id(0) * ROWS, pto.program_id(0) * HEADS
+    i, b, s1 = pto.program_id(1), pto.program_id(2), pto.num_programs(1)
+    t = b * s1 + i
+    count = min(max(lengths[b] - s1 + 1 + i, 0), K)
+    if j == 0:
+        counts[t] = count
+    queries[t, n : n + HEADS, 0:C] = q_nope[t, n : n + HEADS, :]
+    queries[t, n : n + HEADS, C : C + R] = q_rope[t, n : n + HEADS, :]
+    if j < pto.cdiv(count, BLOCK) * BLOCK:
+        seen = pto.arange(0, ROWS) < count - j
+        token = pto.where(seen, topk[t, j : j + ROWS], 0)
+        page, row = places(table, b, token, PAGES, PAGE)
+        v = rows_at(keys, page, row, seen, C)
+        rows[t, j : j + ROWS, C : C + R] = rows_at(rope, page, row, seen, R)
+        if GROUPS > 0:
+            factor = rows_at(scales, page, row, seen, GROUPS)
+            wide = pto.reshape(v.to(pto.float32), (ROWS, GROUPS, C // GROUPS)) * factor[:, :, None]
+            v = pto.reshape(wide, (ROWS, C)).to(rows.dtype)
+        rows[t, j : j + ROWS, 0:C] = v
+
+
+@pto.jit
+def attention_kernel(
+    q, rows, counts, sink, out, unit, C: pto.constexpr, WIDTH: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr
+):
+    """Heads of a token over its rows, whose first C columns are values, too; a sink is a score whose value is zero."""
+    h, t = pto.program_id(0) * BM, pto.program_id(1)
+    pto.static_assert(rows.shape[2] == q.shape[2] >= WIDTH and out.shape[2] == C)
+    count, queries = counts[t], q[t, h : h + BM, 0:WIDTH]
+    if sink is not None:
+        m = sink[h : h + BM].to(pto.float32)
+        total = pto.full((BM,), 1.0, pto.float32)
+    else:
+        m = pto.full((BM,), -math.inf, pto.float32)
+        total = pto.zeros((BM,), pto.float32)
+    acc = pto.zeros((BM, C), pto.float32)
+    for j in range(0, count, BK):
+        s = pto.dot(queries, pto.trans(rows[t, j : j + BK, 0:WIDTH])) * unit
+        seen = (pto.arange(0, BK) < count - j)[None, :]
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc, True)
+    out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
+
+
+@pto.jit
+def window_rows_kernel(
+    keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places_of: pto.dynamic, topk, lengths, spans, rows,
+    counts, s1, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
+    PAGE: pto.constexpr, OLDER: pto.constexpr, CPAGE: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr,
+):  # fmt: skip
+    """Some of the rows that a token sees: the last ones of its pages, then compressed ones."""
+    j, t = pto.program_id(0) * ROWS, pto.program_id(1)
+    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
+    if j == 0:
+        counts[t] = count
+    if j < pto.cdiv(count, BLOCK) * BLOCK:
+        number = j + pto.arange(0, ROWS)
+        recent = number < near
+        page, row = places(table, b, pto.where(recent, first + number, 0), PAGES, PAGE)
+        rows[t, j : j + ROWS, :] = rows_at(keys, page, row, recent, D)
+        if compressed is not None and j + ROWS > near:
+            older = (number >= near) & (number < count)
+            token = pto.where(older, number - near, 0)
+            if topk is not None:
+                token = pto.load(topk + t * K + token, mask=older, other=0)
+            page, row = places(places_of, b, token, OLDER, CPAGE)
+            found = rows_at(compressed, page, row, older, D)
+            at = number.to(pto.int64) * rows.strides[1]
+            pto.store(rows + t * rows.strides[0] + at[:, None] + pto.arange(0, D)[None, :], found, older[:, None])
+
+
+def padded(n):
+    """Rows up to whole steps."""
+    return max(1, pto.cdiv(n, BLOCK)) * BLOCK
+
+
+def attend(queries, rows, counts, sink, unit, width, out):
+    """The second launch: the first columns of rows, as many as results have, are values; `width` of them are keys."""
+    t, h, c = out.shape
+    bm = min(HEADS, pto.next_power_of_2(h))
+    where = pto.cdiv(h, bm), t
+    attention_kernel[where](queries, rows, counts, sink, out, unit, C=c, WIDTH=width, BM=bm, BK=BLOCK)
+
+
+def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
+    """Latent attention over the rows that every token has chosen."""
+    (t, h, c), r, (b, p), k = q_nope.shape, q_rope.shape[2], table.shape, topk.shape[1]
+    pitch = pto.cdiv(c + r, LINE) * LINE
+    rows, queries = empty(q_nope, (t, padded(k), pitch), bfloat16), empty(q_nope, (t, h, pitch), bfloat16)
+    counts = empty(q_nope, (t,), int32)
+    each = ROWS if scales is None else WIDENED_ROWS
+    programs = rows.shape[1] // each
+    sizes = {"C": c, "R": r, "K": k, "PAGES": pto.next_power_of_2(p), "PAGE": keys.shape[1], "ROWS": each}
+    sizes |= {"GROUPS": 0 if scales is None else scales.shape[2], "HEADS": pto.cdiv(h, programs), "BLOCK": BLOCK}
+    gather_kernel[programs, t // b, b](
+        q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, **sizes
+    )
+    attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c + r, out)
+
+
+def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
+    """Rows of the dtype of the queries."""
+    chosen(q_nope, q_rope, keys, rope, None, topk, table, lengths, scale, out)
+
+
+def sparse_attention_quant(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
+    """Rows of int8, with scales of groups of columns."""
+    chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
+
+
+def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ratio, window, scale, out):
+    """Attention over the last rows of a token, and compressed ones."""
+    t, _, d = q.shape
+    k = 0 if topk is None else topk.shape[1]
+    older = 0 if compressed is None else k or places_of.shape[1] * compressed.shape[1]
+    rows, counts = empty(q, (t, padded(window + older), d), bfloat16), empty(q, (t,), int32)
+    sizes = {"D": d, "WINDOW": window, "RATIO": ratio, "K": k, "PAGES": pto.next_power_of_2(table.shape[1])}
+    sizes |= {"PAGE": keys.shape[1], "CPAGE": 0 if compressed is None else compressed.shape[1]}
+    sizes |= {"OLDER": 0 if compressed is None else pto.next_power_of_2(places_of.shape[1]), "ROWS": ROWS}
+    window_rows_kernel[(rows.shape[1] // ROWS, t)](
+        keys, table, compressed, places_of, topk, lengths, spans, rows, counts, t // lengths.shape[0], BLOCK=BLOCK,
+        **sizes,
+    )  # fmt: skip
+    attend(q, rows, counts, sink, unit_of(scale, d, natural=True), d, out)
+
+
+def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
+    """The last rows up to a token, of ragged sequences."""
+    spans = empty(q, (q.shape[0], 2), int32)
+    spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
+    recent(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
+
+
+def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
+    """The last rows, and all compressed ones that end before a token."""
+    recent(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
+
+
+def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
+    """The last rows, and compressed ones that were chosen."""
+    recent(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)

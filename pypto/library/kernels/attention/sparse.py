@@ -1,0 +1,72 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Attention over rows of a paged cache that were chosen for every token."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized
+
+HEADS = 128
+ROWS = 64
+
+
+@pto.jit
+def sparse_kernel(
+    q_nope, q_rope, keys: pto.dynamic, rope: pto.dynamic, scales: pto.dynamic, topk, table: pto.dynamic, lengths, out,
+    s1, unit, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGE: pto.constexpr, GROUPS: pto.constexpr,
+    BM: pto.constexpr, BK: pto.constexpr,
+):  # fmt: skip
+    """Blocks of chosen rows are gathered; rows of int8 get the scales of their groups."""
+    h, t = pto.program_id(0) * BM, pto.program_id(1)
+    b = t // s1
+    count = min(max(lengths[b] - s1 + 1 + t % s1, 0), K)
+    nope, turned = q_nope[t, h : h + BM, :], q_rope[t, h : h + BM, :]
+    columns, more = pto.arange(0, C), pto.arange(0, R)
+    m = pto.full((BM,), -math.inf, pto.float32)
+    total = pto.zeros((BM,), pto.float32)
+    acc = pto.zeros((BM, C), pto.float32)
+    for j in range(0, count, BK):
+        numbers = j + pto.arange(0, BK)
+        seen = numbers < count
+        token = pto.load(topk + t * K + numbers, mask=seen, other=0)
+        page = pto.load(table + b * table.strides[0] + token // PAGE, mask=seen, other=0).to(pto.int64)
+        at = page * keys.strides[0] + token % PAGE * keys.strides[1]
+        v = pto.load(keys + at[:, None] + columns[None, :], mask=seen[:, None], other=0)
+        if GROUPS > 0:
+            groups = pto.arange(0, GROUPS)
+            first = page * scales.strides[0] + token % PAGE * scales.strides[1]
+            factor = pto.load(scales + first[:, None] + groups[None, :], mask=seen[:, None], other=0.0)
+            wide = pto.reshape(v.to(pto.float32), (BK, GROUPS, C // GROUPS)) * factor[:, :, None]
+            v = pto.reshape(wide, (BK, C)).to(q_nope.dtype)
+        beside = page * rope.strides[0] + token % PAGE * rope.strides[1]
+        k = pto.load(rope + beside[:, None] + more[None, :], mask=seen[:, None], other=0)
+        s = pto.dot(turned, pto.trans(k), pto.dot(nope, pto.trans(v))) * unit
+        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), v, m, total, acc)
+    out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
+
+
+def launch(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
+    t, h, c = q_nope.shape
+    r = q_rope.shape[2]
+    bm = min(HEADS, pto.next_power_of_2(h))
+    unit = LOG2E * (scale or 1 / math.sqrt(c + r))
+    sizes = {"C": c, "R": r, "K": topk.shape[1], "PAGE": keys.shape[1], "BM": bm, "BK": ROWS}
+    groups = 0 if scales is None else scales.shape[2]
+    s1 = t // lengths.shape[0]
+    sparse_kernel[(pto.cdiv(h, bm), t)](
+        q_nope, q_rope, keys, rope, scales, topk, table, lengths, out, s1, unit, GROUPS=groups, **sizes
+    )
+
+
+def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
+    """Rows of the dtype of the queries."""
+    launch(q_nope, q_rope, keys, rope, None, topk, table, lengths, scale, out)
+
+
+def sparse_attention_quant(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
+    """Rows of int8, with scales of groups of columns."""
+    launch(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)

@@ -1,0 +1,57 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Flash attention within each of several sequences that lie one after the other, without padding."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.library.kernels.attention.attention import merge_block, normalized, unit_of
+
+SHORT = 64  # tokens of the longest sequence up to which blocks have 16
+
+
+@pto.jit
+def varlen_attention_kernel(
+    q, k, v, starts, out, unit,
+    DV: pto.constexpr, GROUP: pto.constexpr, CAUSAL: pto.constexpr, BLOCK: pto.constexpr, NATURAL: pto.constexpr,
+):  # fmt: skip
+    """Queries of one head and block; a block of keys may reach into the next sequence, and is 0 there."""
+    h, s, i = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BLOCK
+    first = starts[s]
+    count = starts[s + 1] - first
+    if i < count:
+        rows = i + pto.arange(0, BLOCK)
+        queries = q[first + i : first + i + BLOCK, h, :]
+        m = pto.full((BLOCK,), -math.inf, pto.float32)
+        total = pto.zeros((BLOCK,), pto.float32)
+        acc = pto.zeros((BLOCK, DV), pto.float32)
+        end = min(count, i + BLOCK) if CAUSAL else count
+        for j in range(0, end, BLOCK):
+            columns = j + pto.arange(0, BLOCK)
+            own = columns < count
+            if NATURAL:  # a matrix unit loads rows itself, but no choice between them
+                at = (first + columns)[:, None] * v.strides[0] + h // GROUP * v.strides[1]
+                values = pto.load(v + at + pto.arange(0, DV)[None, :], mask=own[:, None], other=0)
+            else:
+                values = v[first + j : first + j + BLOCK, h // GROUP, :]
+                values = pto.where(own[:, None], values, pto.zeros_like(values))
+            scores = pto.dot(queries, pto.trans(k[first + j : first + j + BLOCK, h // GROUP, :])) * unit
+            seen = own[None, :]
+            if CAUSAL:
+                seen = seen & (columns[None, :] <= rows[:, None])
+            m, total, acc = merge_block(pto.where(seen, scores, -math.inf), values, m, total, acc, NATURAL)
+        place = out + (first + rows)[:, None] * out.strides[0] + h * out.strides[1] + pto.arange(0, DV)[None, :]
+        pto.store(place, normalized(acc, total).to(out.dtype), mask=(rows < count)[:, None])
+
+
+def varlen_attention(q, k, v, starts, scale, causal, longest, out, natural=False):
+    """Attention within each sequence; programs behind the end of a sequence do nothing."""
+    longest = longest or q.shape[0]
+    block = 16 if longest <= SHORT else 128
+    where = (q.shape[1], starts.shape[0] - 1, pto.cdiv(longest, block))
+    sizes = {"DV": v.shape[2], "GROUP": q.shape[1] // k.shape[1], "CAUSAL": bool(causal), "BLOCK": block}
+    unit = unit_of(scale, q.shape[2], natural)
+    varlen_attention_kernel[where](q, k, v, starts, out, unit, **sizes, NATURAL=natural)

@@ -1,0 +1,122 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Attention over the last rows of a paged cache and rows of a compressed one, with a sink for each head."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.ir.types import int32
+from pypto.library.binding import empty
+from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized
+
+HEADS = 64
+ROWS = 64
+SEQUENCES = 64
+
+
+@pto.jit
+def spans_kernel(starts: pto.dynamic, lengths, spans, n, BLOCK: pto.constexpr):
+    """The sequence of a token, and how many rows of its pages the token sees."""
+    t = pto.program_id(0)
+    b = 0
+    for j in range(0, n, BLOCK):
+        numbers = j + pto.arange(0, BLOCK)
+        ends = pto.load(starts + 1 + numbers, mask=numbers < n, other=2147483647)
+        b += pto.sum((ends <= t).to(pto.int32))
+    spans[t, 0] = b
+    spans[t, 1] = lengths[b] - starts[b + 1] + t + 1
+
+
+@pto.jit
+def rows_of(cache: pto.dynamic, table: pto.dynamic, b, token, seen, D: pto.constexpr):
+    """Rows of a paged cache, whose values are keys too."""
+    page_rows = cache.shape[1]
+    page = pto.load(table + b * table.strides[0] + token // page_rows, mask=seen, other=0).to(pto.int64)
+    at = page * cache.strides[0] + token % page_rows * cache.strides[1]
+    return pto.load(cache + at[:, None] + pto.arange(0, D)[None, :], mask=seen[:, None], other=0)
+
+
+@pto.jit
+def seen_rows(
+    t, compressed: pto.dynamic, topk, lengths, spans, s1, WINDOW: pto.constexpr, RATIO: pto.constexpr,
+    K: pto.constexpr,
+):  # fmt: skip
+    """The sequence of a token, the first of its last rows, their number, and that of all rows that it sees."""
+    if spans is not None:
+        b, end = spans[t, 0], spans[t, 1]
+    else:
+        b = t // s1
+        end = lengths[b] - (s1 - 1 - t % s1)
+    first = max(end - WINDOW, 0)
+    near = max(end, 0) - first
+    count = near
+    if topk is not None:
+        count += min(max(lengths[b] // RATIO - (s1 - 1 - t % s1), 0), K)
+    elif compressed is not None:
+        count += max(end, 0) // RATIO
+    return b, first, near, count
+
+
+@pto.jit
+def merge_rows(queries, rows, seen, unit, m, total, acc):
+    """Rows that are keys and values into the running maximum, sum and result."""
+    s = pto.dot(queries, pto.trans(rows)) * unit
+    return merge_block(pto.where(seen[None, :], s, -math.inf), rows, m, total, acc)
+
+
+@pto.jit
+def window_kernel(
+    q, keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places: pto.dynamic, topk, lengths, spans, sink,
+    out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
+    BM: pto.constexpr, BK: pto.constexpr,
+):  # fmt: skip
+    """The sink is a score whose value is zero: with it the running maximum and sum begin."""
+    h, t = pto.program_id(0) * BM, pto.program_id(1)
+    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
+    queries = q[t, h : h + BM, :]
+    m = sink[h : h + BM] * LOG2E
+    total = pto.full((BM,), 1.0, pto.float32)
+    acc = pto.zeros((BM, D), pto.float32)
+    for j in range(0, near, BK):
+        seen = j + pto.arange(0, BK) < near
+        rows = rows_of(keys, table, b, first + j + pto.arange(0, BK), seen, D)
+        m, total, acc = merge_rows(queries, rows, seen, unit, m, total, acc)
+    if compressed is not None:
+        for j in range(0, count - near, BK):
+            token = j + pto.arange(0, BK)
+            seen = token < count - near
+            if topk is not None:
+                token = pto.load(topk + t * K + token, mask=seen, other=0)
+            rows = rows_of(compressed, places, b, token, seen, D)
+            m, total, acc = merge_rows(queries, rows, seen, unit, m, total, acc)
+    out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
+
+
+def launch(q, keys, table, compressed, places, topk, lengths, spans, sink, ratio, window, scale, out):
+    t, h, d = q.shape
+    bm = min(HEADS, pto.next_power_of_2(h))
+    sizes = {"D": d, "WINDOW": window, "RATIO": ratio, "K": 0 if topk is None else topk.shape[1]}
+    window_kernel[(pto.cdiv(h, bm), t)](
+        q, keys, table, compressed, places, topk, lengths, spans, sink, out, t // lengths.shape[0],
+        LOG2E * (scale or 1 / math.sqrt(d)), BM=bm, BK=ROWS, **sizes,
+    )  # fmt: skip
+
+
+def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
+    """The last rows up to a token, of ragged sequences."""
+    spans = empty(q, (q.shape[0], 2), int32)
+    spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
+    launch(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
+
+
+def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
+    """The last rows, and all compressed ones that end before a token."""
+    launch(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
+
+
+def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
+    """The last rows, and compressed ones that were chosen."""
+    launch(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)

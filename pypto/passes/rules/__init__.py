@@ -1,0 +1,1 @@
+"""Rewrite rules of `canonicalize`, as data: `algebra` (arithmetic), `shapes` (movement), and `fold_comparisons`."""
