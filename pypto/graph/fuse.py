@@ -23,7 +23,7 @@ from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
 from pypto.graph.plan.plan import NO_SIZES, Plan
 from pypto.graph.plan.planning import plan_of, surroundings_of
-from pypto.graph.plan.replay import NOT_REPLAYED, Ready
+from pypto.graph.plan.replay import NOT_REPLAYED, FastPath
 from pypto.graph.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.tracing.pytree import mapped
@@ -89,7 +89,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
         self._donated = donated_arrays(function, donate) if donate else ()
         self._cache = PlanCache()
-        self._ready: Ready | None = None  # for arguments like those of the last call
+        self._fast_path: FastPath | None = None  # for arguments like those of the last call
         self._lock = threading.Lock()
 
     @functools.cached_property
@@ -99,8 +99,8 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._ready is not None:
-            found = self._ready.call(args, kwargs)
+        if self._fast_path is not None:
+            found = self._fast_path.call(args, kwargs)
             if found is not NOT_REPLAYED:
                 return found
         with BOUNDARY:
@@ -115,8 +115,8 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         except TracedArgument:
             return as_seen(self.function)(*args, **kwargs)  # a part of what is traced, or lazy
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
-        if not self._donated and (self._ready is None or self._ready.frames is not version.plan.frames):
-            self._ready = self._ready_for(version, roots, args, kwargs)
+        if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
+            self._fast_path = self._fast_path_for(version, roots, args, kwargs)
         if version.traced.updates:
             check_updates(version.plan, version.traced, arrays)
         if out is None and not self._donated:
@@ -188,7 +188,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
             plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
         with self._lock:
             self._cache.replace(version, Version(plan, version.traced))
-            self._ready = None
+            self._fast_path = None
         return report
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -222,7 +222,9 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
             collect(kwargs, arrays, others, facts, shapes)
         return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
-    def _ready_for(self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
+    def _fast_path_for(
+        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> FastPath | None:
         """Calls like one that was made, where a result needs no more than memory."""
         places = places_of(self._dims, self._named)
         if version.traced.updates or places is None:
@@ -238,7 +240,7 @@ class Fused(Pickled, FusedViews, pickled=("function", "precision", "dims", "dona
         alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
         fill = None if alone else functools.partial(filled, result)
         kept = tuple(plan.fixed.values()) if alone and self._gives_out else None
-        return Ready(plan.frames, places, fill, reader, kept)
+        return FastPath(plan.frames, places, fill, reader, kept)
 
     def _read(self, outside: Outside, taken: Taken) -> list[Array] | None:
         """The arrays that a plan reads from outside, in a call with arguments like those that it was made for."""

@@ -133,7 +133,7 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     same one, where each element is read and written at one place.
     """
     stored = {n for s in plan.steps for n in s.writes}
-    held = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.homes.values())
+    held = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())
     found: dict[int, Node] = {}
     ends = ends_of(plan.waves)
     for number in donated:

@@ -36,8 +36,8 @@ def descended(x: Any, y: Any) -> Any:
 
 def test_a_kernel_writes_where_it_reads_what_nobody_reads_any_more() -> None:
     plan = held(descended, square(0), square(1))
-    assert len(plan.homes) == 2
-    assert set(plan.homes.values()) == {plan.graph.outputs[0]}
+    assert len(plan.buffer_aliases) == 2
+    assert set(plan.buffer_aliases.values()) == {plan.graph.outputs[0]}
     assert plan.arena_bytes < SIDE * SIDE
 
 

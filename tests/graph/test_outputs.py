@@ -168,8 +168,8 @@ def test_updates_are_made_in_the_memory_of_what_they_update() -> None:
     np.testing.assert_allclose(fused(x), updates(x), rtol=1e-5)
     np.testing.assert_allclose(fused(x), updates(x), rtol=1e-5)
     plan = fused.plan(x)
-    assert len(plan.homes) == 3
-    assert set(plan.homes.values()) == {plan.graph.outputs[0]}
+    assert len(plan.buffer_aliases) == 3
+    assert set(plan.buffer_aliases.values()) == {plan.graph.outputs[0]}
     out = np.empty_like(x)
     assert fused(x, out=out) is out
     np.testing.assert_allclose(out, updates(x), rtol=1e-5)
@@ -200,7 +200,7 @@ def test_an_update_by_a_part_of_itself_is_a_copy() -> None:
     x = np.random.default_rng(2).standard_normal((50, 7), np.float32)
     fused = pto.fuse(shifted)
     np.testing.assert_allclose(fused(x), shifted(x), rtol=1e-5)
-    assert not fused.plan(x).homes
+    assert not fused.plan(x).buffer_aliases
 
 
 def reversed_in_place(x: Any) -> Any:

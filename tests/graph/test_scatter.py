@@ -81,7 +81,7 @@ def test_updates_in_a_function_run_as_kernels_in_one_array() -> None:
     np.testing.assert_array_equal(fused(x, at, values), put(x, at, values))
     plan = fused.plan(x, at, values)
     assert sum(k.form == "scatter" for k in plan.kernels) == 1
-    assert plan.homes
+    assert plan.buffer_aliases
     with pto.interpreter():
         np.testing.assert_array_equal(pto.fuse(put)(x, at, values), put(x, at, values))
     assert pto.fuse(put).tune(x, at, values, budget=0.1).function == "put"

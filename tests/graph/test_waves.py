@@ -48,7 +48,13 @@ def check(plan: Plan) -> None:
         assert all(ends[written[node]][1] < ends[number][0] for node in step.reads if node in written)
     for node, at in plan.offsets.items():
         used = [n for n, s in enumerate(plan.steps) if node in s.reads or node in s.writes]
-        spans[node] = ends[min(used)][0], ends[max(used)][1], at, at + node.type.nbytes, plan.homes.get(node, node)
+        spans[node] = (
+            ends[min(used)][0],
+            ends[max(used)][1],
+            at,
+            at + node.type.nbytes,
+            plan.buffer_aliases.get(node, node),
+        )
     for a in spans.values():
         for b in spans.values():
             apart = a[1] < b[0] or b[1] < a[0] or a[3] <= b[2] or b[3] <= a[2]

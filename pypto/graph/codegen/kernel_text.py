@@ -22,7 +22,7 @@ from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.strides import contiguous
-from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.index_space import scanned
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import float32
@@ -121,7 +121,7 @@ class GroupWriter(ProductWriter):
         if len(line) == 1:
             return self.counted_along(line[0], node, start)
         if not all(is_fixed(self.program.sizes[a]) for a in line):
-            raise Clash("an index lies in several axes of sizes that are not fixed")
+            raise FusionConflict("an index lies in several axes of sizes that are not fixed")
         tiles = [self.counted_along(axis, node) for axis in line]
         axes = tuple(a for a in line if self.is_tiled(a))
         steps = contiguous(tuple(self.program.sizes[a] for a in line))
@@ -235,7 +235,7 @@ class GroupWriter(ProductWriter):
         for start, dim in zip(node.attr("starts"), self.program.space.values[node], strict=True):
             found = [a for a in dim if a in self.program.sizes]
             if len(found) > 1:
-                raise Clash("a part of an array is read along one dimension in two ways")
+                raise FusionConflict("a part of an array is read along one dimension in two ways")
             at.append(self.moved_index(found[0], start) if found else str(start))
             axes += [a for a in found if self.is_tiled(a)]
         stage = self.within if self.program.loop in axes else 0
@@ -288,7 +288,7 @@ class GroupWriter(ProductWriter):
         axes = tuple(a for a in line if self.is_tiled(a))
         stage = self.within if self.program.loop in line else self.within + 1
         if stage == self.within and self.stages.get(tile.name) == self.within + 1:
-            raise Clash("a long axis would be gone through twice")
+            raise FusionConflict("a long axis would be gone through twice")
         text = self.full(tile, axes, node.type.dtype)
         self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto.frontend.operators import OPERATORS
 from pypto.graph.ir.node import Node
-from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.axes import FusionConflict
 from pypto.ir.types import DType
 from pypto.ops.table import TABLE
 
@@ -71,7 +71,7 @@ def name_of(op: str, public: bool) -> str:
 
     if hasattr(libdevice, op):
         return f"libdevice.{op}"
-    raise Clash(f"{op} has no name in the kernel language")
+    raise FusionConflict(f"{op} has no name in the kernel language")
 
 
 def rounded(node: Node, text: str) -> str:

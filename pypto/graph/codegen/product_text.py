@@ -9,7 +9,7 @@ from typing import Any
 from pypto.graph.codegen.op_text import neutral, number_text
 from pypto.graph.codegen.writer import Tile, Writer
 from pypto.graph.ir.node import Node
-from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.axes import Dim, FusionConflict
 
 
 class ProductWriter(Writer):
@@ -73,12 +73,12 @@ class ProductWriter(Writer):
         joined, right = node.inputs
         line, result = self.program.reads.get((node, 1)), self.program.values[node]
         if line is None:
-            raise Clash("a product of joined arrays is with an array in memory")
+            raise FusionConflict("a product of joined arrays is with an array in memory")
         (depth,) = [a for a in line if a in self.program.values[joined] and a not in result]
         columns = tuple(a for a in line if a != depth and self.is_tiled(a))
         rows = tuple(a for a in self.program.values[joined] if a != depth and self.is_tiled(a))
         if not rows or not columns:
-            raise Clash("a product of joined arrays has one row or one column")
+            raise FusionConflict("a product of joined arrays has one row or one column")
         array, first, total = self.argument(right, line), 0, ""
         for n, part in enumerate(joined.inputs):
             left, stage = self.part(joined, n, rows)

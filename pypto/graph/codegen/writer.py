@@ -11,7 +11,7 @@ from pypto.blocking import AUTO, Blocking
 from pypto.graph.codegen.op_text import number_text
 from pypto.graph.ir.dims import ceil_div, is_fixed
 from pypto.graph.ir.node import Node
-from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType
 
@@ -162,7 +162,7 @@ class Writer:
         """Where a line stands that reads some variables."""
         found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
         if any(stage % 2 and stage < found for stage in (self.stages.get(t.name, 0) for t in tiles)):
-            raise Clash("a long axis would be gone through twice")
+            raise FusionConflict("a long axis would be gone through twice")
         return found
 
     # --- arrays ----------------------------------------------------------------------------------------------------

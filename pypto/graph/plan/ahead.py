@@ -62,5 +62,5 @@ def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array
 
 def writes_apart(plan: Schedule, step: Step) -> bool:
     """Whether a step writes to no array that it reads: what is compiled for one that does will do for all."""
-    homes = {plan.homes.get(x, x) for x in step.reads}
-    return not any(plan.homes.get(x, x) in homes for x in step.writes)
+    read = {plan.buffer_aliases.get(x, x) for x in step.reads}
+    return not any(plan.buffer_aliases.get(x, x) in read for x in step.writes)

@@ -55,12 +55,12 @@ class Frame:
             shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy
             part = memory[at : at + math.prod(shape) * dtype.itemsize]
             self.arrays[node] = part.view(dtype).reshape(shape)
-        self.arrays.update((n, self.arrays[home]) for n, home in plan.homes.items() if home in offsets)
+        self.arrays.update((n, self.arrays[owner]) for n, owner in plan.buffer_aliases.items() if owner in offsets)
         self.stored = set(self.arrays) | {n for s in plan.steps for n in s.writes}
         self.results = [n for s in plan.steps for n in s.writes if n not in offsets]
         self.changing = {*plan.graph.inputs[:given], *self.results}
-        self.shared = [(n, home) for n, home in plan.homes.items() if home not in offsets]
-        own = [n for n in self.results if n not in plan.homes]
+        self.shared = [(n, owner) for n, owner in plan.buffer_aliases.items() if owner not in offsets]
+        own = [n for n in self.results if n not in plan.buffer_aliases]
         self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in own]
         self.called: dict[Any, Sequence[Array]] = {}
         self.calls = [self.call_of(step, wave) for step, wave in zip(plan.steps, plan.waves, strict=True)]
@@ -104,8 +104,8 @@ class Frame:
         """Give all results memory, their own or what is given, with the arrays that are updated in it."""
         for node, shape, dtype in self.made:
             self.arrays[node] = memory[node] if node in memory else np.empty(shape, dtype)
-        for node, home in self.shared:
-            self.arrays[node] = self.arrays[home]
+        for node, owner in self.shared:
+            self.arrays[node] = self.arrays[owner]
 
     def leave(self) -> list[Array]:
         """The outputs, once all steps ran."""

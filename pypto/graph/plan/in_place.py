@@ -26,20 +26,20 @@ Spans = Mapping[Node, tuple[int, int]]
 def updated_in_place(
     steps: Sequence[Step], ends: Sequence[tuple[int, int]], spans: Spans, stored: set[Node]
 ) -> dict[Node, Node]:
-    """The homes of arrays that are made in the memory of another one, which is in the arena and not read any more.
+    """Arrays that are made in the memory of another one, which is in the arena and not read any more, with its owner.
 
-    The last array of a row of updates is the home: where it is a result, all are made in its memory.
+    The last array of a row of updates owns the memory: where it is a result, all are made in its memory.
     """
-    homes: dict[Node, Node] = {}
+    aliases: dict[Node, Node] = {}
     for number in reversed(range(len(steps))):
         if ends[number] != (number, number):
             continue  # a step that overlaps this one may still read
         made = set[Node]()
         for base, node in updates_of(steps[number], stored):
-            if base in spans and spans[base][1] == number and base not in homes and node not in made:
-                homes[base] = homes.get(node, node)
+            if base in spans and spans[base][1] == number and base not in aliases and node not in made:
+                aliases[base] = aliases.get(node, node)
                 made.add(node)
-    return homes
+    return aliases
 
 
 def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:

@@ -152,9 +152,9 @@ def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
-    homes = updated_in_place(steps, ends, spans, stored)
-    in_arena = {node: span for node, span in spans.items() if homes.get(node, node) not in results}
-    return Plan(graph, steps, in_arena, fixed, constants, homes, waves.sizes, reasons)
+    aliases = updated_in_place(steps, ends, spans, stored)
+    in_arena = {node: span for node, span in spans.items() if aliases.get(node, node) not in results}
+    return Plan(graph, steps, in_arena, fixed, constants, aliases, waves.sizes, reasons)
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:

@@ -137,7 +137,7 @@ def moves_of(frame: Frame, call: Call, numbers: dict[Node, int]) -> tuple[tuple[
         if array.size and not np.may_share_memory(array, memory):
             return None
         offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
-        moves.append((at, numbers[frame.plan.homes.get(base, base)], offset))
+        moves.append((at, numbers[frame.plan.buffer_aliases.get(base, base)], offset))
     return tuple(moves)
 
 
@@ -146,7 +146,7 @@ def are_apart(written: Iterable[Array], read: Sequence[Array]) -> bool:
     return not any(np.may_share_memory(a, b) for a in written for b in read)
 
 
-class Ready:
+class FastPath:
     """Calls of a fused function that need of Python nothing but memory for results.
 
     Parameters

@@ -68,9 +68,9 @@ class Schedule:
         Arrays that do not change: those that the function took from outside.
     constants : tuple of Node
         Numbers that have to be arrays.
-    homes : mapping from Node to Node
-        Arrays that an assembly makes in the memory of the array that it updates, or that are updated so: the array
-        whose memory that is. All that share one are no longer read when the next is made.
+    buffer_aliases : mapping from Node to Node
+        Maps each array that is updated in place to the array that owns its buffer. Arrays that share a buffer have
+        disjoint lifetimes.
     waves : tuple of int
         For each step how many, from it on, overlap: 1 where it is alone, 0 where one before it says so.
     """
@@ -80,7 +80,7 @@ class Schedule:
     lifetimes: dict[Node, tuple[int, int]]
     fixed: dict[Node, Array]
     constants: tuple[Node, ...]
-    homes: dict[Node, Node] = field(default_factory=dict)
+    buffer_aliases: dict[Node, Node] = field(default_factory=dict)
     waves: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,12 +95,12 @@ class Schedule:
         """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
         spans: dict[Node, Lifetime] = {}
         for node, (first, last) in self.lifetimes.items():
-            home = self.homes.get(node, node)
-            known = spans.get(home)
+            owner = self.buffer_aliases.get(node, node)
+            known = spans.get(owner)
             if known is None:
-                spans[home] = Lifetime(math.prod(value_of(node.shape, sizes)) * node.type.dtype.itemsize, first, last)
+                spans[owner] = Lifetime(math.prod(value_of(node.shape, sizes)) * node.type.dtype.itemsize, first, last)
             else:
-                spans[home] = replace(known, first=min(known.first, first), last=max(known.last, last))
+                spans[owner] = replace(known, first=min(known.first, first), last=max(known.last, last))
         offsets, size = allocate(spans.values())
         found = dict(zip(spans, offsets, strict=True))
-        return {node: found[self.homes.get(node, node)] for node in self.lifetimes}, size
+        return {node: found[self.buffer_aliases.get(node, node)] for node in self.lifetimes}, size

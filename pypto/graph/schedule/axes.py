@@ -16,8 +16,8 @@ Dim = tuple[int, ...]
 Dims = tuple[Dim, ...]
 
 
-class Clash(Exception):
-    """Two arrays of a group need one index in two ways, so they cannot be in one loop."""
+class FusionConflict(Exception):
+    """Why nodes cannot be one kernel: its text is the sentence that a refused merge is recorded with."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Axes:
 
         Raises
         ------
-        Clash
+        FusionConflict
             When their parts do not fit together.
         """
         while a != b:
@@ -70,7 +70,7 @@ class Axes:
             pair = next(((x, y) for x, y in zip(left, right, strict=False) if x != y), None)
             if pair is None:
                 if len(left) != len(right):
-                    raise Clash("sizes differ")
+                    raise FusionConflict("sizes differ")
                 return
             self._join(*pair)
 
@@ -83,7 +83,7 @@ class Axes:
             if outer is not None:
                 self.same[big] = (small, *self.new(outer))
                 return
-        raise Clash("one dimension is cut in two ways")
+        raise FusionConflict("one dimension is cut in two ways")
 
     def unify_reshaped(self, source: Dims, target: Dims) -> None:
         """The dimensions before and after a reshape, in row-major order."""

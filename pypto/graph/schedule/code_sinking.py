@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.type_rules import MOVEMENT
-from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.tiling import Program
 from pypto.ops.table import TABLE
 
-Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a Clash
+Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a FusionConflict
 
 
 def sink(
@@ -33,7 +33,7 @@ def sink(
         try:
             found = decide(rest) if rest else None
             group.program, reader.program = found, decide(more)
-        except Clash:
+        except FusionConflict:
             owner[node] = group
             continue
         group.nodes, reader.nodes = rest, more

@@ -22,7 +22,7 @@ from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.rewrite.concat_elimination import is_joined_in_product
 from pypto.graph.rewrite.split_reduction import LONG
-from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.code_sinking import sink
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.incremental_toposort import Order, Unit
@@ -112,7 +112,7 @@ class _Partitioner:
             return False
         try:
             self.programs.of([node, readers[0]], readers[:1])
-        except Clash:
+        except FusionConflict:
             return False
         self.joined_by[readers[0]] = node
         return True
@@ -172,11 +172,11 @@ class _Partitioner:
         """Add movements to the group whose result they move."""
         try:
             if group.problem:
-                raise Clash(group.problem)
+                raise FusionConflict(group.problem)
             nodes = self.closed([*group.nodes, *path])
             program = self.program(nodes, check_parallel)
-        except Clash as clash:
-            self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(clash)))
+        except FusionConflict as conflict:
+            self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(conflict)))
             return False
         self.become(Group(nodes, group.unit, program))
         return True
@@ -222,8 +222,8 @@ class _Partitioner:
             if len(nodes) > MOST_NODES or self.order.is_cyclic(*(g.unit for g in groups)):
                 return
             program = self.program(nodes, check_parallel)
-        except Clash as clash:
-            self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(clash)))
+        except FusionConflict as conflict:
+            self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(conflict)))
             return
         self.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
 
@@ -267,8 +267,8 @@ class _Partitioner:
         try:
             group.program = self.program(group.nodes)
             self.become(group)
-        except Clash as clash:
-            group.problem = str(clash)
+        except FusionConflict as conflict:
+            group.problem = str(conflict)
 
     def become(self, group: Group) -> None:
         """Make a group that of its nodes."""
@@ -283,15 +283,15 @@ class _Partitioner:
         """Make one group of two where that is legal."""
         try:
             if a.problem or b.problem:
-                raise Clash(a.problem or b.problem)
+                raise FusionConflict(a.problem or b.problem)
             nodes = self.closed([*a.nodes, *b.nodes, *path])
             if len(nodes) > MOST_NODES:
-                raise Clash("a kernel would have too many statements")
+                raise FusionConflict("a kernel would have too many statements")
             if self.order.is_cyclic(a.unit, b.unit):
-                raise Clash("something between them is computed elsewhere")
+                raise FusionConflict("something between them is computed elsewhere")
             program = self.program(nodes, check_parallel)
-        except Clash as clash:
-            self.found.refused.append(Refused(producer, consumer, str(clash)))
+        except FusionConflict as conflict:
+            self.found.refused.append(Refused(producer, consumer, str(conflict)))
             return False
         self.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
         return True
@@ -307,7 +307,7 @@ class _Partitioner:
                 if base not in members:
                     continue
                 if not all(n.op in FUSIBLE_MOVEMENT for n in path):
-                    raise Clash("a slice of it is read")
+                    raise FusionConflict("a slice of it is read")
                 members.update(dict.fromkeys(path))
         return sorted(members, key=lambda n: n.number)
 
@@ -337,7 +337,7 @@ def check_parallel(program: Program) -> None:
         if not chained and any(
             axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)
         ):
-            raise Clash("programs would have to share an axis that each of them needs")
+            raise FusionConflict("programs would have to share an axis that each of them needs")
     for node in space.nodes:
         if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
             check_once(program, node)
@@ -345,9 +345,9 @@ def check_parallel(program: Program) -> None:
         if node.op == "dot":
             line = program.values[node]
             if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
-                raise Clash("a product would have fewer programs")
+                raise FusionConflict("a product would have fewer programs")
             if any(a not in line for a in program.blocks if program.is_shared(a)):
-                raise Clash("a product would be computed more than once")
+                raise FusionConflict("a product would be computed more than once")
 
 
 def check_once(program: Program, node: Node) -> None:
@@ -357,14 +357,14 @@ def check_once(program: Program, node: Node) -> None:
     for a in line:
         elements *= hint(program.sizes[a])
     if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
-        raise Clash("a reduction would be computed more than once")
+        raise FusionConflict("a reduction would be computed more than once")
 
 
 def check_shared(program: Program, node: Node) -> None:
     """The many results of a long reduction are not left to one program, for the sake of what is made of them all."""
     results = [a for a in program.values[node] if a not in program.blocks]
     if hint(node.inputs[0].type.size) >= LONG and results and not any(map(program.is_shared, program.blocks)):
-        raise Clash("a long reduction would be made by one program")
+        raise FusionConflict("a long reduction would be made by one program")
 
 
 def is_assembled(node: Node) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
-from pypto.graph.schedule.axes import Axes, Clash, Dim, Dims
+from pypto.graph.schedule.axes import Axes, Dim, Dims, FusionConflict
 from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 
 Use = tuple[Node, int]  # an operand of a node, by its number
@@ -70,12 +70,12 @@ def space_of(nodes: Sequence[Node], outputs: Iterable[Node]) -> IndexSpace:
 
     Raises
     ------
-    Clash
+    FusionConflict
         With a sentence, when one array would be needed in two orders.
     """
     try:
         return spaced(nodes, tuple(outputs), True)
-    except Clash:
+    except FusionConflict:
         vectors = {x for n in nodes for x in n.inputs if is_vector(x)}
         if not vectors:
             raise
@@ -92,7 +92,7 @@ def spaced(nodes: Sequence[Node], outputs: tuple[Node, ...], share_vectors: bool
     for dims in {*values.values(), *reads.values()}:
         every = flat(dims)
         if len(set(every)) != len(every):
-            raise Clash("one array is needed in two orders at once")
+            raise FusionConflict("one array is needed in two orders at once")
     reduced = frozenset(a for n in nodes for a in reduced_axes(n, values, reads))
     stored = outputs
     common = set(flat(values[stored[0]])).intersection(*(flat(values[n]) for n in stored)) - reduced
@@ -164,17 +164,17 @@ class _Builder:
             source, index = operands
             self.values[node] = self.picked(dict(node.attrs), source, index)
         else:
-            raise Clash(f"{node.op} has no form in a kernel of several nodes")
+            raise FusionConflict(f"{node.op} has no form in a kernel of several nodes")
 
     def operand(self, node: Node, number: int) -> Dims:
         x = node.inputs[number]
         if x in self.members and node.op == "take" and number == 0:
-            raise Clash("elements of it are picked by indices")
+            raise FusionConflict("elements of it are picked by indices")
         if x in self.members:
             return self.values[x]
         if x.op == "constant":
             if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take", SELECTION):
-                raise Clash("a constant array has to be stored for this op")
+                raise FusionConflict("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
         if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
             return self.reads_alone(node, number)
@@ -229,7 +229,7 @@ class _Builder:
     def window(self, node: Node) -> None:
         """A window has axes of its own: an array is read at them, moved by numbers."""
         if node.inputs[0] in self.members:
-            raise Clash("a slice of it is read")
+            raise FusionConflict("a slice of it is read")
         self.values[node] = self.reads[node, 0] = self.axes.fresh(node.shape)
 
     def joined(self, node: Node, parts: list[Dims]) -> Dims:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import IN_PIECES
-from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT, IndexSpace
 from pypto.ops.table import TABLE
 
@@ -64,7 +64,7 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
 
     Raises
     ------
-    Clash
+    FusionConflict
         When what is along the axis is no such softmax.
     """
     members = set(space.nodes)
@@ -75,18 +75,18 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
                 readers[x].append(n)
     found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
     if len(found) != 1:
-        raise Clash(TWICE)
+        raise FusionConflict(TWICE)
     maximum = found[0]
     guards, difference = guarded(maximum, readers)
     if not members.issuperset((difference, *guards)):  # a form of the maximum is made elsewhere
-        raise Clash(TWICE)
+        raise FusionConflict(TWICE)
     exponentials = [n for n in readers[difference] if n.op == "exp"]
     if len(exponentials) != 1 or difference.inputs[0] is not maximum.inputs[0]:
-        raise Clash(TWICE)
+        raise FusionConflict(TWICE)
     forms = (exponentials[0], *(n for n in readers[exponentials[0]] if n.op == "cast"))
     sums = tuple(n for x in forms for n in readers[x] if is_sum(n, x, axis, lines))
     if not sums:
-        raise Clash(TWICE)
+        raise FusionConflict(TWICE)
     found_online = Online(maximum, guards, difference, sums)
     second, repeated = second_loop(space, axis, found_online, forms, lines)
     inner = (*guards, *(() if difference in repeated else (difference,)))
@@ -102,7 +102,7 @@ def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[No
     while True:
         reader = next((r for r in readers[current] if leads_on(r, current, maximum)), None)
         if reader is None:
-            raise Clash(TWICE)
+            raise FusionConflict(TWICE)
         if reader.op == "sub":
             return tuple(guards), reader
         if reader.op == "where":
@@ -146,7 +146,7 @@ def second_loop(
 
     Raises
     ------
-    Clash
+    FusionConflict
         When it is no cheap work.
     """
     first = {online.maximum, online.difference, *exponentials, *online.guards, *online.sums}
@@ -169,7 +169,7 @@ def second_loop(
             again.add(node)
             wanted += node.inputs
     if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in IN_PIECES for n in second):
-        raise Clash(TWICE)
+        raise FusionConflict(TWICE)
     return tuple(second), tuple(n for n in space.nodes if n in again)
 
 

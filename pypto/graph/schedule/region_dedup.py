@@ -14,7 +14,7 @@ from typing import Any
 from pypto.graph.codegen.kernel_text import kernel_text
 from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.node import Node, key_of
-from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.index_space import IndexSpace, space_of
 from pypto.graph.schedule.layout import Layouts
 from pypto.graph.schedule.tiling import Program, program_of
@@ -50,7 +50,7 @@ class Programs:
 
         Raises
         ------
-        Clash
+        FusionConflict
             With a sentence, when there is no form that fits.
         """
         stored = tuple(outputs)
@@ -59,20 +59,20 @@ class Programs:
         if found is None:
             found = self.decided[key] = self.decide(nodes, stored, outside)
         if found.program is None:
-            raise Clash(found.problem)
+            raise FusionConflict(found.problem)
         if check is not None:
             problem = self.checked.get(key)
             if problem is None:
                 problem = self.checked[key] = problem_of(found.program, check)
             if problem:
-                raise Clash(problem)
+                raise FusionConflict(problem)
         return exchanged(found.program, nodes)
 
     def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> Decided:
         try:
             program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads)
-        except Clash as clash:
-            return Decided(None, outside, str(clash))
+        except FusionConflict as conflict:
+            return Decided(None, outside, str(conflict))
         return Decided(program, outside)
 
     def key(self, nodes: Sequence[Node], outputs: tuple[Node, ...]) -> tuple[Key, tuple[Node, ...]]:
@@ -128,8 +128,8 @@ def problem_of(program: Program, check: Check) -> str:
     """Why a check refuses a program, or nothing."""
     try:
         check(program)
-    except Clash as clash:
-        return str(clash)
+    except FusionConflict as conflict:
+        return str(conflict)
     return ""
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.type_rules import MOVEMENT
-from pypto.graph.schedule.axes import Clash
+from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.code_sinking import base_of
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.region_dedup import Check, Programs
@@ -45,7 +45,7 @@ def rematerialize(
         try:
             first = programs.of(needed(group.nodes, outputs), outputs, check)
             second = programs.of(more, reader.program.space.outputs, check)
-        except Clash:
+        except FusionConflict:
             continue
         group.program, group.nodes = first, list(first.space.nodes)
         reader.program, reader.nodes = second, more

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
-from pypto.graph.schedule.axes import Clash, Dim
+from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.dim_collapsing import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.schedule.even_sizes import even_block, even_piece
 from pypto.graph.schedule.index_space import IndexSpace, Use, flat, ordered
@@ -100,7 +100,7 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
 
     Raises
     ------
-    Clash
+    FusionConflict
         With a sentence, when there is no form that fits.
     """
     merged = neighbours(space, strides)
@@ -108,7 +108,7 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     sizes = {axis: space.axes.size(chain(axis, merged)) for axis in first}
     along = (line for node in space.nodes for line in ordered(node, space.values, space.reads))
     if any(sum(a in sizes for a in line) > 1 for line in along):
-        raise Clash("a running result goes along one axis")
+        raise FusionConflict("a running result goes along one axis")
     lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
     values = {n: lines[dims] for n, dims in space.values.items()}
     reads = {use: lines[dims] for use, dims in space.reads.items()}
@@ -116,15 +116,15 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
         if node.op in ARG_REDUCTIONS:
             line = reads.get((node, 0), values.get(node.inputs[0], ()))
             if sum(a not in values[node] for a in line) > 1:
-                raise Clash("a position over several axes has no form")
+                raise FusionConflict("a position over several axes has no form")
     parallel = tuple(a for a in space.parallel if a in sizes)
     head = {a: axis for axis in first for a in chain(axis, merged)}
-    draft = Draft(space, sizes, values, reads, parallel, head, threads)
-    return draft.with_products() if draft.dots else draft.without_products()
+    choice = TilingChoice(space, sizes, values, reads, parallel, head, threads)
+    return choice.with_products() if choice.dots else choice.without_products()
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class TilingChoice:
     """A program that is being decided on."""
 
     space: IndexSpace
@@ -224,7 +224,7 @@ class Draft:
         try:
             axis = self.looped(inner, unknown)
             online = self.online_along(axis)
-        except Clash:
+        except FusionConflict:
             if unknown and most * columns <= MOST_WHOLE:
                 return None, 0, None
             raise
@@ -234,11 +234,13 @@ class Draft:
         """Nothing where one loop along an axis will do as it is, else the softmax that is made in it."""
         try:
             self.check_loop(axis)
-        except Clash:
+        except FusionConflict:
             lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
             online = online_of(self.space, axis, lines)
             if online.second and self.product(self.parallel) < self.threads:
-                raise Clash("a second loop over a long axis would have fewer programs than there are threads") from None
+                raise FusionConflict(
+                    "a second loop over a long axis would have fewer programs than there are threads"
+                ) from None
             return online
         return None
 
@@ -246,13 +248,13 @@ class Draft:
         """The axis of a loop."""
         reduced = [a for a in inner if a in self.space.reduced]
         if len(unknown) > 1:
-            raise Clash("a program would have several axes as a whole whose sizes are not fixed")
+            raise FusionConflict("a program would have several axes as a whole whose sizes are not fixed")
         sizes = {a: hint(self.sizes[a]) for a in reduced}
         if not reduced or (len(inner) > 1 and self.product(inner) // max(sizes.values()) > 512):
-            raise Clash("a program would need more than fits its caches")
+            raise FusionConflict("a program would need more than fits its caches")
         axis = unknown[0] if unknown else max(reduced, key=sizes.__getitem__)
         if axis not in sizes:
-            raise Clash("an axis whose size is not fixed would be in each program as a whole")
+            raise FusionConflict("an axis whose size is not fixed would be in each program as a whole")
         return axis
 
     def check_loop(self, axis: int) -> None:
@@ -263,13 +265,13 @@ class Draft:
                 axis in self.operand(node, n) for n in range(len(node.inputs)) if node.inputs[n].op != "constant"
             )
             if node.op in SCANS or node.op in SORTS or node.op == SELECTION:
-                raise Clash("a running result or an order is not made by pieces")
+                raise FusionConflict("a running result or an order is not made by pieces")
             reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
             if reduces and node.op in ("argmax", "argmin", "xor_sum"):
-                raise Clash("a position cannot be found by pieces")
+                raise FusionConflict("a position cannot be found by pieces")
             if reduces or any(x in late for x in node.inputs):
                 if axis in self.values[node]:
-                    raise Clash("a long axis would be gone through twice")
+                    raise FusionConflict("a long axis would be gone through twice")
                 late.add(node)
 
     # --- with products ---------------------------------------------------------------------------------------------
@@ -277,24 +279,24 @@ class Draft:
     def with_products(self) -> Program:
         dots = self.dots
         if len(dots) > 2:
-            raise Clash("more than two products would be one program")
+            raise FusionConflict("more than two products would be one program")
         parts = [self.parts(dot) for dot in dots]
         chained = len(dots) == 2
         rows, columns = parts[-1][0], parts[-1][1]
         if any(part[0] is not None and part[0] not in self.parallel for part in parts):
-            raise Clash("the rows of a product would have to be in one program")
+            raise FusionConflict("the rows of a product would have to be in one program")
         if chained and parts[0][0] != rows:
-            raise Clash("two products do not share their rows")
+            raise FusionConflict("two products do not share their rows")
         if chained and parts[0][1] != parts[1][2]:
-            raise Clash("the second product is not over the columns of the first")
+            raise FusionConflict("the second product is not over the columns of the first")
         if chained and any(parts[1][2] in self.values[n] for n in self.space.outputs):
-            raise Clash("the array between two products is needed elsewhere")
+            raise FusionConflict("the array between two products is needed elsewhere")
         loop, chunk, online = self.dot_loop(parts)
         inner = tuple(a for a in self.inner() if a != loop)
         if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
-            raise Clash("a program would have too many columns of a product")
+            raise FusionConflict("a program would have too many columns of a product")
         if any(not is_fixed(self.sizes[a]) for a in inner):
-            raise Clash("an axis whose size is not fixed would be in each program as a whole")
+            raise FusionConflict("an axis whose size is not fixed would be in each program as a whole")
         blocks = dict.fromkeys(self.parallel, 1)
         if columns is not None and columns in blocks:
             blocks[columns] = self.columns_block(columns, chained)
@@ -307,7 +309,7 @@ class Draft:
         """How many columns a program has; with two products it has all."""
         most = bounds(self.sizes[columns])[1]
         if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
-            raise Clash("a program would have too many columns of a product")
+            raise FusionConflict("a program would have too many columns of a product")
         return most if chained else min(most, even_block(most))
 
     def parts(self, dot: Node) -> tuple[int | None, int | None, int]:
@@ -318,12 +320,12 @@ class Draft:
         dims = self.space.values[dot]
         rows, columns = (tuple(dict.fromkeys(self.head[a] for a in flat((dims[d],)))) for d in (-2, -1))
         if len(contracted) != 1:
-            raise Clash("a product is over several axes, or over none")
+            raise FusionConflict("a product is over several axes, or over none")
         extra = [x for x in self.values[dot] if x not in columns and x not in rows[-1:]]
         if any(x not in self.parallel for x in extra):
-            raise Clash("a product has a stack within a program")
+            raise FusionConflict("a product has a stack within a program")
         if columns[:-1]:
-            raise Clash("the columns of a product do not lie in one piece")
+            raise FusionConflict("the columns of a product do not lie in one piece")
         return (rows[-1] if rows else None), (columns[-1] if columns else None), contracted[0]
 
     def dot_loop(self, parts: list[tuple[int | None, int | None, int]]) -> tuple[int | None, int, Online | None]:
@@ -338,7 +340,7 @@ class Draft:
             return None, 0, None
         try:
             self.check_loop(axis)
-        except Clash:
+        except FusionConflict:
             if fixed and self.sizes[axis] <= MOST_COLUMNS:
                 return None, 0, None
             return axis, piece, self.online_along(axis)
@@ -355,7 +357,7 @@ class Draft:
         wanted = [x for x in ROW_BLOCKS if is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS]
         fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loop, chunk) <= TILE_BYTES]
         if not fitting:
-            raise Clash("a program would need more than fits its caches")
+            raise FusionConflict("a program would need more than fits its caches")
         if self.space.nodes and any(a in inner for a in self.space.reduced):
             fitting = [block for block in fitting if block <= 128] or fitting
 

@@ -29,8 +29,8 @@ def live_bytes(plan: Plan) -> list[int]:
     found = []
     for number in range(len(plan.steps)):
         alive = (node for node, (first, last) in plan.lifetimes.items() if first <= number <= last)
-        by_home = {plan.homes.get(node, node): rounded(hint(node.type.nbytes)) for node in alive}
-        found.append(sum(by_home.values()))
+        by_owner = {plan.buffer_aliases.get(node, node): rounded(hint(node.type.nbytes)) for node in alive}
+        found.append(sum(by_owner.values()))
     return found
 
 
