@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pypto as pto
 from pypto.graph import parse_plan, plan_text
+from pypto.graph.codegen.writer import Access, Argument
+from pypto.graph.ir.node import Graph
+from pypto.graph.ir.types import TensorType
+from pypto.graph.plan.in_place import is_in_place
+from pypto.graph.plan.schedule import Step
+from pypto.ir.types import float32
 
 SIDE = 300  # so that an array is worth it
 
@@ -82,3 +89,38 @@ def test_what_costs_much_is_stored() -> None:
 
     plan = held(step, square(3), square(4))
     assert sum(any(n.op == "exp" for n in s.nodes) for s in plan.steps) == 1
+
+
+READ, WRITE = Access("a0", (0, 1), "read"), Access("out0", (0, 1), "write")
+
+
+@pytest.mark.parametrize(
+    ("accesses", "expected"),
+    [
+        ((READ, WRITE), True),
+        ((READ, Access("out0", (1, 0), "write")), False),  # a transpose
+        ((READ, READ, WRITE), False),  # the second read may see what the program wrote
+        ((READ, WRITE, WRITE), False),
+        ((Access("a0", (None, 1), "read"), Access("out0", (None, 1), "write")), False),  # rows by indices
+        ((WRITE,), False),
+        ((), False),
+    ],
+)
+def test_a_kernel_may_write_in_place_if_it_reads_and_writes_once_by_the_same_axes(
+    accesses: tuple[Access, ...], expected: bool
+) -> None:
+    graph, type = Graph("f"), TensorType((4, 4), float32)
+    x = graph.input("x", type)
+    y = graph.add("exp", x)
+    arguments = (Argument("a0", x, (4, 4)), Argument("out0", y, (4, 4), True))
+    assert is_in_place(Step((y,), (x,), (y,), None, arguments, (4,), accesses), x, y) is expected
+
+
+def test_a_kernel_records_each_place_that_reads_or_writes_an_array() -> None:
+    def function(x: Any, rows: Any, index: Any) -> Any:
+        return np.exp(x) + rows[index] + np.pad(x, ((1, 0), (0, 0)))[:-1]
+
+    arrays = np.ones((6, 8), np.float32), np.ones((3, 8), np.float32), np.zeros(6, np.int64)
+    (step,) = pto.fuse(function).plan(*arrays).steps
+    found = sorted((x.mode, len([a for a in x.axes if a is None])) for x in step.accesses)
+    assert found == [("read", 0), ("read", 0), ("read", 1), ("read", 2), ("write", 0)]

@@ -151,3 +151,17 @@ def test_attributes_that_are_set_from_outside() -> None:
     other = ast.parse("def g(a, b):\n    a.x = 1\n    b.own = 2\n    with temporarily(a, y=1, z=2):\n        pass\n")
     assert outside_stores({"a.py": one, "b.py": other}) == {"b.py": 3}
     assert [(size.methods, size.fields) for size in class_sizes({"a.py": one})] == [(1, 3)]
+
+
+def test_the_graph_compiler_decides_by_records_and_not_by_text() -> None:
+    """Only the parser of plans has regular expressions where plans and schedules are made."""
+    rooms = ("pypto/graph/schedule/", "pypto/graph/plan/")
+    reading = {file for file, tree in FILES.items() if file.startswith(rooms) for name in loaded(tree) if name == "re"}
+    assert reading == {"pypto/graph/plan/plan_text.py"}
+
+
+def loaded(tree: ast.AST) -> list[str]:
+    """The modules that a file imports by name."""
+    nodes = list(ast.walk(tree))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return [*names, *(node.module or "" for node in nodes if isinstance(node, ast.ImportFrom))]

@@ -17,7 +17,7 @@ from pypto.graph.codegen.nan_tests import redundant_tests, unread
 from pypto.graph.codegen.op_text import CARRIED, call_text, neutral
 from pypto.graph.codegen.product_text import ProductWriter
 from pypto.graph.codegen.shape_versions import versions_of
-from pypto.graph.codegen.writer import Argument, KernelText, Tile
+from pypto.graph.codegen.writer import Access, Argument, KernelText, Tile
 from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
@@ -239,6 +239,7 @@ class GroupWriter(ProductWriter):
             at.append(self.moved_index(found[0], start) if found else str(start))
             axes += [a for a in found if self.is_tiled(a)]
         stage = self.within if self.program.loop in axes else 0
+        self.reads(self.arguments[key], (None,) * len(x.shape))
         return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
 
     def moved_index(self, axis: int, by: int) -> str:
@@ -256,6 +257,7 @@ class GroupWriter(ProductWriter):
         array = self.argument(node.inputs[0], line)
         result = self.program.values[node]
         (picked,) = [a for a in line if a not in result] or (None,)
+        self.reads(array, (None if a == picked else a for a in line))
         if not index.axes:
             at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
             axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
@@ -290,6 +292,7 @@ class GroupWriter(ProductWriter):
         if stage == self.within and self.stages.get(tile.name) == self.within + 1:
             raise FusionConflict("a long axis would be gone through twice")
         text = self.full(tile, axes, node.type.dtype)
+        self.accesses.append(Access(array.name, line, "write"))
         self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
 
     # --- the whole -------------------------------------------------------------------------------------------------
@@ -325,10 +328,10 @@ class GroupWriter(ProductWriter):
         rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
         sized = self.sized()
         options = options_text(sized, self.blocking)
+        accesses = tuple(x for writer in (self, *(w for _, w in versions)) for x in writer.accesses)
         name = f"{self.program.form}_{hashlib.sha256((options + rest).encode()).hexdigest()[:8]}"
-        return KernelText(
-            name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized, self.blocking
-        )
+        source = f"@pto.jit{options}\ndef {name}{rest}\n"
+        return KernelText(name, source, given, self.grid, self.program.form, sized, self.blocking, accesses)
 
 
 _WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProxyType(

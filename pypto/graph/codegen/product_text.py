@@ -83,6 +83,7 @@ class ProductWriter(Writer):
         for n, part in enumerate(joined.inputs):
             left, stage = self.part(joined, n, rows)
             end = first + part.shape[-1]
+            self.reads(array, (None if a == depth else a for a in line))
             at = ", ".join(f"{first} : {end}" if a == depth else self.indices[a][1] for a in line)
             if self.program.loop in line:
                 stage = self.within

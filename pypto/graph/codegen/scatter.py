@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.graph.codegen.writer import Argument, KernelText
+from pypto.graph.codegen.writer import Access, Argument, KernelText
 from pypto.graph.ir.dims import ceil_div, is_fixed
 from pypto.graph.ir.node import Node
 
@@ -43,7 +43,7 @@ def has_kernel(node: Node) -> bool:
 def scatter_text(node: Node) -> KernelText:
     """The kernel of an update: it reads indices and values, and updates the array in place."""
     _, index, value = node.inputs
-    axis, rank = node.attr("axis"), len(node.shape)
+    axis, how, rank = node.attr("axis"), node.attr("how"), len(node.shape)
     lines: list[str] = []
     subscripts: dict[int, str] = {}
     counts: list[int] = []
@@ -68,7 +68,7 @@ def scatter_text(node: Node) -> KernelText:
     target = ", ".join([*before_axis, "at", *behind])
     place = f"  # {node.loc.file.rpartition('/')[2]}:{node.loc.line}" if node.place is not None else ""
     body.append(f"{inner}at = a0[{', '.join(loops) or '0'}]")
-    body.append(f"{inner}{update_text(node.attr('how'), f'out0[{target}]', f'a1[{given or 0}]')}{place}")
+    body.append(f"{inner}{update_text(how, f'out0[{target}]', f'a1[{given or 0}]')}{place}")
     rest = "\n".join(["(a0, a1, out0):", *(f"    {line}" for line in (*lines, *body))])
     name = f"{FORM}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
     arguments = (
@@ -76,7 +76,10 @@ def scatter_text(node: Node) -> KernelText:
         Argument("a1", value, value.shape or (1,)),
         Argument("out0", node, node.shape, True),
     )
-    return KernelText(name, f"@pto.jit\ndef {name}{rest}\n", arguments, (math.prod(counts),), FORM)
+    reads = tuple(Access(a.name, (None,) * len(a.shape), "read") for a in (arguments if how else arguments[:2]))
+    accesses = (*reads, Access("out0", (None,) * rank, "write"))
+    source = f"@pto.jit\ndef {name}{rest}\n"
+    return KernelText(name, source, arguments, (math.prod(counts),), FORM, accesses=accesses)
 
 
 def update_text(how: str, target: str, value: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pypto.blocking import AUTO, Blocking
 from pypto.graph.codegen.op_text import number_text
@@ -27,8 +27,27 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """A place in the text of a kernel that reads or writes an array.
+
+    Parameters
+    ----------
+    array : str
+        The name of the argument.
+    axes : tuple of int or None
+        For each dimension the axis of the program that indexes it, whose elements are those that the program has; None
+        where the index is another one: a number, an element of an array, or an axis that is moved.
+    mode : "read" or "write"
+    """
+
+    array: str
+    axes: tuple[int | None, ...]
+    mode: Literal["read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel as text, with what a launch gives it."""
+    """A kernel as text, with what a launch gives it, and each place that reads or writes an argument."""
 
     name: str
     source: str
@@ -37,6 +56,7 @@ class KernelText:
     form: str
     sized: tuple[str, ...] = ()  # arguments with a dimension whose size is known at the launch
     blocking: Blocking = AUTO
+    accesses: tuple[Access, ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,6 +81,7 @@ class Writer:
     stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after a loop
     loads: dict[Any, Tile] = field(default_factory=dict)
     arguments: dict[Any, Argument] = field(default_factory=dict)
+    accesses: list[Access] = field(default_factory=list)
     indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
     carried: list[str] = field(default_factory=list)
     extents: dict[int, str] = field(default_factory=dict)  # of axes whose size is known at the launch: a variable
@@ -176,6 +197,10 @@ class Writer:
             self.arguments[key] = Argument(f"{kind}{number}", node, shape, is_output)
         return self.arguments[key]
 
+    def reads(self, array: Argument, axes: Iterable[int | None]) -> None:
+        """Record that the line that is written next reads an argument."""
+        self.accesses.append(Access(array.name, tuple(axes), "read"))
+
     def subscript(self, line: Dim) -> str:
         return ", ".join(self.indices[a][1] for a in line) or "0"
 
@@ -186,6 +211,7 @@ class Writer:
         if array.name not in self.loads:
             axes = tuple(a for a in line if self.is_tiled(a))
             stage = self.within if self.program.loop in line else 0
+            self.reads(array, line)
             self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
         return self.loads[array.name]
 

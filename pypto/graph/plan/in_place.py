@@ -7,11 +7,11 @@ and a program stores after it has loaded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pypto.graph.codegen.scatter import FORM as SCATTER
+from pypto.graph.codegen.writer import Access
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import UPDATES
@@ -58,25 +58,16 @@ def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
 
 
 def is_in_place(step: Step, source: Node, result: Node) -> bool:
-    """Whether the programs of a kernel read every element of an array where they write that of the result."""
-    if step.kernel is None:
-        return False
-    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
-    (target,) = [a for a in step.arguments if a.is_output and a.node is result] or (None,)
-    if target is None or len(read) != 1 or read[0].node is not source or read[0].shape != target.shape:
-        return False
-    uses = [uses_of(step.kernel.source, x.name) for x in (read[0], target)]
-    return len(uses[0]) == 1 and uses[0] == uses[1] and "[" in uses[0][0]
+    """Whether the programs of a kernel read each element of an array where they write that of the result.
 
-
-def uses_of(source: str, name: str) -> list[str]:
-    """How the text of a kernel reads or writes an array, but for questions about its shape.
-
-    Examples
-    --------
-    >>> uses_of("def f(a, b):\\n    t = a[i, :]\\n    n = a.shape[0]\\n    b[i, :] = t", "a")
-    ['[i, :]']
+    The kernel reads the array in one place and writes the result in one place, by the same axes. A second place could
+    read what the program has written already.
     """
-    body = source.partition("):\n")[2]
-    found = re.findall(rf"\b{name}\b(?!\.shape)(\[[^\[\]]*\]|)", body)
-    return [str(use) for use in found]
+    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
+    if len(read) != 1 or read[0].node is not source:
+        return False
+    (target,) = [a for a in step.arguments if a.is_output and a.node is result] or (None,)
+    places = [x for x in step.accesses if x.array == read[0].name]
+    if target is None or len(places) != 1 or None in places[0].axes:
+        return False
+    return [x for x in step.accesses if x.array == target.name] == [Access(target.name, places[0].axes, "write")]

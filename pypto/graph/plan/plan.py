@@ -169,7 +169,7 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
     operands = node.inputs if text.form == SCATTER else (a.node for a in text.arguments if not a.is_output)
     reads = dict.fromkeys(memory_of(x, stored) for x in operands)
     writes = tuple(a.node for a in text.arguments if a.is_output)
-    return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)
+    return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid, text.accesses)
 
 
 def lifetimes(

@@ -8,13 +8,16 @@ The form, after the text of the graph::
     step rows_1a2b3c4d [n] nodes 1-4 reads 0 writes 4
       a0 0 [n, 8]
       out0 4 [n, 8] out
+      read a0 0 1
+      write out0 0 1
     assemble nodes 5 reads 4 writes 5
     overlap 2
     step …
     stored 4 "a slice of it is read"
 
 Nodes are named by their numbers in the graph's text. A kernel's name is followed by its form, the arguments that it
-is not specialised for, and the blocking that tuning chose. A step's name is followed by its grid. `overlap` names the
+is not specialised for, and the blocking that tuning chose. A step's name is followed by its grid. A place of the
+kernel that reads or writes an argument names the axes that index it, or `-` for another index. `overlap` names the
 number of steps that overlap. Reading a text executes nothing of it.
 """
 
@@ -29,7 +32,7 @@ from pypto.blocking import Blocking
 from pypto.errors.ir import IRTextError
 from pypto.graph.codegen.kernels import kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
-from pypto.graph.codegen.writer import Argument
+from pypto.graph.codegen.writer import Access, Argument
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.parser import parse_graph, parse_size
 from pypto.graph.ir.printer import sorted_inputs_first
@@ -43,6 +46,8 @@ _INDENT: Final = "    "
 _STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")
 _ARGUMENT: Final = re.compile(r"  (\w+) (\d+) \[([^\]]*)\]( out)?")
 _KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]((?: \w+=\d+)*)")
+_ACCESS: Final = re.compile(r"  (read|write) (\w+)((?: (?:\d+|-))*)")
+_MODES: Final = ("  read ", "  write ")
 _WAVE: Final = re.compile(r"overlap (\d+)")
 _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
@@ -93,6 +98,7 @@ def steps_text(plan: Plan) -> str:
         lines.append(" ".join((what, *parts)))
         for a in step.arguments:
             lines.append(f"  {a.name} {numbers[a.node]} [{listed(a.shape)}]{' out' if a.is_output else ''}")
+        lines += [" ".join(("  " + x.mode, x.array, *map(axis_text, x.axes))) for x in step.accesses]
     for node, reasons in plan.reasons.items():
         lines += [f"stored {numbers[node]} {json.dumps(reason)}" for reason in reasons]
     return "".join(f"{line}\n" for line in lines)
@@ -100,6 +106,10 @@ def steps_text(plan: Plan) -> str:
 
 def parts_of(step: Step) -> tuple[tuple[str, tuple[Node, ...]], ...]:
     return ("nodes", step.nodes), ("reads", step.reads), ("writes", step.writes)
+
+
+def axis_text(axis: int | None) -> str:
+    return "-" if axis is None else str(axis)
 
 
 def listed(sizes: Iterable[Any]) -> str:
@@ -203,7 +213,9 @@ class _Reader:
             self.fail(f"there is no kernel `{name}` before this step")
         if not nodes or not writes or not set(reads) <= self.stored:
             self.fail("a step reads what no step before it stores, or stores nothing")
-        arguments = tuple(map(self.argument, list(self.following("  "))))
+        lines = list(self.following("  "))
+        arguments = tuple(self.argument(line) for line in lines if not line.startswith(_MODES))
+        accesses = tuple(self.access(line, arguments) for line in lines if line.startswith(_MODES))
         if name is not None and [a.name for a in arguments] != self.kernels[name].kernel.arg_names:
             self.fail(f"`{name}` has other arguments")
         is_update = name is None or self.kernels[name].form == SCATTER
@@ -213,7 +225,7 @@ class _Reader:
             self.fail("what a step reads and stores are not its operands and results")
         self.stored |= set(writes)
         kernel = None if name is None else self.kernels[name]
-        self.steps.append(Step(nodes, reads, writes, kernel, arguments, self.sizes(grid or "1")))
+        self.steps.append(Step(nodes, reads, writes, kernel, arguments, self.sizes(grid or "1"), accesses))
 
     def argument(self, line: str) -> Argument:
         found = _ARGUMENT.fullmatch(line)
@@ -222,6 +234,13 @@ class _Reader:
         name, number, shape, output = found.groups()
         (node,) = self.nodes_of(number)
         return Argument(name, node, self.sizes(shape), output is not None)
+
+    def access(self, line: str, arguments: tuple[Argument, ...]) -> Access:
+        found = _ACCESS.fullmatch(line)
+        if found is None or found[2] not in {a.name for a in arguments}:
+            self.fail(f"{line!r} reads or writes no argument")
+        axes = tuple(None if axis == "-" else int(axis) for axis in found[3].split())
+        return Access(found[2], axes, "read" if found[1] == "read" else "write")
 
     def sizes(self, text: str) -> tuple[int, ...]:
         if "(" not in text:

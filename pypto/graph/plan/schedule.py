@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pypto.blocking import AUTO, Blocking
-from pypto.graph.codegen.writer import Argument
+from pypto.graph.codegen.writer import Access, Argument
 from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.memory_planning import Lifetime, allocate
@@ -44,6 +44,8 @@ class Step:
         What it computes; the last is what a step without a kernel assembles.
     reads, writes : tuple of Node
         Arrays in memory.
+    accesses : tuple of Access
+        Each place in the kernel that reads or writes an argument.
     """
 
     nodes: tuple[Node, ...]
@@ -52,6 +54,7 @@ class Step:
     kernel: PlanKernel | None = None
     arguments: tuple[Argument, ...] = ()
     grid: tuple[int, ...] = (1,)
+    accesses: tuple[Access, ...] = ()
 
 
 @dataclass(eq=False)
