@@ -24,11 +24,11 @@ from pypto.arrays.inspection import VERSION as __array_api_version__
 from pypto.arrays.inspection import array_namespace_info as __array_namespace_info__
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
+from pypto.graph.cond import cond
 from pypto.graph.explain import explain
 from pypto.graph.fuse import fuse
 from pypto.graph.ir.dims import Dim
 from pypto.graph.lazy import lazy
-from pypto.graph.tracing.calls import cond
 
 
 def __getattr__(name: str) -> object:

@@ -6,9 +6,8 @@ tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification` and
 doors, with `facts`, `calling`, `plan_cache`, `outputs` and `explain`.
 """
 
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Graph, Node, text
 from pypto.graph.ir.parser import parse_graph
-from pypto.graph.ir.printer import text
 from pypto.graph.ir.reference import evaluate
 from pypto.graph.ir.types import TensorType
 from pypto.graph.ir.verify import verify

@@ -15,7 +15,7 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.graph.calling import check_call, check_fusable
-from pypto.graph.capture.reads import as_seen
+from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.rows import Outside, Roots
 from pypto.graph.facts import NO_SHAPES, TracedArgument, collect
 from pypto.graph.ir.dims import Size, Sizes

@@ -6,14 +6,16 @@ on it. Each call of `lazy` begins a graph of its own; where two meet, the nodes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node
 from pypto.graph.plan.plan import Plan
+from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.layout import Layouts
 from pypto.graph.tracing.tensor import Storage, Tensor
 from pypto.graph.tracing.trace import TracedGraph
@@ -49,7 +51,7 @@ class LazyGraph(TracedGraph):
         """Run the plan of all that an array depends on and is not computed yet."""
         from pypto.graph.plan.planning import plan_of, strides_in
 
-        target = Graph(self.name)
+        target = SimplifiedGraph(self.name)
         here_of: dict[Node, Node] = {}
         arrays: list[Array] = []
         for x in self.pending(node):
@@ -75,6 +77,16 @@ class LazyGraph(TracedGraph):
                 needed.add(x)
                 stack += () if x in self.values else x.inputs
         return sorted(needed, key=lambda x: x.number)
+
+    @property
+    def restored(self) -> Callable[[Any], Tensor]:
+        return lazy
+
+    def card(self, tensor: Tensor) -> str:
+        from pypto.graph.views.tensors import tensor_card
+
+        self.computed(tensor.node)
+        return tensor_card(tensor, self.plans.get(tensor.node))
 
     def adopted(self, tensor: Tensor) -> Tensor:
         """A lazy array of another graph as one of this."""

@@ -10,6 +10,7 @@ import functools
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ _LEFT: Final = frozenset(
     )
 )  # fmt: skip
 _NONE: Final = object()
+READS: Final[ContextVar[Any]] = ContextVar("reads", default=None)  # the recorder of this context, if any
+
+
+def as_seen(function: Any) -> Any:
+    """A function as the trace of this context sees it, if there is one."""
+    reads = READS.get()
+    return function if reads is None else reads.functions.of(function)
 
 
 class Instrumented:
@@ -121,16 +129,9 @@ def methods_of(kind: type) -> dict[str, Any]:
     return made
 
 
-def reads_now() -> Any:
-    """The recorder of this context, if a function is being traced in it."""
-    from pypto.graph.capture.reads import READS
-
-    return READS.get()
-
-
 def reading_method(kind: type) -> Callable[..., Any]:
     def __getattribute__(self: Any, name: str) -> Any:
-        reads, plain = reads_now(), inherited(kind, "__getattribute__")
+        reads, plain = READS.get(), inherited(kind, "__getattribute__")
         return plain(self, name) if reads is None else reads.attribute(self, name, functools.partial(plain, self, name))
 
     return __getattribute__
@@ -138,7 +139,7 @@ def reading_method(kind: type) -> Callable[..., Any]:
 
 def setting_method(kind: type) -> Callable[..., Any]:
     def __setattr__(self: Any, name: str, value: Any) -> None:
-        reads, plain = reads_now(), inherited(kind, "__setattr__")
+        reads, plain = READS.get(), inherited(kind, "__setattr__")
         if reads is None or is_set_by_code(type(self), name):
             plain(self, name, value)
         else:
@@ -149,7 +150,7 @@ def setting_method(kind: type) -> Callable[..., Any]:
 
 def deleting_method(kind: type) -> Callable[..., Any]:
     def __delattr__(self: Any, name: str) -> None:
-        reads, plain = reads_now(), inherited(kind, "__delattr__")
+        reads, plain = READS.get(), inherited(kind, "__delattr__")
         if reads is None:
             plain(self, name)
         else:
@@ -160,12 +161,12 @@ def deleting_method(kind: type) -> Callable[..., Any]:
 
 def making_method(kind: type) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        reads, plain = reads_now(), inherited(kind, "__init__")
+        reads, plain = READS.get(), inherited(kind, "__init__")
         if reads is not None and id(self) not in reads.known:
             reads.made[id(self)] = self
         if plain is object.__init__:
             args, kwargs = (), {}
-        seen(plain)(self, *args, **kwargs)
+        as_seen(plain)(self, *args, **kwargs)
 
     return __init__
 
@@ -176,20 +177,12 @@ def is_set_by_code(kind: type, name: str) -> bool:
     return isinstance(owned, property)
 
 
-def seen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function as the trace of this context sees it."""
-    from pypto.graph.capture.reads import as_seen
-
-    found: Callable[..., Any] = as_seen(function)
-    return found
-
-
 def rebinding(method: FunctionType) -> Callable[..., Any]:
     """A method whose globals are seen while a function is traced."""
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return seen(method)(*args, **kwargs)
+        return as_seen(method)(*args, **kwargs)
 
     call.instead_of = method  # type: ignore[attr-defined]
     return call

@@ -10,15 +10,14 @@ import functools
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from io import IOBase
 from types import FunctionType, MethodType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import kinds, rebinding
 from pypto.graph.capture.ambient import Generators
-from pypto.graph.capture.attributes import Watched
+from pypto.graph.capture.attributes import READS, Watched
 from pypto.graph.capture.containers import contents, copied, items_of
 from pypto.graph.capture.foreign import objection
 from pypto.graph.capture.modules import ModuleView
@@ -43,11 +42,17 @@ from pypto.graph.capture.rows import (
 from pypto.graph.capture.scalars import Scalar, is_scalar
 from pypto.graph.ir.location import here
 
-if TYPE_CHECKING:
-    from pypto.graph.tracing.trace import TracedGraph
-
 _REMEMBERED: Final = type(functools.lru_cache(len))
-READS: Final[ContextVar[Reads | None]] = ContextVar("reads", default=None)
+
+
+class InputGraph(Protocol):
+    """The graph that is being traced: what is read becomes its inputs, and it computes with them."""
+
+    def argument(self, name: str, array: Any, place: Any = None, shape: tuple[int, ...] | None = None) -> Any:
+        """The tensor of an array that becomes an input."""
+
+    def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A ufunc of numpy on tensors of the graph, and run-time scalars."""
 
 
 class Reads:
@@ -55,12 +60,12 @@ class Reads:
 
     Parameters
     ----------
-    graph : TracedGraph
+    graph : InputGraph
     varying : collection of Path
         Numbers that are run-time scalars, since they differ from call to call.
     """
 
-    def __init__(self, graph: TracedGraph, varying: Collection[Path] = ()) -> None:
+    def __init__(self, graph: InputGraph, varying: Collection[Path] = ()) -> None:
         self.graph = graph
         self.varying = varying
         self.rows: list[Row] = []
@@ -344,12 +349,6 @@ def reading(reads: Reads) -> Iterator[None]:
         READS.reset(token)
         reads.functions.ambient.end()
         reads.watched.end()
-
-
-def as_seen(function: Any) -> Any:
-    """A function as the trace of this context sees it, if there is one."""
-    reads = READS.get()
-    return function if reads is None else reads.functions.of(function)
 
 
 def in_instance(value: Any, name: str) -> bool:

@@ -83,9 +83,7 @@ class Scalar:
             if method == "__call__" and not kwargs and ufunc.nout == 1:
                 return computed(ufunc, *inputs)
             return getattr(ufunc, method)(*map(plain, inputs), **kwargs)
-        from pypto.graph.tracing.ufuncs import dispatch
-
-        return dispatch(self.reads.graph, ufunc, method, inputs, kwargs)
+        return self.reads.graph.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A function of numpy: of numbers alone, it gets them as they are, since numpy promotes arrays otherwise."""

@@ -1,4 +1,4 @@
-"""The Tensor graph as data: types, nodes, named dimensions, and their printer, parser, verifier and reference.
+"""The Tensor graph as data: types, nodes with their text, named dimensions, parser, verifier and reference.
 
 Read `types`, `dims` and `guards` (sizes), `node` and `node_table` (ops on whole arrays), `type_rules`, `strides`,
 `location` (the user's lines); then `printer`, `parser`, `verify`, `reference`.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pypto.graph.ir.dims import Sizes, decided, hint, relation, unasked, value_of
+from pypto.graph.ir.location import here
 from pypto.loc import Caller
 
 
@@ -39,8 +40,6 @@ class Guards:
             return known
         answer, plain = relation(hint(difference), word), unasked(difference)
         if not any(a.difference == plain and a.relation == word for a in self.asked):
-            from pypto.graph.ir.location import here
-
             self.asked.append(Asked(plain, word, answer, here()))
         return answer
 

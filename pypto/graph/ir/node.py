@@ -1,20 +1,35 @@
 """The Tensor graph: hash-consed ops on whole arrays, each with the line of the user's function.
 
 A node is a row of the op table on an array type, or one of the few nodes of `node_table` that have no row. Each node
-stands behind its inputs. `Graph.add` folds constants and movements.
+stands behind its inputs. The text of a graph, which `parser` reads, has the form::
+
+    graph @scale(%0: f32[4, 8], %1: f32[8]) {
+      %2: f32[4, 8] = mul %0, %1
+      %3: f32[4] = sum %2 {axes = [1], keep_dims = false}
+      return %3
+    }
+
+Named dimensions follow the graph's name: name, least and greatest size, and hint. Sizes are then polynomials::
+
+    graph @double dims [n 1 64 16] (%0: f32[n, 3]) {
+      %1: f32[3*n] = reshape %0 {shape = [3*n]}
+      return %1
+    }
 """
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
-from pypto.graph.ir.dims import Dim, unasked
+from pypto.graph.ir.dims import Dim, is_fixed, unasked
 from pypto.graph.ir.guards import Guards
 from pypto.graph.ir.type_rules import infer
 from pypto.graph.ir.types import TensorType
-from pypto.graph.rewrite.simplify import fold
+from pypto.ir.printer import attr_text, loc_text
 from pypto.loc import UNKNOWN, Caller, Loc
 
 Attrs = tuple[tuple[str, Any], ...]
@@ -109,7 +124,7 @@ class Graph:
     def add(
         self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
     ) -> Node:
-        """The node of an op on some inputs: a new one, one that is there, or what it folds to.
+        """The node of an op on some inputs: a new one, one that is there, or a simpler one that means the same.
 
         Raises
         ------
@@ -123,10 +138,16 @@ class Graph:
         known = self.known.get(key)
         if known is None:
             found = infer(op, [x.type for x in inputs], attrs) if type is None else type
-            folded = fold(self, op, inputs, attrs, found, place)
+            folded = self.simplified(op, inputs, attrs, found, place)
             known = self.append(op, inputs, attrs, found, place) if folded is None else folded
             self.known[key] = known
         return known
+
+    def simplified(
+        self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Any
+    ) -> Node | None:
+        """A simpler node that means the same; a graph of the IR itself takes every node as it is."""
+        return None
 
     def find(self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node | None:
         """What an op on some inputs was found to be, where somebody asked for it."""
@@ -158,8 +179,6 @@ class Graph:
         return iter(self.live())
 
     def __str__(self) -> str:
-        from pypto.graph.ir.printer import text
-
         return text(self)
 
 
@@ -174,3 +193,58 @@ def key_of(value: Any) -> Any:
     if type(value) is tuple:
         return tuple([x if type(x) is int else key_of(x) for x in value])
     return type(value), repr(value) if isinstance(value, float) else value
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def text(graph: Graph, locations: bool = False) -> str:
+    """The text of a graph, with the place in the user's source behind every node where that is wanted."""
+    nodes = graph.live()
+    names = {node: f"%{number}" for number, node in enumerate(sorted_inputs_first(graph, nodes))}
+    head = ", ".join(f"{names[x]}: {x.type}" for x in graph.inputs)
+    dims = ", ".join(f"{d.name} {d.low} {d.high} {d.hint}" for d in graph.dims)
+    lines = [f"graph @{graph.name}{f' dims [{dims}] ' if dims else ''}({head}) {{"]
+    for node in nodes:
+        if node.op != "input":
+            operands = ", ".join(names[x] for x in node.inputs)
+            body = " ".join(filter(None, (node.op, operands, shown(dict(node.attrs)))))
+            place = f" {loc_text(node.loc)}" if locations and node.loc != UNKNOWN else ""
+            lines.append(f"  {names[node]}: {node.type} = {body}{place}")
+    results = ", ".join(names[x] for x in graph.outputs)
+    return "\n".join([*lines, f"  return {results}".rstrip(), "}"]) + "\n"
+
+
+def sorted_inputs_first(graph: Graph, nodes: list[Node]) -> list[Node]:
+    return [*graph.inputs, *(node for node in nodes if node.op != "input")]
+
+
+def shown(attrs: dict[str, Any]) -> str:
+    """Attributes as text; a function of the user by its name."""
+    plain = {name: getattr(value, "__qualname__", value) if callable(value) else value for name, value in attrs.items()}
+    return f"{{{', '.join(f'{name} = {value_text(plain[name])}' for name in sorted(plain))}}}" if plain else ""
+
+
+def value_text(value: Any) -> str:
+    """The value of an attribute, in which sizes may be known when a plan runs."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    return attr_text(value) if is_fixed(value) else str(value)
+
+
+def definition(node: Node) -> str:
+    """A node as the text of its graph has it."""
+    if node.op == "input":
+        return f"input {node.attr('name')}"
+    operands = ", ".join(f"%{x.number}" for x in node.inputs)
+    return " ".join(filter(None, (f"%{node.number} =", node.op, operands, shown(dict(node.attrs)))))
+
+
+def line_of(node: Node) -> str:
+    """The user's line that a node comes from, as a page names it."""
+    return f"{Path(node.loc.file).name}:{node.loc.line}" if node.place is not None else ""
+
+
+def source_of(node: Node) -> str:
+    """The text of the user's line."""
+    return linecache.getline(node.loc.file, node.loc.line).strip() if node.place is not None else ""

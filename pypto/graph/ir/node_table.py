@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.types import TensorType, is_floating
-from pypto.graph.rewrite.concat_elimination import window
 from pypto.ir.types import int32
 
 Array = np.ndarray[Any, Any]
@@ -82,6 +81,16 @@ def infer_window(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     if not len(source.shape) == len(attrs["starts"]) == len(attrs["shape"]):
         raise TypeError(f"{attrs['shape']} at {attrs['starts']} is no window of {source}")
     return TensorType(tuple(attrs["shape"]), source.dtype)
+
+
+def window(attrs: Attrs, source: Array) -> Array:
+    """What a window shows, with zeros beside the array."""
+    result = np.zeros(attrs["shape"], source.dtype)
+    spans = list(zip(attrs["starts"], attrs["shape"], source.shape, strict=True))
+    inside = tuple(slice(max(0, -a), max(0, min(n, size - a))) for a, n, size in spans)
+    shown = tuple(slice(max(0, a), max(0, min(size, a + n))) for a, n, size in spans)
+    result[inside] = source[shown]
+    return result
 
 
 def infer_concat(types: Sequence[TensorType], attrs: Attrs) -> TensorType:

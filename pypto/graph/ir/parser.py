@@ -1,4 +1,4 @@
-"""The parser of Tensor graphs, for the text that `printer` writes."""
+"""The parser of Tensor graphs, for the text that `node` writes."""
 
 from __future__ import annotations
 

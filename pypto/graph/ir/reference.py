@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import NODES
+from pypto.graph.ir.node_table import NODES, span
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
 from pypto.ir.core import make_op
@@ -44,8 +44,6 @@ def moved(op: str, array: Array, attrs: Mapping[str, Any]) -> Array:
         return array.transpose(attrs["dims"])
     if op == "broadcast_to":
         return np.broadcast_to(array, attrs["shape"])
-    from pypto.graph.ir.node_table import span
-
     spans = zip(attrs["starts"], attrs["shape"], attrs["steps"], strict=True)
     return array[tuple(span(*each) for each in spans)]
 

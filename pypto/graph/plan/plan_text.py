@@ -33,10 +33,9 @@ from pypto.errors.ir import IRTextError
 from pypto.graph.codegen.kernels import kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.writer import Access, Argument
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Graph, Node, sorted_inputs_first
+from pypto.graph.ir.node import text as graph_text
 from pypto.graph.ir.parser import parse_graph, parse_size
-from pypto.graph.ir.printer import sorted_inputs_first
-from pypto.graph.ir.printer import text as graph_text
 from pypto.graph.plan.execution_context import memory_of
 from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, Waves, check_wave
 from pypto.graph.plan.plan import Plan, planned

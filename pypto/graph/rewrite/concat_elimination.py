@@ -11,15 +11,11 @@ A convolution that is written as patches times weights therefore reads the image
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Any, Final
 
 from pypto.graph.ir.dims import is_fixed
-
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
-    from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.types import TensorType
 
 _MOST_PARTS: Final = 64
 
@@ -58,16 +54,6 @@ def fold_window(graph: Graph, inputs: tuple[Node, ...], attrs: dict[str, Any], t
 def fold_concat(graph: Graph, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
     """One array alone is joined with nothing."""
     return inputs[0] if len(inputs) == 1 else None
-
-
-def window(attrs: Any, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What a window shows, with zeros beside the array."""
-    result = np.zeros(attrs["shape"], source.dtype)
-    spans = list(zip(attrs["starts"], attrs["shape"], source.shape, strict=True))
-    inside = tuple(slice(max(0, -a), max(0, min(n, size - a))) for a, n, size in spans)
-    shown = tuple(slice(max(0, a), max(0, min(size, a + n))) for a, n, size in spans)
-    result[inside] = source[shown]
-    return result
 
 
 def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:

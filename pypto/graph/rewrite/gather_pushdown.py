@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
 from pypto.ops.table import TABLE
-
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
 
 _MOST: Final = 32  # operations that are computed for the picked elements
 _FEWER: Final = 4  # how many times fewer these are

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.concat_elimination import fold_concat, fold_window, window_of_place, window_of_slice
 from pypto.graph.rewrite.gather_pushdown import take_few
@@ -17,10 +19,25 @@ from pypto.graph.rewrite.split_reduction import by_parts
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, TABLE
 
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
+Inputs = tuple[Node, ...]
 
-Inputs = tuple["Node", ...]
+
+class SimplifiedGraph(Graph):
+    """A graph whose nodes are simplified when they are added: a function is traced into one.
+
+    Examples
+    --------
+    >>> from pypto.ir.types import float32
+    >>> graph = SimplifiedGraph("same")
+    >>> x = graph.input("x", TensorType((2, 3), float32))
+    >>> graph.add("reshape", x, shape=(2, 3)) is x
+    True
+    """
+
+    __slots__ = ()
+
+    def simplified(self, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+        return fold(self, op, inputs, attrs, type, place)
 
 
 def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
@@ -42,8 +59,6 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
 
 def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node:
     """What an elementwise op on numbers gives, by the row's meaning."""
-    from pypto.graph.ir.reference import apply
-
     numbers = [np.asarray(x.attr("value"), x.type.dtype.numpy) for x in inputs]
     result = apply(op, numbers, attrs, TensorType((), type.dtype))
     return graph.constant(result.item() if type.dtype.bits != 16 else float(result), type, place)

@@ -7,13 +7,11 @@ so the sums do not either.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import Graph, Node
 from pypto.ops.table import MOVEMENT_OPS
-
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
 
 LONG: Final = 1 << 12  # elements of the axis
 _LEAST_PART: Final = 1 << 10

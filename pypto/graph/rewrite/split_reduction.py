@@ -6,14 +6,12 @@ The partial sums fuse into the kernel that makes the array. Their order does not
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.node_table import IN_PIECES
-
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
-    from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import TensorType
 
 LONG: Final = 1 << 17  # elements that are reduced in parts
 _LEAST_PART: Final = 1 << 10

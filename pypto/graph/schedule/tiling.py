@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
+from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.dim_collapsing import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.schedule.even_sizes import even_block, even_piece
@@ -29,9 +30,7 @@ from pypto.graph.schedule.online_softmax import Online, online_of
 from pypto.ops.table import ARG_REDUCTIONS, REDUCTIONS, SCANS
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
-COLUMNS_BLOCK = 512  # columns that a program reduces at a time
 ROWS_BLOCK = 1024  # elements that a tile of rows has at least
-MOST_WHOLE = 32_768  # elements of a tile that is no operand of a product
 MOST_COLUMNS = 512  # columns of a product that a program has as a whole
 ROW_BLOCKS = (256, 128, 64, 32, 16)
 UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little

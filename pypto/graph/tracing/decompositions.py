@@ -12,6 +12,7 @@ from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.location import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import methods
+from pypto.graph.tracing.ufuncs import to_out
 
 # --- comparisons and choices -----------------------------------------------------------------------------------------
 
@@ -49,7 +50,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     found: Any = np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
-    return methods.put(found, out)
+    return to_out(found, out)
 
 
 def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[..., Any]:
@@ -58,7 +59,7 @@ def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[...,
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         kept = np.where(np.isnan(a), np.asarray(neutral, a.dtype), a) if is_floating(a.dtype) else a
         found = reduction(kept, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
-        return methods.put(found, out)
+        return to_out(found, out)
 
     return function
 
@@ -68,20 +69,20 @@ def extreme_of_numbers(reduction: Callable[..., Any], neutral: float) -> Callabl
 
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if not is_floating(a.dtype):
-            return methods.put(reduction(a, axis=axis, keepdims=keepdims), out)
+            return to_out(reduction(a, axis=axis, keepdims=keepdims), out)
         odd = np.isnan(a)
         found: Any = reduction(np.where(odd, np.asarray(neutral, a.dtype), a), axis=axis, keepdims=keepdims)
         found = np.where(np.all(odd, axis=axis, keepdims=keepdims), np.asarray(np.nan, a.dtype), found)
-        return methods.put(found, out)
+        return to_out(found, out)
 
     return function
 
 
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     if not is_floating(a.dtype):
-        return methods.put(np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims), out)
+        return to_out(np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims), out)
     found: Any = wide_nanmean(a, axis, accumulator(np.dtype(dtype or a.dtype)), keepdims).astype(dtype or a.dtype)
-    return methods.put(found, out)
+    return to_out(found, out)
 
 
 def wide_nanmean(a: Any, axis: Any, wide: Any, keepdims: bool) -> Any:
@@ -95,9 +96,9 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     if not is_floating(a.dtype):
-        return methods.put(np.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
+        return to_out(np.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
     found: Any = wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims)
-    return methods.put(found.astype(dtype or a.dtype), out)
+    return to_out(found.astype(dtype or a.dtype), out)
 
 
 def wide_nanvar(a: Any, axis: Any, wide: Any, ddof: float, keepdims: bool) -> Any:
@@ -112,9 +113,9 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     if not is_floating(a.dtype):
-        return methods.put(np.std(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
+        return to_out(np.std(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
     found: Any = np.sqrt(wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims))
-    return methods.put(found.astype(dtype or a.dtype), out)
+    return to_out(found.astype(dtype or a.dtype), out)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
@@ -133,7 +134,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     found: Any = np.where(np.isnan(last), np.asarray(np.nan, wide), middle) if is_floating(a.dtype) else middle
     shape = tuple(1 if axis is None or d == at else n for d, n in enumerate(a.shape))
     found = found.astype(a.dtype if is_floating(a.dtype) else np.float64)
-    return methods.put(found.reshape(shape) if keepdims else found, out)
+    return to_out(found.reshape(shape) if keepdims else found, out)
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:

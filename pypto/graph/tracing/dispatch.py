@@ -1,4 +1,4 @@
-"""Dispatch of numpy functions on traced arrays, through numpy's `__array_function__`."""
+"""Dispatch of what numpy asks a traced array: ufuncs, other functions, methods and indices go to what traces them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,61 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph
-from pypto.graph.tracing import methods
+from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
+from pypto.graph.tracing.indexing import index_of, refuse, view
 from pypto.graph.tracing.standard import STANDARD
-from pypto.graph.tracing.ufuncs import lift
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
+from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
 COUNTING: Final = (
     "nonzero", "flatnonzero", "argwhere", "extract", "compress", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d",
 )  # fmt: skip
 
+_PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
+_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
-def dispatch(graph: Graph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+
+def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_ufunc__` gives."""
+    if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
+        return call(graph, ufunc, inputs)
+    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
+    if strange:
+        raise ufuncs.untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+    if method == "at":
+        return ordering.update_at(graph, ufunc, *inputs)
+    out = kwargs.get("out")
+    targets = out if isinstance(out, tuple) else (out,)
+    if method in ("reduce", "accumulate"):
+        result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
+    elif method != "__call__":
+        raise ufuncs.untraced(f"{ufunc.__name__}.{method}", "it is not offered")
+    elif ufunc.__name__ in _PRODUCTS:
+        result = products.of_ufunc(graph, ufunc.__name__, inputs, kwargs)
+    else:
+        result = call(graph, ufunc, inputs, kwargs.get("dtype"))
+    if targets[0] is None:
+        return result
+    if not isinstance(targets[0], Tensor):
+        way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
+        raise ufuncs.untraced(ufunc.__name__, "`out` is an array that is not traced", way)
+    assign(targets[0], result, kwargs.get("casting", "same_kind"))
+    return targets[0]
+
+
+def is_default(value: Any) -> bool:
+    """Whether an argument of a ufunc says what is so without it."""
+    return value is None or value is True or (isinstance(value, str) and value == "K")
+
+
+def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `__array_function__` gives."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     found = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
@@ -56,3 +95,47 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
         here().loc(), what=f"`{others[0]}=` of `np.{name}`", problem="this argument is not offered",
         way="write it with functions that are: `np.where(mask, x, …)` before a reduction, `np.concatenate`",
     )  # fmt: skip
+
+
+def attribute(tensor: Tensor, name: str) -> Any:
+    """A method or property of arrays, by its name."""
+    if name in methods.PROPERTIES:
+        return methods.PROPERTIES[name](tensor)
+    if name in methods.METHODS:
+        return methods.METHODS[name].__get__(tensor)
+    if tensor.graph.is_lazy:
+        raise AttributeError(name)
+    raise methods.untraced(f"`.{name}`")
+
+
+def read(tensor: Tensor, key: Any) -> Tensor:
+    """``tensor[key]``."""
+    index = index_of(tensor, key)
+    part = view(tensor, index)
+    if index.array is None:
+        return part
+    if index.others:
+        return ordering.take_several(part, (index.array, *index.others), index.axis)
+    if getattr(index.array, "dtype", None) == np.bool_:
+        raise refuse(
+            "how many elements a mask picks is not known while a function is traced",
+            "use `np.where(mask, a, b)`, or a product with the mask",
+        )
+    return ordering.take(part, index.array, axis=index.axis)
+
+
+def write_at(tensor: Tensor, key: Any, value: Any) -> None:
+    """``tensor[key] = value``."""
+    index = index_of(tensor, key)
+    part = view(tensor, index)
+    if index.array is None:
+        assign(part, value)
+        return
+    if getattr(index.array, "dtype", None) != np.bool_:
+        ordering.put(part, (index.array, *index.others), index.axis, value)
+        return
+    if getattr(value, "shape", ()) not in ((), tensor.shape):
+        raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")
+    mask = lift(tensor.graph, index.array)
+    mask = mask.moved("reshape", shape=(*mask.shape, *(1,) * (tensor.ndim - mask.ndim)))
+    assign(part, where(mask, value, part))

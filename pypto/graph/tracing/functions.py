@@ -10,85 +10,13 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Graph
+from pypto.graph.ir.location import here
 from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, ordering, products, reductions, ufuncs
-from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.tracing.ufuncs import call, cast, lift, tensor_type
-
-
-def graph_of(*values: Any) -> Graph:
-    """The graph that some operands belong to."""
-    for value in values:
-        if isinstance(value, Tensor):
-            return value.graph
-        if isinstance(value, list | tuple):
-            found = [x.graph for x in value if isinstance(x, Tensor)]
-            if found:
-                return found[0]
-    raise AssertionError("no operand is traced")
-
-
-def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
-    """``np.take``; negative indices count from the end, are wrapped around, or are the first one."""
-    graph = graph_of(x, indices)
-    source, index = lift(graph, x), lift(graph, indices)
-    if axis is None:
-        source, axis = source.reshape(-1), 0
-    axis = axis % max(1, source.ndim)
-    if isinstance(indices, int | np.integer) and mode == "raise":
-        return movement.copy(source[(*(slice(None),) * axis, indices)])
-    size = source.shape[axis]
-    if mode == "clip":
-        index = methods.clip(index, 0, size - 1)
-    elif mode == "wrap":
-        index = call(graph, np.remainder, (index, size))
-    elif index.type.dtype.kind == "int":
-        index = ufuncs.where(index < 0, index + size, index)
-    node = checked("`np.take`", lambda: graph.add("take", source.node, index.node, place=here(), axis=axis))
-    return Tensor.fresh(graph, node)
-
-
-def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-    graph = graph_of(arrays)
-    parts = [lift(graph, x) for x in arrays]
-    if axis is None:
-        parts, axis = [x.reshape(-1) for x in parts], 0
-    wide = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
-    nodes = [cast(x, wide).node for x in parts]
-    at = axis % max(1, parts[0].ndim)
-    node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
-    return methods.put(Tensor.fresh(graph, node), out)
-
-
-def stack(arrays: Any, axis: int = 0, out: Any = None) -> Tensor:
-    graph = graph_of(arrays)
-    return concatenate([expand_dims(lift(graph, x), axis) for x in arrays], axis, out)
-
-
-def expand_dims(x: Any, axis: Any) -> Tensor:
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    rank = x.ndim + len(axes)
-    places = {a % rank for a in axes}
-    sizes = iter(x.node.shape)
-    return movement.reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
-
-
-def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
-    sizes = movement.sizes_of(shape)
-    x = movement.reshape(x, (*(1,) * max(0, len(sizes) - x.ndim), *x.shape))
-    view: Tensor = checked("`np.broadcast_to`", lambda: x.moved("broadcast_to", shape=sizes))
-    return view
-
-
-def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
-    sizes = x.node.shape if shape is None else movement.sizes_of(shape)
-    if isinstance(value, Tensor):
-        return movement.copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
-    type = tensor_type(sizes, dtype or x.dtype)
-    number = np.asarray(value).astype(type.dtype.numpy).item()
-    return Tensor.fresh(x.graph, x.graph.constant(number, type, here()))
+from pypto.graph.tracing.movement import broadcast_to, concatenate, expand_dims, full_like, like, stack
+from pypto.graph.tracing.ordering import take
+from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.ufuncs import call, cast, lift, to_out
 
 
 def where(condition: Any, *choices: Any) -> Tensor:
@@ -104,7 +32,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **more: Any) 
     if not isinstance(operands[0], str) or any(value not in (None, "K", "safe") for value in more.values()):
         raise methods.untraced("this form of `np.einsum`", "give the labels as a text")
     graph = graph_of(*operands[1:])
-    return methods.put(products.einsum(operands[0], *(lift(graph, x) for x in operands[1:])), out)
+    return to_out(products.einsum(operands[0], *(lift(graph, x) for x in operands[1:])), out)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
@@ -171,10 +99,6 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return call(x.graph, np.sqrt, (reductions.reduce(square, "sum", axis, keepdims),))
 
 
-def like(value: float) -> Callable[..., Tensor]:
-    return lambda x, dtype=None, order="K", subok=True, shape=None: full_like(x, value, dtype, shape=shape)
-
-
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     sources, targets = ([int(a) % x.ndim for a in np.atleast_1d(each)] for each in (source, destination))
     order = [d for d in range(x.ndim) if d not in sources]
@@ -208,7 +132,7 @@ def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = Non
     found = ufuncs.where(call(x.graph, np.isnan, (x,)), np.asarray(nan, x.dtype), x)
     for limit, end in zip((np.inf, -np.inf), ends, strict=True):
         found = ufuncs.where(call(x.graph, np.equal, (x, np.asarray(limit, x.dtype))), np.asarray(end, x.dtype), found)
-    return found if copy else methods.put(found, x)
+    return found if copy else to_out(found, x)
 
 
 def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = True) -> None:
@@ -220,7 +144,7 @@ def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = 
 def two(fn: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     def function(a: Any, b: Any, out: Any = None) -> Tensor:
         graph = graph_of(a, b)
-        return methods.put(fn(lift(graph, a), lift(graph, b)), out)
+        return to_out(fn(lift(graph, a), lift(graph, b)), out)
 
     return function
 

@@ -12,17 +12,17 @@ from pypto.graph.capture.kinds import is_array
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.pytree import Slot
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.runtime.mode import MODE
 
 Array = np.ndarray[Any, Any]
 
 
 def results_of(
-    graph: Graph, function: Callable[..., Sequence[Array]], inputs: list[Node], types: list[TensorType]
+    graph: TensorGraph, function: Callable[..., Sequence[Array]], inputs: list[Node], types: list[TensorType]
 ) -> list[Tensor]:
     """The results of a function that runs between kernels."""
     place = here()

@@ -10,10 +10,10 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
-from pypto.graph.tracing import products, reductions
-from pypto.graph.tracing.movement import copy, ravel, reshape, squeeze, swapaxes, transpose
+from pypto.graph.tracing import ordering, products, reductions
+from pypto.graph.tracing.movement import copy, diagonal, ravel, reshape, squeeze, swapaxes, transpose
 from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.tracing.ufuncs import assign, call, cast
+from pypto.graph.tracing.ufuncs import assign, call, cast, to_out
 
 
 def untraced(what: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
@@ -38,48 +38,38 @@ def fill(x: Tensor, value: Any) -> None:
 def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
     found = x if min is None else call(x.graph, np.maximum, (x, min))
     found = found if max is None else call(x.graph, np.minimum, (found, max))
-    return put(found, out)
+    return to_out(found, out)
 
 
 def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     if x.dtype.kind in "iu" and decimals >= 0:
-        return put(copy(x), out)
+        return to_out(copy(x), out)
     if not decimals:
-        return put(call(x.graph, np.rint, (x,)), out)
+        return to_out(call(x.graph, np.rint, (x,)), out)
     scale = 10.0 ** abs(decimals)
     first, last = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
     found = call(x.graph, last, (call(x.graph, np.rint, (call(x.graph, first, (x, scale)),)), scale))
-    return put(cast(found, x.dtype), out)
-
-
-def put(found: Tensor, out: Tensor | None) -> Tensor:
-    """The result, or the array that it was to be written to."""
-    if out is None:
-        return found
-    if not isinstance(out, Tensor):
-        raise NotTraced(here().loc(), what="`out`", problem="it is an array from outside", way="return a new array")
-    assign(out, found, "same_kind")
-    return out
+    return to_out(cast(found, x.dtype), out)
 
 
 def reduction(name: str) -> Callable[..., Tensor]:
     def method(
         x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
     ) -> Tensor:
-        return put(reductions.reduce(x, name, axis, bool(keepdims), dtype), out)
+        return to_out(reductions.reduce(x, name, axis, bool(keepdims), dtype), out)
 
     return method
 
 
 def plain_reduction(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
-        return put(reductions.reduce(x, name, axis, bool(keepdims)), out)
+        return to_out(reductions.reduce(x, name, axis, bool(keepdims)), out)
 
     return method
 
 
 def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
-    return put(reductions.mean(x, axis, dtype, bool(keepdims)), out)
+    return to_out(reductions.mean(x, axis, dtype, bool(keepdims)), out)
 
 
 def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -89,21 +79,21 @@ def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
         x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
         keepdims: bool = False, *, correction: float | None = None,
     ) -> Tensor:  # fmt: skip
-        return put(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
+        return to_out(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
 
     return method
 
 
 def argument(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, axis: Any = None, out: Tensor | None = None, *, keepdims: bool = False) -> Tensor:
-        return put(reductions.arg(x, name, axis, bool(keepdims)), out)
+        return to_out(ordering.arg(x, name, axis, bool(keepdims)), out)
 
     return method
 
 
 def running(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None) -> Tensor:
-        return put(reductions.scan(x, name, axis, dtype), out)
+        return to_out(reductions.scan(x, name, axis, dtype), out)
 
     return method
 
@@ -119,30 +109,12 @@ def asks(name: str) -> Callable[..., Any]:
 
 
 def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, mode: str = "raise") -> Tensor:
-    from pypto.graph.tracing import functions
-
-    return put(functions.take(x, indices, axis, mode), out)
+    return to_out(ordering.take(x, indices, axis, mode), out)
 
 
-def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    from pypto.graph.tracing import standard
-
-    return standard.diagonal(x, offset, axis1, axis2)
-
-
-def trace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    from pypto.graph.tracing import standard
-
-    return standard.trace(x, *args, **kwargs)
-
-
-def ordered(name: str) -> Callable[..., Any]:
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        from pypto.graph.tracing import ordering
-
-        return getattr(ordering, name)(x, *args, **kwargs)
-
-    return method
+def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
+    found = reductions.reduce(diagonal(x, offset, axis1, axis2), "sum", -1, False, dtype)
+    return to_out(found, out)
 
 
 METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
@@ -155,7 +127,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         **{name: argument(name) for name in ("argmax", "argmin")},
         **{name: running(name) for name in ("cumsum", "cumprod")},
         "mean": mean, "var": spread(reductions.var), "std": spread(reductions.std),
-        "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
+        "sort": ordering.sort_in_place, "argsort": ordering.argsort,
         "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
     }
 )  # fmt: skip

@@ -1,9 +1,10 @@
-"""Movements of traced arrays: views where numpy gives views, copies where it copies."""
+"""Movements of traced arrays: views where numpy gives views, copies where it copies; joins and fills."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.location import checked, here
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.ufuncs import cast, lift, tensor_type, to_out
 
 
 def sizes_of(given: Any) -> tuple[int, ...]:
@@ -79,3 +81,64 @@ def repeat(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
     column = reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
     spread = checked("`np.repeat`", lambda: column.moved("broadcast_to", shape=copies))
     return copy(reshape(spread, (*shape[:at], shape[at] * int(repeats), *shape[at + 1 :])))
+
+
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    graph = graph_of(arrays)
+    parts = [lift(graph, x) for x in arrays]
+    if axis is None:
+        parts, axis = [x.reshape(-1) for x in parts], 0
+    wide = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
+    nodes = [cast(x, wide).node for x in parts]
+    at = axis % max(1, parts[0].ndim)
+    node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
+    return to_out(Tensor.fresh(graph, node), out)
+
+
+def stack(arrays: Any, axis: int = 0, out: Any = None) -> Tensor:
+    graph = graph_of(arrays)
+    return concatenate([expand_dims(lift(graph, x), axis) for x in arrays], axis, out)
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(axes)
+    places = {a % rank for a in axes}
+    sizes = iter(x.node.shape)
+    return reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
+
+
+def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
+    sizes = sizes_of(shape)
+    x = reshape(x, (*(1,) * max(0, len(sizes) - x.ndim), *x.shape))
+    view: Tensor = checked("`np.broadcast_to`", lambda: x.moved("broadcast_to", shape=sizes))
+    return view
+
+
+def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
+    sizes = x.node.shape if shape is None else sizes_of(shape)
+    if isinstance(value, Tensor):
+        return copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
+    type = tensor_type(sizes, dtype or x.dtype)
+    number = np.asarray(value).astype(type.dtype.numpy).item()
+    return Tensor.fresh(x.graph, x.graph.constant(number, type, here()))
+
+
+def like(value: float) -> Callable[..., Tensor]:
+    return lambda x, dtype=None, order="K", subok=True, shape=None: full_like(x, value, dtype, shape=shape)
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    first, second = axis1 % x.ndim, axis2 % x.ndim
+    others = [d for d in range(x.ndim) if d not in (first, second)]
+    moved = transpose(x, [*others, first, second])
+    rows, columns = moved.node.shape[-2:]
+    if not (is_fixed(rows) and is_fixed(columns)):
+        raise NotTraced(
+            here().loc(), what="a diagonal along dimensions by name", problem="it is not offered",
+            way="give the sizes of these dimensions as numbers",
+        )  # fmt: skip
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    start = offset if offset >= 0 else -offset * columns
+    flat = reshape(moved, (*moved.node.shape[:-2], rows * columns))
+    return flat[..., start : start + count * (columns + 1) : columns + 1] if count else flat[..., :0]

@@ -1,4 +1,4 @@
-"""Sorting, and elements that arrays of indices read and write, on traced arrays."""
+"""Sorting, places of extremes, and elements that arrays of indices read and write, on traced arrays."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import COMBINED
+from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
-from pypto.graph.schedule.tiling import MOST_WHOLE
 from pypto.graph.tracing.indexing import index_of, view
-from pypto.graph.tracing.movement import reshape, swapaxes
-from pypto.graph.tracing.reductions import PIECE
+from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes
+from pypto.graph.tracing.reductions import PIECE, axes_of, reduce
 from pypto.graph.tracing.reductions import positions as positions_along
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of
 from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, untraced, where
 from pypto.ir.types import int32
 
@@ -73,8 +73,6 @@ def argtopk_of_last(x: Tensor, count: int) -> Tensor:
 
 def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
     """`argtopk` along a long axis: of each piece, which come in order, and then of all that these have."""
-    from pypto.graph.tracing.functions import concatenate
-
     lead, size = x.node.shape[:-1], x.node.shape[-1]
     whole = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
     starts = call(x.graph, np.multiply, (positions_along(whole, -2), piece))
@@ -85,6 +83,61 @@ def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
         places = concatenate([places, call(x.graph, np.add, (few, size // piece * piece))], -1)
     best = argtopk_of_last(take_along_axis(x, places, -1), count)
     return take_along_axis(places, best, -1)
+
+
+def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Where the greatest or least element is: the first of equals, and a NaN before all numbers."""
+    flat = x.reshape(-1) if axis is None else x
+    (at,) = axes_of(flat, 0 if axis is None else axis)
+    size = flat.node.shape[at]
+    if is_fixed(size) and size == 1:
+        found = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
+    elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
+        found = arg_of_long(flat, name, at, keepdims)
+    else:
+        found = arg_of_line(flat, name, at, keepdims)
+    return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
+
+
+def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along an axis that a program has as a whole; the row ignores NaN."""
+    make = x.graph.add
+    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), axes=(at,), keep_dims=keepdims))
+    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    if not x.type.dtype.is_float:
+        return found
+    size = x.node.shape[at]
+    first = reduce(where(x != x, positions_along(x, at - x.ndim), size), "min", at, keepdims)  # noqa: PLR0124  # a NaN is not
+    return cast(where(first < size, first, found), np.int64)
+
+
+def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
+    """`arg` along a long axis: the best of each piece, then the best of these.
+
+    Where the axis is not the last one, or its size not fixed, the extreme first, then the first place that has it.
+    """
+    if at == x.ndim - 1 and is_fixed(x.node.shape[at]):
+        return arg_of_pieces(x, name, keepdims)
+    most = reduce(x, "max" if name == "argmax" else "min", at, True)
+    hit: Any = x == most
+    if x.type.dtype.is_float:
+        hit = hit | (x != x)  # noqa: PLR0124  # where there is a NaN, it is the extreme, and equals nothing
+    return cast(reduce(where(hit, positions_along(x, at - x.ndim), x.node.shape[at]), "min", at, keepdims), np.int64)
+
+
+def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
+    """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
+    size, lead = x.node.shape[-1], x.node.shape[:-1]
+    count = size // PIECE
+    whole = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
+    first = call(x.graph, np.multiply, (positions_along(whole, -2), PIECE))
+    places = call(x.graph, np.add, (arg_of_line(whole, name, len(lead) + 1, False), reshape(first, (count,))))
+    if size % PIECE:
+        rest = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
+        places = concatenate([places, call(x.graph, np.add, (rest, count * PIECE))], -1)
+    best = arg(take_along_axis(x, places, -1), name, -1, True)
+    found = take_along_axis(places, best, -1)
+    return found if keepdims else reshape(found, lead)
 
 
 def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:
@@ -118,8 +171,6 @@ def counted(x: Tensor, dim: int) -> Tensor:
 
 def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
     """``np.take_along_axis``: the axis is put last, and the dimensions before it are those of the indices, too."""
-    from pypto.graph.tracing.functions import graph_of
-
     graph = graph_of(x, indices)
     source, at = flat_where_none(lift(graph, x), axis)
     index = lift(graph, indices)
@@ -147,7 +198,7 @@ def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
     assign(x, flat.reshape(x.node.shape))
 
 
-def update_at(graph: Graph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
+def update_at(graph: TensorGraph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
     """``np.add.at`` and its like: an update of elements by an index, where equal indices all count, in their order."""
     name = f"{ufunc.__name__}.at"
     if ufunc.__name__ not in COMBINED:
@@ -172,6 +223,26 @@ def update_at(graph: Graph, ufunc: Any, target: Any, key: Any, value: Any = None
         put(part, (index.array, *index.others), index.axis, value, ufunc.__name__)
     else:
         raise untraced(name, "its index is a mask", "use `np.where(mask, a, b)`")
+
+
+def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
+    """``np.take``; negative indices count from the end, are wrapped around, or are the first one."""
+    graph = graph_of(x, indices)
+    source, index = lift(graph, x), lift(graph, indices)
+    if axis is None:
+        source, axis = source.reshape(-1), 0
+    axis = axis % max(1, source.ndim)
+    if isinstance(indices, int | np.integer) and mode == "raise":
+        return copy(source[(*(slice(None),) * axis, indices)])
+    size = source.shape[axis]
+    if mode == "clip":
+        index = call(graph, np.minimum, (call(graph, np.maximum, (index, 0)), size - 1))
+    elif mode == "wrap":
+        index = call(graph, np.remainder, (index, size))
+    elif index.type.dtype.kind == "int":
+        index = where(index < 0, index + size, index)
+    node = checked("`np.take`", lambda: graph.add("take", source.node, index.node, place=here(), axis=axis))
+    return Tensor.fresh(graph, node)
 
 
 def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:

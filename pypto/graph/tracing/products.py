@@ -12,12 +12,11 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Graph
 from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
-from pypto.graph.tracing.movement import reshape, squeeze, transpose
+from pypto.graph.tracing.movement import diagonal, reshape, squeeze, transpose
 from pypto.graph.tracing.reductions import reduce
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import call, cast, lift, untraced
 
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
@@ -25,7 +24,7 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def of_ufunc(graph: Graph, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def of_ufunc(graph: TensorGraph, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """``np.matmul``, ``np.vecdot``, ``np.matvec`` and ``np.vecmat``."""
     x, y = (lift(graph, value) for value in inputs)
     dtype, axis = kwargs.get("dtype"), kwargs.get("axis", -1)
@@ -178,8 +177,6 @@ def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str
 
 def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
     """An operand with each label once: of one that it has twice, the diagonal."""
-    from pypto.graph.tracing.standard import diagonal
-
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             first, second = names.index(name), names.rindex(name)

@@ -11,12 +11,11 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Graph
+from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
-from pypto.graph.schedule.tiling import COLUMNS_BLOCK, MOST_WHOLE
-from pypto.graph.tracing.movement import reshape
-from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.tracing.ufuncs import call, cast, lift, truth, untraced, where
+from pypto.graph.tracing.movement import concatenate, full_like, reshape
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
+from pypto.graph.tracing.ufuncs import call, cast, lift, truth, untraced
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
 
@@ -30,7 +29,7 @@ PIECE: Final = 8192  # elements of a long axis in which a position is looked for
 SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
 
 
-def of_ufunc(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def of_ufunc(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """``np.add.reduce`` and its like."""
     name = (OF_UFUNC if method == "reduce" else SCANS).get(ufunc.__name__)
     if name is None:
@@ -126,8 +125,6 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
 
 def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     """A running result of each piece, with the running result of all pieces before it."""
-    from pypto.graph.tracing.functions import concatenate, full_like
-
     combine, total, first = (np.add, "sum", 0) if name == "cumsum" else (np.multiply, "prod", 1)
     shape, lead = x.node.shape, (slice(None),) * at
     piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
@@ -143,64 +140,6 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
         return found
     rest = scan_of(x[(*lead, slice(count * piece, None))], name, at)
     return concatenate([found, call(x.graph, combine, (rest, ends[(*lead, slice(-1, None))]))], at)
-
-
-def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Where the greatest or least element is: the first of equals, and a NaN before all numbers."""
-    flat = x.reshape(-1) if axis is None else x
-    (at,) = axes_of(flat, 0 if axis is None else axis)
-    size = flat.node.shape[at]
-    if is_fixed(size) and size == 1:
-        found = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
-    elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
-        found = arg_of_long(flat, name, at, keepdims)
-    else:
-        found = arg_of_line(flat, name, at, keepdims)
-    return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
-
-
-def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
-    """`arg` along an axis that a program has as a whole; the row ignores NaN."""
-    make = x.graph.add
-    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), axes=(at,), keep_dims=keepdims))
-    found = cast(Tensor.fresh(x.graph, node), np.int64)
-    if not x.type.dtype.is_float:
-        return found
-    size = x.node.shape[at]
-    first = reduce(where(x != x, positions(x, at - x.ndim), size), "min", at, keepdims)  # noqa: PLR0124  # a NaN is not
-    return cast(where(first < size, first, found), np.int64)
-
-
-def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
-    """`arg` along a long axis: the best of each piece, then the best of these.
-
-    Where the axis is not the last one, or its size not fixed, the extreme first, then the first place that has it.
-    """
-    if at == x.ndim - 1 and is_fixed(x.node.shape[at]):
-        return arg_of_pieces(x, name, keepdims)
-    most = reduce(x, "max" if name == "argmax" else "min", at, True)
-    hit: Any = x == most
-    if x.type.dtype.is_float:
-        hit = hit | (x != x)  # noqa: PLR0124  # where there is a NaN, it is the extreme, and equals nothing
-    return cast(reduce(where(hit, positions(x, at - x.ndim), x.node.shape[at]), "min", at, keepdims), np.int64)
-
-
-def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
-    """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
-    from pypto.graph.tracing.functions import concatenate
-    from pypto.graph.tracing.ordering import take_along_axis
-
-    size, lead = x.node.shape[-1], x.node.shape[:-1]
-    count = size // PIECE
-    whole = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
-    first = call(x.graph, np.multiply, (positions(whole, -2), PIECE))
-    places = call(x.graph, np.add, (arg_of_line(whole, name, len(lead) + 1, False), reshape(first, (count,))))
-    if size % PIECE:
-        rest = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
-        places = concatenate([places, call(x.graph, np.add, (rest, count * PIECE))], -1)
-    best = arg(take_along_axis(x, places, -1), name, -1, True)
-    found = take_along_axis(places, best, -1)
-    return found if keepdims else reshape(found, lead)
 
 
 def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:

@@ -17,10 +17,11 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import checked
 from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import is_floating
-from pypto.graph.tracing import functions, methods, movement, products, reductions, ufuncs
+from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.launches import results_of
-from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.tracing.ufuncs import call, lift, tensor_type
+from pypto.graph.tracing.movement import diagonal
+from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.ufuncs import call, lift, tensor_type, to_out
 
 DECOMPOSITIONS: Final = (
     "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
@@ -31,14 +32,14 @@ DECOMPOSITIONS: Final = (
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Tensor, ...]:
-    graph = functions.graph_of(*arrays)
+    graph = graph_of(*arrays)
     found = [lift(graph, x) for x in arrays]
     shape = checked("`np.broadcast_arrays`", lambda: broadcast(*(x.node.shape for x in found)))
-    return tuple(functions.broadcast_to(x, shape) for x in found)
+    return tuple(movement.broadcast_to(x, shape) for x in found)
 
 
 def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
-    graph = functions.graph_of(*arrays)
+    graph = graph_of(*arrays)
     rank = len(arrays)
     order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
     lines = []
@@ -64,31 +65,13 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(x[(*lead, n)] for n in range(size))
 
 
-def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    first, second = axis1 % x.ndim, axis2 % x.ndim
-    others = [d for d in range(x.ndim) if d not in (first, second)]
-    moved = movement.transpose(x, [*others, first, second])
-    rows, columns = moved.node.shape[-2:]
-    if not (is_fixed(rows) and is_fixed(columns)):
-        raise methods.untraced("a diagonal along dimensions by name", "give the sizes of these dimensions as numbers")
-    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    start = offset if offset >= 0 else -offset * columns
-    flat = movement.reshape(moved, (*moved.node.shape[:-2], rows * columns))
-    return flat[..., start : start + count * (columns + 1) : columns + 1] if count else flat[..., :0]
-
-
-def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
-    found = reductions.reduce(diagonal(x, offset, axis1, axis2), "sum", -1, False, dtype)
-    return methods.put(found, out)
-
-
 # --- choices by position ---------------------------------------------------------------------------------------------
 
 
 def triangle(lower: bool) -> Callable[..., Tensor]:
     def function(x: Tensor, k: int = 0) -> Tensor:
         if x.ndim == 1:  # numpy repeats it as rows
-            x = functions.broadcast_to(x, (x.node.shape[0], x.node.shape[0]))
+            x = movement.broadcast_to(x, (x.node.shape[0], x.node.shape[0]))
         # Rows and columns count from different numbers: as one array they would be needed in two orders.
         rows, columns = (k, 0) if k else (int(lower), int(not lower))
         compared = ("greater", "less")[not lower] + ("_equal" if k else "")
@@ -106,10 +89,10 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
 
 def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """Where values belong: how many elements come before each, NaN being the greatest."""
-    graph = functions.graph_of(x, values, sorter)
+    graph = graph_of(x, values, sorter)
     line, found = lift(graph, x), lift(graph, values)
     if sorter is not None:
-        line = functions.take(line, sorter)
+        line = ordering.take(line, sorter)
     wide = np.result_type(line.dtype, found.dtype)
     line, found = ufuncs.cast(line, wide), ufuncs.cast(found, wide)
     column = movement.reshape(found, (*found.node.shape, 1))
@@ -130,8 +113,8 @@ def cumulative(name: str, first: int) -> Callable[..., Tensor]:
         found = reductions.scan(x, name, along, dtype)
         if include_initial:
             shape = tuple(1 if d == along else n for d, n in enumerate(found.node.shape))
-            found = functions.concatenate([functions.full_like(found, first, shape=shape), found], along)
-        return methods.put(found, out)
+            found = movement.concatenate([movement.full_like(found, first, shape=shape), found], along)
+        return to_out(found, out)
 
     return function
 
@@ -140,13 +123,13 @@ def cumulative(name: str, first: int) -> Callable[..., Tensor]:
 
 
 def cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
-    graph = functions.graph_of(a, b)
+    graph = graph_of(a, b)
     x, y = broadcast_arrays(lift(graph, a), lift(graph, b))
     at = axis % x.ndim
     if x.node.shape[at] != 3:
         raise methods.untraced("a cross product of vectors that have not three elements")
     (a0, a1, a2), (b0, b1, b2) = unstack(x, axis=at), unstack(y, axis=at)
-    return functions.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], at)
+    return movement.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], at)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
@@ -185,7 +168,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     if n == 0:
         same = call(x.graph, np.equal, (reductions.positions(x, -2, 1) - 1, reductions.positions(x, -1)))
         one = ufuncs.where(same, np.ones((), x.dtype), np.zeros((), x.dtype))
-        return movement.copy(functions.broadcast_to(one, x.node.shape))
+        return movement.copy(movement.broadcast_to(one, x.node.shape))
     half = matrix_power(x, n // 2) if n > 1 else None
     if half is None:
         return movement.copy(x)
@@ -197,7 +180,7 @@ def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of numpy that runs between kernels; types of its results are those for identities of the shapes."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        graph = functions.graph_of(*args)
+        graph = graph_of(*args)
         found = [lift(graph, x) for x in args]
         if not all(is_fixed(n) for x in found for n in x.node.shape):
             raise methods.untraced(
@@ -241,13 +224,15 @@ LINEAR: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vecdot": lambda a, b, *, axis=-1: np.vecdot(np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)),
         "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2), "vector_norm": vector_norm,
         "diagonal": lambda x, *, offset=0: diagonal(x, offset, -2, -1), "matrix_norm": matrix_norm,
-        "trace": lambda x, *, offset=0, dtype=None: trace(x, offset, -2, -1, dtype), "matrix_power": matrix_power,
+        "trace": lambda x, *, offset=0, dtype=None: methods.trace(x, offset, -2, -1, dtype),
+        "matrix_power": matrix_power,
         **{name: by_numpy(getattr(np.linalg, name)) for name in DECOMPOSITIONS},
     }
 )  # fmt: skip
 STANDARD: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "broadcast_arrays": broadcast_arrays, "meshgrid": meshgrid, "tile": tile, "unstack": unstack, "trace": trace,
+        "broadcast_arrays": broadcast_arrays, "meshgrid": meshgrid, "tile": tile, "unstack": unstack,
+        "trace": methods.trace,
         "diagonal": diagonal, "tril": triangle(True), "triu": triangle(False), "count_nonzero": count_nonzero,
         "searchsorted": searchsorted, "cumulative_sum": cumulative("cumsum", 0),
         "cumulative_prod": cumulative("cumprod", 1), "cross": cross,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +17,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node, definition, line_of, source_of
 from pypto.graph.ir.strides import contiguous, strides_of
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.indexing import index_of, read, write_at
+from pypto.graph.rewrite.simplify import SimplifiedGraph
+from pypto.markup import Markup, note, tag
 
 _LEAVE: Final = (
     "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
@@ -40,6 +41,49 @@ class Storage:
         self.shared = False  # whether something may or may not be a view of it
 
 
+class TensorGraph(SimplifiedGraph):
+    """A graph that tensors belong to: what numpy asks a tensor, the tensor asks its graph."""
+
+    __slots__ = ()
+
+    @property
+    def restored(self) -> Callable[[Any], Any]:
+        """What makes an array of this kind from the value that was pickled."""
+        raise NotImplementedError
+
+    def argument(self, name: str, array: Any, place: Any = None, shape: tuple[int, ...] | None = None) -> Tensor:
+        """The tensor of an array that becomes an input; the same array has the same one."""
+        raise NotImplementedError
+
+    def adopted(self, tensor: Tensor) -> Tensor:
+        """A tensor of another graph as one of this."""
+        raise NotImplementedError
+
+    def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A ufunc of numpy on tensors of this graph."""
+        raise NotImplementedError
+
+    def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Another function of numpy on tensors of this graph."""
+        raise NotImplementedError
+
+    def attribute(self, tensor: Tensor, name: str) -> Any:
+        """A method or property that arrays of numpy have."""
+        raise NotImplementedError
+
+    def read(self, tensor: Tensor, key: Any) -> Tensor:
+        """``tensor[key]``."""
+        raise NotImplementedError
+
+    def write(self, tensor: Tensor, key: Any, value: Any) -> None:
+        """``tensor[key] = value``."""
+        raise NotImplementedError
+
+    def card(self, tensor: Tensor) -> str:
+        """A tensor in a notebook's cell."""
+        raise NotImplementedError
+
+
 class Tensor(NDArrayOperatorsMixin):
     """An array of a traced function; see numpy for what its methods mean."""
 
@@ -55,7 +99,7 @@ class Tensor(NDArrayOperatorsMixin):
         return self.dtype.type if is_number else np.ndarray
 
     def __init__(
-        self, graph: Graph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None
+        self, graph: TensorGraph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None
     ) -> None:
         self.graph = graph
         self.storage = storage
@@ -64,7 +108,7 @@ class Tensor(NDArrayOperatorsMixin):
         self._seen: tuple[Any, Node] = (None, storage.node)
 
     @classmethod
-    def fresh(cls, graph: Graph, node: Node, ordered: bool = True) -> Tensor:
+    def fresh(cls, graph: TensorGraph, node: Node, ordered: bool = True) -> Tensor:
         """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
         return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
 
@@ -148,14 +192,12 @@ class Tensor(NDArrayOperatorsMixin):
         return operator.index(self.shape[0])
 
     def __repr__(self) -> str:
-        from pypto.graph.views.tensors import text_of
-
-        return text_of(self)
+        kind = "lazy array" if self.graph.is_lazy else "array of a traced function"
+        told = ", ".join(filter(None, (str(self.type), definition(self.node), line_of(self.node))))
+        return f"<{kind}: {told}>"
 
     def _repr_html_(self) -> str:
-        from pypto.graph.views.tensors import tensor_card
-
-        return tensor_card(self)
+        return self.graph.card(self)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[n] for n in range(len(self)))
@@ -165,20 +207,17 @@ class Tensor(NDArrayOperatorsMixin):
     # --- views ---------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        return read(self, index_of(self, key))
+        found: Tensor = self.graph.read(self, key)
+        return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        write_at(self, index_of(self, key), value)
+        self.graph.write(self, key, value)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from pypto.graph.tracing.ufuncs import dispatch
-
-        return dispatch(self.graph, ufunc, method, inputs, kwargs)
+        return self.graph.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from pypto.graph.tracing.dispatch import dispatch
-
-        return dispatch(self.graph, function, args, kwargs)
+        return self.graph.function(function, args, kwargs)
 
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
@@ -231,9 +270,8 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __reduce__(self) -> Any:
         """A lazy array is pickled as its value."""
-        from pypto.graph.lazy import lazy
-
-        return lazy, (np.array(self.needs_value("a pickle", "pickle the result of the call")),)
+        value = np.array(self.needs_value("a pickle", "pickle the result of the call"))
+        return self.graph.restored, (value,)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
@@ -247,12 +285,28 @@ class Tensor(NDArrayOperatorsMixin):
         return found
 
     def __getattr__(self, name: str) -> Any:
-        from pypto.graph.tracing.methods import METHODS, PROPERTIES, untraced
-
-        if name.startswith("_") or (self.graph.is_lazy and name not in PROPERTIES and name not in METHODS):
+        if name.startswith("_"):
             raise AttributeError(name)
-        if name in PROPERTIES:
-            return PROPERTIES[name](self)
-        if name not in METHODS:
-            raise untraced(f"`.{name}`")
-        return METHODS[name].__get__(self)
+        return self.graph.attribute(self, name)
+
+
+def graph_of(*values: Any) -> TensorGraph:
+    """The graph that some operands belong to."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value.graph
+        if isinstance(value, list | tuple):
+            found = [x.graph for x in value if isinstance(x, Tensor)]
+            if found:
+                return found[0]
+    raise AssertionError("no operand is traced")
+
+
+def source_parts(node: Node) -> list[Markup]:
+    """A node and the user's line that it comes from, for a notebook's cell."""
+    from pypto.markup.colours import coloured
+
+    parts = [tag("code", coloured(definition(node)))]
+    if node.place is not None:
+        parts += [note(line_of(node)), tag("pre", coloured(source_of(node)))]
+    return parts

@@ -20,16 +20,19 @@ from pypto.graph.capture.rows import Outside, Path
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size
 from pypto.graph.ir.guards import Guards
+from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
+from pypto.graph.tracing import dispatch
 from pypto.graph.tracing.argument_paths import path_of, positional
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.pytree import Slot, children, leaves, mapped
-from pypto.graph.tracing.tensor import Storage, Tensor
-from pypto.graph.tracing.ufuncs import lift, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts
+from pypto.graph.tracing.ufuncs import captured, lift, tensor_type
 from pypto.loc import Caller, Loc
+from pypto.markup import card
 from pypto.runtime.mode import mode
 
 Array = np.ndarray[Any, Any]
@@ -62,7 +65,7 @@ class Traced:
     outside: Outside = field(default_factory=Outside)
 
 
-class TracedGraph(Graph):
+class TracedGraph(TensorGraph):
     """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
 
     __slots__ = ("arrays", "held", "reads", "tensors")
@@ -94,15 +97,38 @@ class TracedGraph(Graph):
             attrs = {name: pinned(value) for name, value in attrs.items()}
         return super().add(op, *inputs, place=place, type=type, **attrs)
 
+    def adopted(self, tensor: Tensor) -> Tensor:
+        """A lazy array by its value; an array of another function that is traced is refused."""
+        array = tensor.graph.computed(tensor.node)
+        if array is None:
+            raise NotTraced(
+                here().loc(), what="this array", problem="it belongs to another function that is traced",
+                way="pass it as an argument",
+            )  # fmt: skip
+        return captured(self, array)
+
+    def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return dispatch.ufunc_result(self, ufunc, method, inputs, kwargs)
+
+    def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return dispatch.function_result(self, function, args, kwargs)
+
+    def attribute(self, tensor: Tensor, name: str) -> Any:
+        return dispatch.attribute(tensor, name)
+
+    def read(self, tensor: Tensor, key: Any) -> Tensor:
+        return dispatch.read(tensor, key)
+
+    def write(self, tensor: Tensor, key: Any, value: Any) -> None:
+        dispatch.write_at(tensor, key, value)
+
+    def card(self, tensor: Tensor) -> str:
+        told = "an array of a function that is traced: only its type is known"
+        return card(str(tensor.type), *source_parts(tensor.node), note=told)
+
 
 def pinned(value: Any) -> Any:
     return tuple(map(pinned, value)) if isinstance(value, tuple) else plain(value)
-
-
-def captured(graph: Graph, array: Array) -> Tensor:
-    """The input for an array from outside of the function, which it reads as it is at each call."""
-    assert isinstance(graph, TracedGraph)
-    return graph.argument(f"captured{len(graph.inputs)}", array)
 
 
 def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
@@ -240,7 +266,7 @@ def random_state() -> Any:
     return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]
 
 
-def leave(graph: Graph, path: str, leaf: Any) -> Any:
+def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
     """A leaf of the result: the slot of an array, or a constant as it is."""
     if isinstance(leaf, Tensor):
         return Slot(output(graph, own_node(graph, leaf)))
@@ -280,4 +306,4 @@ def output(graph: Graph, node: Node) -> int:
     return graph.outputs.index(node)
 
 
-__all__ = ["Slot", "Traced", "captured", "leaves", "trace"]
+__all__ = ["Slot", "Traced", "leaves", "trace"]

@@ -19,12 +19,12 @@ from pypto.graph.capture.kinds import is_array
 from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
 from pypto.graph.ir.dims import Size
 from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node
 from pypto.graph.ir.strides import in_c_order
 from pypto.graph.ir.type_rules import broadcast
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing import ufunc_decompositions
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.ir.types import DType, from_numpy
 from pypto.ops.table import TABLE
 
@@ -44,59 +44,18 @@ _ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
 )
 _IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
 _LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
-_PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
 _COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 
 def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
     return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
 
 
-def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `__array_ufunc__` gives."""
-    if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
-        return call(graph, ufunc, inputs)
-    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
-    if strange:
-        raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
-    if method == "at":
-        from pypto.graph.tracing.ordering import update_at
-
-        return update_at(graph, ufunc, *inputs)
-    out = kwargs.get("out")
-    targets = out if isinstance(out, tuple) else (out,)
-    if method in ("reduce", "accumulate"):
-        from pypto.graph.tracing.reductions import of_ufunc
-
-        result = of_ufunc(graph, ufunc, method, inputs, kwargs)
-    elif method != "__call__":
-        raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
-    elif ufunc.__name__ in _PRODUCTS:
-        from pypto.graph.tracing.products import of_ufunc as product
-
-        result = product(graph, ufunc.__name__, inputs, kwargs)
-    else:
-        result = call(graph, ufunc, inputs, kwargs.get("dtype"))
-    if targets[0] is None:
-        return result
-    if not isinstance(targets[0], Tensor):
-        way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
-        raise untraced(ufunc.__name__, "`out` is an array that is not traced", way)
-    assign(targets[0], result, kwargs.get("casting", "same_kind"))
-    return targets[0]
-
-
-def is_default(value: Any) -> bool:
-    """Whether an argument of a ufunc says what is so without it."""
-    return value is None or value is True or (isinstance(value, str) and value == "K")
-
-
-def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
+def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
     """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
     if isinstance(value, Tensor):
         if value.graph is not graph:
-            value = brought(graph, value)
+            value = graph.adopted(value)
         return value if dtype is None else cast(value, dtype)
     if is_scalar(value):
         return lifted(graph, value, dtype)
@@ -104,8 +63,6 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
         number_type = tensor_type((), np.int64 if dtype is None else dtype)
         return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
     if is_array(value) and value.ndim:
-        from pypto.graph.tracing.trace import captured
-
         return lift(graph, captured(graph, value), dtype)
     if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
         raise NotTraced(
@@ -119,7 +76,12 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
 
 
-def lifted(graph: Graph, value: Scalar, dtype: Any) -> Tensor:
+def captured(graph: TensorGraph, array: Any) -> Tensor:
+    """The input for an array from outside of the function, which it reads as it is at each call."""
+    return graph.argument(f"captured{len(graph.inputs)}", array)
+
+
+def lifted(graph: TensorGraph, value: Scalar, dtype: Any) -> Tensor:
     """A run-time scalar as an input of the graph; where the graph is of another function, as a number."""
     if value.reads.graph is not graph:
         return lift(graph, value.pin(), dtype)
@@ -133,22 +95,6 @@ def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
     if type(value.value) is not int or dtype.kind not in "iu":
         return value
     return value if computed(partial(holds, dtype), value) else value.pin()
-
-
-def brought(graph: Graph, value: Tensor) -> Tensor:
-    """An operand of another graph: a lazy array, whose nodes or whose value go into this one."""
-    from pypto.graph.lazy import LazyGraph
-    from pypto.graph.tracing.trace import captured
-
-    if isinstance(graph, LazyGraph):
-        return graph.adopted(value)
-    array = value.graph.computed(value.node)
-    if array is None:
-        raise NotTraced(
-            here().loc(), what="this array", problem="it belongs to another function that is traced",
-            way="pass it as an argument",
-        )  # fmt: skip
-    return captured(graph, array)
 
 
 @lru_cache(maxsize=64)
@@ -195,7 +141,7 @@ def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
         raise untraced(ufunc.__name__, f"numpy has no loop for {kinds}", "cast the operands") from None
 
 
-def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
+def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
     """A ufunc on its operands."""
     name = ufunc.__name__
     if ufunc.nout > 1:
@@ -228,7 +174,7 @@ def holds(dtype: np.dtype[Any], number: int) -> bool:
     return dtype.kind not in "iu" or int(np.iinfo(dtype).min) <= number <= int(np.iinfo(dtype).max)
 
 
-def beyond(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any]) -> Tensor:
+def beyond(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any]) -> Tensor:
     """A comparison with a number that the type of an array has not: it is the same for each element."""
     first = type(inputs[0]) is int and not holds(wanted[0], inputs[0])
     number, array = inputs if first else inputs[::-1]
@@ -237,7 +183,7 @@ def beyond(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any])
     return Tensor.fresh(graph, graph.constant(answer, tensor_type(shape, np.bool_), here()))
 
 
-def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
+def emit(graph: TensorGraph, name: str, nodes: list[Node]) -> Node:
     """The node of a ufunc on operands of the types that it takes."""
     at = here()
     row = ROWS.get(name, name)
@@ -259,7 +205,7 @@ def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
         raise untraced(name, str(error), "cast the operands") from None
 
 
-def truth(graph: Graph, value: Any) -> Tensor:
+def truth(graph: TensorGraph, value: Any) -> Tensor:
     """Whether elements are not zero."""
     x = lift(graph, value)
     if x.dtype == np.bool_:
@@ -304,6 +250,16 @@ def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
         raise NotTraced(here().loc(), what="this update in place", problem=problem, way="make a new array of it")
     node = cast(x, wanted.dtype.numpy).node
     target.write(node if node.type.shape == wanted.shape else broadcast_into(target, node))
+
+
+def to_out(found: Tensor, out: Tensor | None) -> Tensor:
+    """The result, or the array that it was to be written to."""
+    if out is None:
+        return found
+    if not isinstance(out, Tensor):
+        raise NotTraced(here().loc(), what="`out`", problem="it is an array from outside", way="return a new array")
+    assign(out, found, "same_kind")
+    return out
 
 
 def broadcast_into(target: Tensor, node: Node) -> Node:

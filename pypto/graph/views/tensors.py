@@ -1,4 +1,4 @@
-"""What an array of a traced function, and a lazy array, show of themselves: type, node, the user's line, and values."""
+"""The card of a lazy array: its value, its node, the user's line, and the plan that computed it."""
 
 from __future__ import annotations
 
@@ -8,42 +8,20 @@ import numpy as np
 
 from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
-from pypto.graph.ir.printer import shown
-from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.views.words import line_of, source_of
+from pypto.graph.plan.plan import Plan
+from pypto.graph.tracing.tensor import Tensor, source_parts
+from pypto.graph.views.page import summary
+from pypto.graph.views.tensor_graph import plan_drawing
 from pypto.markup import Markup, card, folded, note, tag
-from pypto.markup.colours import coloured
 
 MOST_NUMBERS: Final = 200  # of an array that is shown as a whole
 
 
-def definition(tensor: Tensor) -> str:
-    """The node of an array as the Tensor graph is printed."""
+def tensor_card(tensor: Tensor, plan: Plan | None) -> Markup:
+    """A lazy array in a notebook's cell: its value, which is computed for it, and how."""
     node = tensor.node
-    if node.op == "input":
-        return f"input {node.attr('name')}"
-    operands = ", ".join(f"%{x.number}" for x in node.inputs)
-    return " ".join(filter(None, (f"%{node.number} =", node.op, operands, shown(dict(node.attrs)))))
-
-
-def text_of(tensor: Tensor) -> str:
-    """An array in one line; nothing is computed for it."""
-    kind = "lazy array" if tensor.graph.is_lazy else "array of a traced function"
-    told = ", ".join(filter(None, (str(tensor.type), definition(tensor), line_of(tensor.node))))
-    return f"<{kind}: {told}>"
-
-
-def tensor_card(tensor: Tensor) -> Markup:
-    """An array in a notebook's cell. A lazy one is computed."""
-    node = tensor.node
-    parts = [tag("code", coloured(definition(tensor)))]
-    if node.place is not None:
-        parts.append(note(line_of(node)))
-        parts.append(tag("pre", coloured(source_of(node))))
-    if not tensor.graph.is_lazy:
-        told = "an array of a function that is traced: only its type is known"
-        return card(str(node.type), *parts, note=told)
-    return card(str(node.type), values_of(tensor), folded("how it is computed", *parts, plan_of(tensor)),
+    parts = source_parts(node)
+    return card(str(node.type), values_of(tensor), folded("how it is computed", *parts, picture_of(plan)),
                 note=f"a lazy array, {byte_text(hint(node.type.nbytes))}")  # fmt: skip
 
 
@@ -54,14 +32,8 @@ def values_of(tensor: Tensor) -> Markup:
     return tag("pre", np.array2string(array, threshold=MOST_NUMBERS, edgeitems=edge, max_line_width=110))
 
 
-def plan_of(tensor: Tensor) -> Markup:
+def picture_of(plan: Plan | None) -> Markup:
     """The plan that computed a lazy array, as a picture."""
-    from pypto.graph.lazy import LazyGraph
-    from pypto.graph.views.page import summary
-    from pypto.graph.views.tensor_graph import plan_drawing
-
-    graph = tensor.graph
-    plan = graph.plans.get(tensor.node) if isinstance(graph, LazyGraph) else None
     if plan is None:
         return note("It was given.")
     return Markup(note(summary(plan)) + tag("div", Markup(plan_drawing(plan).inner_svg), class_="drawing"))

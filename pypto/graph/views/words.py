@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
-from pathlib import Path
 from typing import Final
 
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.printer import shown
+from pypto.graph.ir.node import Node, line_of, shown, source_of
 from pypto.graph.plan.schedule import Step
 
 MOST_CHARACTERS: Final = 30
@@ -35,16 +32,6 @@ def step_title(number: int, step: Step) -> str:
 def grid_text(step: Step) -> str:
     """How many programs a step has, by axes of the grid."""
     return f"grid {' by '.join(map(str, step.grid))}" if step.kernel else ""
-
-
-def line_of(node: Node) -> str:
-    """The user's line that a node comes from, as a page names it."""
-    return f"{Path(node.loc.file).name}:{node.loc.line}" if node.place is not None else ""
-
-
-def source_of(node: Node) -> str:
-    """The text of the user's line."""
-    return linecache.getline(node.loc.file, node.loc.line).strip() if node.place is not None else ""
 
 
 def tip_of(node: Node) -> str:

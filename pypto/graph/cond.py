@@ -11,11 +11,11 @@ from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.fuse import Fused
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Node
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.launches import results_of
 from pypto.graph.tracing.pytree import Slot, leaves, mapped
-from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.trace import Traced, trace
 from pypto.graph.tracing.ufuncs import lift
 
@@ -89,7 +89,7 @@ def fused(branch: Callable[..., Any]) -> Fused:
     return branch if isinstance(branch, Fused) else Fused(branch)
 
 
-def slot_of(graph: Graph, leaf: Any, given: list[Node]) -> Any:
+def slot_of(graph: TensorGraph, leaf: Any, given: list[Node]) -> Any:
     """The place of an array among the operands."""
     if not isinstance(leaf, Tensor | np.ndarray):
         return leaf
@@ -97,7 +97,7 @@ def slot_of(graph: Graph, leaf: Any, given: list[Node]) -> Any:
     return Slot(len(given) - 1)
 
 
-def branch_of(graph: Graph, branch: Callable[..., Any], slots: Any, given: list[Node]) -> Traced:
+def branch_of(graph: TensorGraph, branch: Callable[..., Any], slots: Any, given: list[Node]) -> Traced:
     """A branch, traced on stand-ins of its operands."""
     if not all(is_fixed(n) for node in given for n in node.shape):
         raise NotTraced(
