@@ -21,9 +21,9 @@ from pypto.graph.facts import NO_SHAPES, TracedArgument, collect
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.outputs import check_updates, run_into
 from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
+from pypto.graph.plan.fast_path import NOT_REPLAYED, FastPath
 from pypto.graph.plan.plan import NO_SIZES, Plan
 from pypto.graph.plan.planning import plan_of, surroundings_of
-from pypto.graph.plan.replay import NOT_REPLAYED, FastPath
 from pypto.graph.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.tracing.pytree import mapped

@@ -13,7 +13,8 @@ import pypto as pto
 from pypto.arrays import Dim, explain
 from pypto.errors.graph import WrongOut
 from pypto.graph.fuse import Fused
-from pypto.graph.plan.replay import ReplayedFrame
+from pypto.graph.plan.execution_context import Frame
+from pypto.runtime.launches import BoundLaunches
 
 RNG = np.random.default_rng(3)
 
@@ -29,7 +30,7 @@ def views(x: Any, w: Any) -> Any:
     return np.cumsum(z, axis=0)[:, ::2], y[:, 1:]
 
 
-def frame_of(fused: Fused, *args: Any) -> ReplayedFrame:
+def frame_of(fused: Fused, *args: Any) -> Frame:
     (frame,) = fused.plan(*args).frames[()]
     return frame
 
@@ -57,7 +58,7 @@ def test_later_calls_look_up_nothing_in_python(monkeypatch: pytest.MonkeyPatch) 
     x, w = floats(8, 6), floats(4, 5)
     for _ in range(3):
         fused(x, w)
-    monkeypatch.delattr(ReplayedFrame, "run")
+    monkeypatch.delattr(BoundLaunches, "run")
     x = floats(8, 6)
     np.testing.assert_allclose(fused(x, w), fused.function(x, w), rtol=1e-4, atol=1e-5)
 
@@ -245,7 +246,7 @@ def test_arrays_within_arguments_are_replayed(function: Any, given: Any, monkeyp
     for _ in range(3):
         args, kwargs = given(floats(7), floats(7))
         fused(*args, **kwargs)
-    monkeypatch.delattr(ReplayedFrame, "run")
+    monkeypatch.delattr(BoundLaunches, "run")
     args, kwargs = given(floats(7), floats(7))
     np.testing.assert_array_equal(fused(*args, **kwargs), function(*args, **kwargs))
 
@@ -272,7 +273,7 @@ def test_results_in_arrays_that_are_given_are_replayed(monkeypatch: pytest.Monke
     for _ in range(3):
         assert fused(x, out=out) is out
     with monkeypatch.context() as patch:
-        patch.delattr(ReplayedFrame, "run")
+        patch.delattr(BoundLaunches, "run")
         fresh = floats(4)
         assert fused(fresh, out=out) is out
         np.testing.assert_array_equal(out, fresh * 2 + outside[:4])

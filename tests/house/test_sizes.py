@@ -123,6 +123,7 @@ BESIDE_THE_CORE = (
     *("pypto/backends/sites.py", "pypto/backends/cpu/instrument/timing.py"),
     *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py"),
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
+    *("pypto/runtime/arena.py", "pypto/runtime/launches.py"),
     *("pypto/runtime/copies.py", "pypto/runtime/slow.py", "pypto/runtime/tensors.py", "pypto/torch/"),
     "pypto/runtime/versions.py",
     *(

@@ -6,9 +6,9 @@ dimensions a context belongs to one set of sizes: it has all shapes, views and g
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from pypto.graph.ir.node_table import put_into, span
 from pypto.graph.ir.reference import apply, moved
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
-from pypto.graph.plan.memory_planning import ALIGNMENT
 from pypto.graph.plan.schedule import Schedule, Step
+from pypto.runtime.arena import ArrayRef, Buffer, View
+from pypto.runtime.launches import BoundLaunches, LaunchList, LaunchStep
 
 Array = np.ndarray[Any, Any]
 
@@ -35,35 +36,71 @@ def memory_of(node: Node, stored: set[Node]) -> Node:
     return node
 
 
-def aligned_bytes(size: int) -> Array:
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """A view of an array, as a movement of the graph makes it."""
+
+    op: str
+    attrs: Mapping[str, Any]
+
+    def __call__(self, array: Array) -> Array:
+        return moved(self.op, array, self.attrs)
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join(f'{name}={value}' for name, value in self.attrs.items())})"
 
 
-class Frame:
-    """An arena, and the launches of a plan on it."""
+class Frame(BoundLaunches):
+    """The launches of a plan as a launch list for some sizes, bound to an arena.
+
+    Attributes
+    ----------
+    native : object or None
+        What makes all steps in one native call, where the outputs are results as they are.
+    picked : tuple of int
+        Which results these are.
+    """
 
     def __init__(self, plan: Schedule, given: int, sizes: Sizes) -> None:
         self.plan = plan
         self.sizes = sizes
-        self.arrays: dict[Node, Array] = dict(plan.fixed)
-        self.arrays.update((n, self.constant(n)) for n in plan.constants)
-        offsets, arena_bytes = plan.places(sizes)
-        memory = aligned_bytes(arena_bytes)
-        for node, at in offsets.items():
-            shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy
-            part = memory[at : at + math.prod(shape) * dtype.itemsize]
-            self.arrays[node] = part.view(dtype).reshape(shape)
-        self.arrays.update((n, self.arrays[owner]) for n, owner in plan.buffer_aliases.items() if owner in offsets)
-        self.stored = set(self.arrays) | {n for s in plan.steps for n in s.writes}
-        self.results = [n for s in plan.steps for n in s.writes if n not in offsets]
-        self.changing = {*plan.graph.inputs[:given], *self.results}
-        self.shared = [(n, owner) for n, owner in plan.buffer_aliases.items() if owner not in offsets]
-        own = [n for n in self.results if n not in plan.buffer_aliases]
-        self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in own]
         self.called: dict[Any, Sequence[Array]] = {}
-        self.calls = [self.call_of(step, wave) for step, wave in zip(plan.steps, plan.waves, strict=True)]
+        self.native: Any = None
+        self.picked: tuple[int, ...] = ()
+        constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}}
+        written = [n for s in plan.steps for n in s.writes]
+        self.stored = {*constants, *plan.lifetimes, *written}
+        results = (n for n in written if n not in plan.lifetimes and n not in plan.buffer_aliases)
+        super().__init__(
+            LaunchList(
+                tuple(self.launch_step(step, wave) for step, wave in zip(plan.steps, plan.waves, strict=True)),
+                tuple(map(self.buffer, plan.graph.inputs[:given])),
+                tuple(map(self.buffer, results)),
+                plan.arena(sizes),
+                constants,
+                plan.buffer_aliases,
+            )
+        )
+
+    def buffer(self, node: Node) -> Buffer:
+        return Buffer(node, value_of(node.shape, self.sizes), node.type.dtype)
+
+    def launch_step(self, step: Step, wave: int) -> LaunchStep:
+        """A step of the plan, for the sizes."""
+        node = step.nodes[-1]
+        if step.kernel is None:
+            return LaunchStep(None, wave=wave, host=partial(assemble, node, self))
+        host = partial(begin_update, node, self) if step.kernel.form == SCATTER else None
+        given = {a.name: self.ref(a) for a in step.arguments}
+        return LaunchStep(step.kernel.kernel, value_of(step.grid, self.sizes), given, wave, host)
+
+    def ref(self, argument: Argument) -> ArrayRef:
+        """What a kernel is given as an argument."""
+        node, views = argument.node, list[View]()
+        while node.op in MOVEMENT and node not in self.stored:
+            views.insert(0, Movement(node.op, self.attrs(node)))
+            node = node.inputs[0]
+        return ArrayRef(node, value_of(argument.shape, self.sizes), tuple(views))
 
     def constant(self, node: Node) -> Array:
         """An array of one number throughout."""
@@ -79,100 +116,25 @@ class Frame:
         found = self.arrays.get(node)
         return moved(node.op, self.view(node.inputs[0]), self.attrs(node)) if found is None else found
 
-    def call_of(self, step: Step, wave: int) -> Call:
-        bases = [memory_of(a.node, self.stored) for a in step.arguments]
-        changing = frozenset(n for n in (*bases, *step.reads, *step.writes) if n in self.changing)
-        return Call(step, changing, wave)
-
-    def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
-        """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
-        self.enter(arrays, memory)
-        for call in self.calls:
-            call.run(self)
-        return self.leave()
-
-    def base(self, node: Node) -> Node:
-        """The array in memory that a node is, or is a view of."""
-        return memory_of(node, self.stored)
-
-    def enter(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> None:
-        """Take the arrays of a call, and make those of its results."""
-        self.arrays.update(zip(self.plan.graph.inputs, arrays, strict=False))
-        self.make_results(memory)
-
-    def make_results(self, memory: Mapping[Node, Array] = MappingProxyType({})) -> None:
-        """Give all results memory, their own or what is given, with the arrays that are updated in it."""
-        for node, shape, dtype in self.made:
-            self.arrays[node] = memory[node] if node in memory else np.empty(shape, dtype)
-        for node, owner in self.shared:
-            self.arrays[node] = self.arrays[owner]
+    def prepare(self, arrays: Sequence[Array]) -> None:
+        super().prepare(arrays)
+        made = {node: n for n, (node, _, _) in enumerate(self.results)}
+        if len(self.sections) == 1 and all(node in made for node in self.plan.graph.outputs):
+            self.native = self.sections[0].native
+            self.picked = tuple(made[node] for node in self.plan.graph.outputs)
 
     def leave(self) -> list[Array]:
         """The outputs, once all steps ran."""
         found = [self.view(node) for node in self.plan.graph.outputs]
-        for node in self.results:
-            del self.arrays[node]
+        super().leave()
         self.called.clear()
         return found
 
 
-class Call:
-    """A step on the arrays of a frame.
-
-    What it is launched with is kept; before a launch, only arrays that change from call to call are looked up again.
-
-    Attributes
-    ----------
-    moving : list of (int, Argument)
-        Arguments that are other arrays in other calls, by their place.
-    wave : int
-        How many steps, from this one on, may overlap; 0 within those of an earlier one.
-    """
-
-    __slots__ = ("arguments", "changing", "grid", "launch", "moving", "step", "wave")
-
-    def __init__(self, step: Step, changing: frozenset[Node], wave: int = 1) -> None:
-        self.step = step
-        self.changing = changing
-        self.wave = wave
-        self.arguments: list[Array] = []
-        self.moving: list[tuple[int, Argument]] = []
-        self.launch: Callable[..., Any] | None = None
-        self.grid: tuple[int, ...] = ()
-
-    def run(self, frame: Frame) -> None:
-        if self.step.kernel is None:
-            assemble(self.step.nodes[-1], frame)
-            return
-        self.look_up(frame)
-        if self.step.kernel.form == SCATTER:
-            begin_update(self.step.nodes[-1], frame)
-        assert self.launch is not None
-        self.launch(*self.arguments)
-
-    def look_up(self, frame: Frame) -> None:
-        """Find the arguments of the launch."""
-        step = self.step
-        if self.launch is None:
-            assert step.kernel is not None
-            self.grid = value_of(step.grid, frame.sizes)
-            self.launch = step.kernel.kernel[self.grid]
-            self.arguments = [seen(frame, a) for a in step.arguments]
-            bases = map(frame.base, (a.node for a in step.arguments))
-            pairs = zip(step.arguments, bases, strict=True)
-            self.moving = [(n, a) for n, (a, base) in enumerate(pairs) if base in self.changing]
-            return
-        for n, a in self.moving:
-            self.arguments[n] = seen(frame, a)
-
-
 def seen(frame: Frame, argument: Argument) -> Array:
     """The array of an argument in the shape that its kernel has it."""
-    array = frame.arrays.get(argument.node)
-    if array is None:
-        array = frame.view(argument.node)
-    shape = value_of(argument.shape, frame.sizes) if frame.sizes else argument.shape
-    return array if array.shape == shape else np.reshape(array, shape, copy=False)
+    found: Array = frame.ref(argument).seen(frame.arrays)
+    return found
 
 
 def begin_update(node: Node, frame: Frame) -> None:

@@ -22,10 +22,9 @@ from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.ahead import compile_ahead
-from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.plan.execution_context import Frame, memory_of
 from pypto.graph.plan.horizontal_fusion import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, ends_of, waves_of
 from pypto.graph.plan.in_place import updated_in_place
-from pypto.graph.plan.replay import ReplayedFrame
 from pypto.graph.plan.schedule import PlanKernel, Schedule, Step
 from pypto.graph.plan.step_order import steps_of
 from pypto.graph.schedule.fusion import Partition
@@ -55,14 +54,17 @@ class Plan(PlanViews, Schedule):
     """
 
     reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
-    frames: dict[tuple[int, ...], list[ReplayedFrame]] = field(default_factory=dict)
+    frames: dict[tuple[int, ...], list[Frame]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_compiled: bool = False
     keep: Callable[[Plan, Versions], None] | None = None  # called when its kernels have been compiled
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.offsets, self.arena_bytes = self.places(self.hints)
+        arena = self.arena(self.hints)
+        self.arena_bytes = arena.nbytes
+        offsets = {slot.buffer.key: slot.offset for slot in arena.slots}
+        self.offsets = {node: offsets[self.buffer_aliases.get(node, node)] for node in self.lifetimes}
 
     @property
     def kernels(self) -> tuple[PlanKernel, ...]:
@@ -79,7 +81,7 @@ class Plan(PlanViews, Schedule):
         try:
             frame = frames.pop()
         except IndexError:
-            frame = ReplayedFrame(self, len(arrays), dict(sizes))
+            frame = Frame(self, len(arrays), dict(sizes))
         found = frame.run(arrays, memory)
         frames.append(frame)
         return found
@@ -94,7 +96,7 @@ class Plan(PlanViews, Schedule):
                 self.keep(self, versions)
             self.is_compiled = True
 
-    def frames_for(self, key: tuple[int, ...]) -> list[ReplayedFrame]:
+    def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
         """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
         found = self.frames.get(key)
         if found is None:

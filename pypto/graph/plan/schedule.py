@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +11,8 @@ from pypto.blocking import AUTO, Blocking
 from pypto.graph.codegen.writer import Access, Argument
 from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.plan.memory_planning import Lifetime, allocate
 from pypto.jit import Kernel
+from pypto.runtime.arena import Arena, Buffer, Slot
 
 Array = np.ndarray[Any, Any]
 
@@ -94,16 +93,14 @@ class Schedule:
         """The hints of dimensions by name."""
         return {dim.name: dim.hint for dim in self.graph.dims}
 
-    def places(self, sizes: Sizes) -> tuple[dict[Node, int], int]:
-        """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
-        spans: dict[Node, Lifetime] = {}
+    def arena(self, sizes: Sizes) -> Arena:
+        """The arena for sizes of the dimensions by name; arrays that share memory are one slot, under their owner."""
+        slots: dict[Node, Slot] = {}
         for node, (first, last) in self.lifetimes.items():
             owner = self.buffer_aliases.get(node, node)
-            known = spans.get(owner)
-            if known is None:
-                spans[owner] = Lifetime(math.prod(value_of(node.shape, sizes)) * node.type.dtype.itemsize, first, last)
+            known = slots.get(owner)
+            if known is not None:
+                slots[owner] = replace(known, first=min(known.first, first), last=max(known.last, last))
             else:
-                spans[owner] = replace(known, first=min(known.first, first), last=max(known.last, last))
-        offsets, size = allocate(spans.values())
-        found = dict(zip(spans, offsets, strict=True))
-        return {node: found[self.buffer_aliases.get(node, node)] for node in self.lifetimes}, size
+                slots[owner] = Slot(Buffer(owner, value_of(owner.shape, sizes), owner.type.dtype), first, last)
+        return Arena.packed(slots.values())

@@ -231,8 +231,8 @@ def traced_run(plan: Plan, arrays: Sequence[Array], sizes: Sizes) -> tuple[Frame
     frame.arrays.update(zip(plan.graph.inputs, arrays, strict=False))
     frame.make_results()
     times = []
-    for call in frame.calls:
-        call.run(frame)
-        again = [milliseconds(lambda call=call: call.run(frame)) for _ in range(3)]  # type: ignore[misc]
+    for step in frame.steps:
+        step.run(frame)
+        again = [milliseconds(lambda step=step: step.run(frame)) for _ in range(3)]  # type: ignore[misc]
         times.append(min(again))
     return frame, times

@@ -20,12 +20,13 @@ from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
-from pypto.graph.plan.execution_context import Call, Frame
+from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.plan import NO_MEMORY, Plan
 from pypto.graph.plan.schedule import Step
 from pypto.graph.verification.differences import Difference, Tolerance, differs
 from pypto.runtime.launch import Sizes as Grid
 from pypto.runtime.launch import check_grid
+from pypto.runtime.launches import BoundStep
 
 Array = np.ndarray[Any, Any]
 
@@ -79,11 +80,11 @@ class StepByStep:
         self.plan.compile(arrays)
         frame = Frame(self.plan, len(arrays), dict(self.sizes))
         frame.enter(arrays, NO_MEMORY)
-        for number, call in enumerate(frame.calls):
-            expected = self.meaning(frame, call.step)
+        for number, (step, call) in enumerate(zip(self.plan.steps, frame.steps, strict=True)):
+            expected = self.meaning(frame, step)
             call.run(frame)
             for node, array in expected.items():
-                self.compare(number, call, frame, node, array)
+                self.compare(number, step, call, frame, node, array)
         return frame.leave()
 
     def meaning(self, frame: Frame, step: Step) -> dict[Node, Array]:
@@ -107,29 +108,29 @@ class StepByStep:
                 known[node] = apply(node.op, operands, frame.attrs(node), type)
         return known[node]
 
-    def compare(self, number: int, call: Call, frame: Frame, node: Node, expected: Array) -> None:
-        step = call.step
+    def compare(self, number: int, step: Step, call: BoundStep, frame: Frame, node: Node, expected: Array) -> None:
         got = frame.arrays[node]
         found = Difference.of(got, expected, self.tolerance)
         name = f"%{node.number}: {node.type}"
         writer = step.kernel.name if step.kernel else f"{step.nodes[-1].op} by numpy"
         if found.count:
-            told = f"step {number} wrote it, {writer}{diagnosis(call, got.shape, node, found, self.tolerance)}"
+            told = f"step {number} wrote it, {writer}{diagnosis(step, call, got.shape, node, found, self.tolerance)}"
             raise differs(self.plan.graph.name, node.loc if node.place else None, name, found, told)
         line = "" if node.place is None else f"{node.loc.file.rpartition('/')[2]}:{node.loc.line}"
         self.compared.append(ComparedArray(number, writer, name, line, found.total, found.largest, found.ulp))
 
 
-def diagnosis(call: Call, shape: tuple[int, ...], node: Node, found: Difference, tolerance: Tolerance) -> str:
+def diagnosis(
+    step: Step, call: BoundStep, shape: tuple[int, ...], node: Node, found: Difference, tolerance: Tolerance
+) -> str:
     """Where in the kernel an element was stored, and whether the kernel's text or its code is wrong."""
-    step = call.step
     if step.kernel is None:
         return ""
     pairs = list(zip(step.arguments, call.arguments, strict=True))
     fresh = {a.name: np.empty(x.shape, x.dtype) for a, x in pairs if a.is_output}
     kernel, recorder = step.kernel.kernel, Recorder()
     values = kernel.signature.bind(tuple(fresh.get(a.name, x) for a, x in pairs), {})
-    grid = check_grid(call.grid, kernel.signature, values)
+    grid = check_grid(call.step.grid, kernel.signature, values)
     try:
         kernel.interpret(grid, values, recorder)
     except PyptoError as error:

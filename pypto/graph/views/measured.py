@@ -134,9 +134,9 @@ def measured(fused: Fused, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pla
     runs = [run_timed(frame, arrays) for _ in range(ROUNDS)]
     times = min(runs, key=lambda run: run[-1][1] if run else 0)
     steps = tuple(
-        StepTime(n, step_name(step), form_of(step), places(step.nodes), call.grid, begin, end - begin, live)
+        StepTime(n, step_name(step), form_of(step), places(step.nodes), call.step.grid, begin, end - begin, live)
         for n, (step, call, (begin, end), live) in enumerate(
-            zip(plan.steps, frame.calls, times, live_bytes(plan), strict=True)
+            zip(plan.steps, frame.steps, times, live_bytes(plan), strict=True)
         )
     )
     return PlanProfile(plan.graph.name, steps, tuple(edges(plan)))
@@ -153,9 +153,9 @@ def run_timed(frame: Frame, arrays: list[Array]) -> list[tuple[int, int]]:
     now = time.perf_counter_ns
     origin = now()
     times = []
-    for call in frame.calls:
+    for step in frame.steps:
         begin = now()
-        call.run(frame)
+        step.run(frame)
         times.append((begin - origin, now() - origin))
     frame.leave()
     return times

@@ -1,0 +1,384 @@
+"""A launch list: launches over one arena of memory, as data that can be printed, bound to arrays and replayed.
+
+Plans of array functions, derived backward passes and the steps of a decoder are launch lists. A list says by keys
+which arrays come with a call, which are made for it, which lie in its arena, and what every launch is given of them. It
+is bound once; between two runs only addresses change. So native code fills in the argument blocks of its launches once,
+and a run is one native call. On a device the arena lies in the device's memory, and launches go to its stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors import CompilerBug
+from pypto.errors.launch import WrongArguments
+from pypto.runtime.arena import Arena, ArrayRef, Buffer
+from pypto.runtime.device_arrays import DeviceArray
+from pypto.runtime.places import HostDevice
+
+Array = np.ndarray[Any, Any]
+HOST: Final = HostDevice("cpu")
+EMPTY: Final = Arena()
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStep:
+    """A launch of a kernel, with work of the host before it, or work of the host alone.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+    grid : tuple of int
+    arguments : mapping from str to ArrayRef, array or number
+        By parameter, in the order of the kernel's.
+    wave : int
+        How many steps, from this one on, may overlap, as none needs another; 0 within those of an earlier one.
+    host : callable, optional
+        Work of the host, on the arrays of the list.
+    """
+
+    kernel: Any
+    grid: tuple[int, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    wave: int = 1
+    host: Callable[[], None] | None = None
+
+    @property
+    def refs(self) -> list[tuple[str, ArrayRef]]:
+        """The arguments that are arrays of the list, by parameter."""
+        return [(name, x) for name, x in self.arguments.items() if isinstance(x, ArrayRef)]
+
+
+@dataclass(frozen=True)
+class LaunchList:
+    """Launches in order, and the arrays that they work on.
+
+    Parameters
+    ----------
+    steps : tuple of LaunchStep
+    inputs : tuple of Buffer
+        Arrays that come with every call.
+    results : tuple of Buffer
+        Arrays that every call makes, or is given memory for.
+    arena : Arena
+        Arrays that the list keeps.
+    constants : mapping from key to array
+        Arrays that are the same in all calls.
+    aliases : mapping from key to key
+        Arrays in the memory of another one.
+    zeroed : tuple of key
+        Arrays that are set to zero before the first step.
+    memory : Place
+        Where the arena and the results are: the host, or a device.
+
+    Raises
+    ------
+    CompilerBug
+        When a launch is given an array that the list does not know.
+    """
+
+    steps: tuple[LaunchStep, ...]
+    inputs: tuple[Buffer, ...] = ()
+    results: tuple[Buffer, ...] = ()
+    arena: Arena = EMPTY
+    constants: Mapping[Any, Any] = field(default_factory=dict)
+    aliases: Mapping[Any, Any] = field(default_factory=dict)
+    zeroed: tuple[Hashable, ...] = ()
+    memory: Any = field(default=HOST, compare=False)
+
+    def __post_init__(self) -> None:
+        known = set(self.keys)
+        for number, step in enumerate(self.steps):
+            for name, ref in step.refs:
+                if ref.key not in known:
+                    raise CompilerBug(f"step {number}: argument `{name}` is {ref.key}, which is no array of its list")
+
+    @property
+    def keys(self) -> tuple[Hashable, ...]:
+        """All arrays: inputs, results, those of the arena, constants, aliases."""
+        buffers = (*self.inputs, *self.results, *(slot.buffer for slot in self.arena.slots))
+        return (*(buffer.key for buffer in buffers), *self.constants, *self.aliases)
+
+    def bind(self, arrays: Mapping[str, Any] = NOTHING) -> BoundLaunches:
+        """The list on the arrays of its inputs, by key.
+
+        Raises
+        ------
+        WrongArguments
+            When one is missing or unknown, or has another shape or dtype; the error names it.
+        """
+        bound = BoundLaunches(self)
+        bound.given = self.checked(arrays)
+        return bound
+
+    def checked(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """The arrays of the inputs in order."""
+        names = [str(buffer.key) for buffer in self.inputs]
+        if unknown := sorted(set(arrays).difference(names)):
+            self.fail(f"`{unknown[0]}` is none of its inputs", f"pass {', '.join(names) or 'no array'}")
+        for name, buffer in zip(names, self.inputs, strict=True):
+            if name not in arrays:
+                self.fail(f"`{name}` is missing", f"pass {', '.join(names)}")
+            shape, dtype = tuple(arrays[name].shape), arrays[name].dtype
+            if shape != buffer.shape:
+                self.fail(f"`{name}` has the shape {shape}", f"pass one of the shape {buffer.shape}")
+            if isinstance(dtype, np.dtype) and dtype != buffer.dtype.numpy:
+                self.fail(f"`{name}` is {dtype}", f"pass one of {buffer.dtype}")
+        return [arrays[name] for name in names]
+
+    def fail(self, problem: str, way: str) -> None:
+        raise WrongArguments(kernel="launch list", problem=problem, way=way)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """The text of the list: its arrays, then its launches."""
+        names = {key: key if isinstance(key, str) else f"%{n}" for n, key in enumerate(dict.fromkeys(self.keys))}
+        for word, buffers in (("input", self.inputs), ("result", self.results)):
+            for buffer in buffers:
+                yield f"{word} {names[buffer.key]}: {buffer_text(buffer)}"
+        yield f"arena {self.arena.nbytes} bytes on {getattr(self.memory, 'name', self.memory)}"
+        for slot in self.arena.slots:
+            zero = ", zeroed" if slot.is_zeroed else ""
+            where = f"at {slot.offset}, steps {slot.first}-{slot.last}{zero}"
+            yield f"  {names[slot.buffer.key]}: {buffer_text(slot.buffer)} {where}"
+        for key in self.constants:
+            yield f"constant {names[key]}"
+        for key, owner in self.aliases.items():
+            yield f"alias {names[key]} = {names[owner]}"
+        for key in self.zeroed:
+            yield f"zero {names[key]}"
+        for step in self.steps:
+            yield step_text(step, names)
+
+
+def buffer_text(buffer: Buffer) -> str:
+    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
+
+
+def step_text(step: LaunchStep, names: Mapping[Hashable, str]) -> str:
+    """A step as a line."""
+    if step.kernel is None:
+        return f"host {getattr(step.host, '__name__', step.host)}"
+    given = ", ".join(f"{name}={argument_text(x, names)}" for name, x in step.arguments.items())
+    wave = f"overlap {step.wave}: " if step.wave > 1 else ""
+    host = "host, then " if step.host is not None else ""
+    return f"{wave}{host}{step.kernel.signature.kernel}[{', '.join(map(str, step.grid))}]({given})"
+
+
+def argument_text(x: Any, names: Mapping[Hashable, str]) -> str:
+    """An argument of a launch."""
+    if isinstance(x, ArrayRef):
+        shape = "" if x.shape is None else f"[{', '.join(map(str, x.shape))}]"
+        return f"{names[x.key]}{''.join(f'.{view}' for view in x.views)}{shape}"
+    sizes = getattr(x, "shape", None)
+    return str(x) if sizes is None else f"{x.dtype}[{', '.join(map(str, sizes))}]"
+
+
+class BoundStep:
+    """A step on the arrays of a bound list.
+
+    What it is launched with is kept. Before a launch, only arrays that change from call to call are looked up again.
+
+    Attributes
+    ----------
+    moving : list of (int, ArrayRef)
+        Arguments that are other arrays in other calls, by their place.
+    """
+
+    __slots__ = ("arguments", "launch", "moving", "step")
+
+    def __init__(self, step: LaunchStep) -> None:
+        self.step = step
+        self.arguments: list[Any] = []
+        self.moving: list[tuple[int, ArrayRef]] = []
+        self.launch: Callable[..., Any] | None = None
+
+    def run(self, bound: BoundLaunches) -> None:
+        step = self.step
+        if step.kernel is not None:
+            self.look_up(bound)
+        if step.host is not None:
+            step.host()
+        if self.launch is not None:
+            self.launch(*self.arguments)
+
+    def look_up(self, bound: BoundLaunches) -> None:
+        """Find the arguments of the launch."""
+        arrays = bound.arrays
+        if self.launch is not None:
+            for n, ref in self.moving:
+                self.arguments[n] = ref.seen(arrays)
+            return
+        given = self.step.arguments.values()
+        self.launch = self.step.kernel[self.step.grid]
+        self.arguments = [x.seen(arrays) if isinstance(x, ArrayRef) else x for x in given]
+        changing = bound.changing
+        self.moving = [(n, x) for n, x in enumerate(given) if isinstance(x, ArrayRef) and x.key in changing]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Steps in a row: launches in one native call, or where `native` is None each by itself."""
+
+    steps: tuple[BoundStep, ...]
+    native: Any = None
+
+    def run(self, bound: BoundLaunches, arrays: Sequence[Any]) -> None:
+        """Make all steps, on the inputs and results of a call."""
+        if self.native is None:
+            for step in self.steps:
+                step.run(bound)
+            return
+        left = self.native.run(*arrays)
+        while left is not None:
+            if left < 0:  # arrays of a class of their own, or the same one twice
+                Section(self.steps).run(bound, arrays)
+                return
+            self.steps[left].run(bound)
+            left = self.native.run(*arrays)
+
+
+class BoundLaunches:
+    """A launch list with an arena, which runs on the arrays of one call after the other.
+
+    The first run finds the arguments of every launch. From the second one on, launches in a row are one native call
+    where native code knows them all; work of the host stands between two such calls. One thread runs it at a time.
+
+    Attributes
+    ----------
+    arrays : dict
+        All arrays by key; those of a call are there while it runs.
+    sections : tuple of Section
+        From the second run on, how steps are made.
+    """
+
+    def __init__(self, launches: LaunchList) -> None:
+        self.launches = launches
+        self.given: Sequence[Any] = ()
+        self.arrays: dict[Any, Any] = {**launches.constants, **launches.arena.arrays(launches.memory)}
+        in_arena = [(key, owner) for key, owner in launches.aliases.items() if owner in self.arrays]
+        self.arrays.update((key, self.arrays[owner]) for key, owner in in_arena)
+        self.shared = [(key, owner) for key, owner in launches.aliases.items() if key not in self.arrays]
+        self.results = [(x.key, x.shape, x.dtype.numpy) for x in launches.results]
+        self.inputs = [x.key for x in launches.inputs]
+        results = (x.key for x in launches.results)
+        self.changing = frozenset((*self.inputs, *results, *(key for key, _ in self.shared)))
+        self.zeroed = (*launches.zeroed, *(s.buffer.key for s in launches.arena.slots if s.is_zeroed))
+        self.steps = [BoundStep(step) for step in launches.steps]
+        self.has_run = False
+        self.sections: tuple[Section, ...] = ()
+
+    def run(self, arrays: Sequence[Any] | None = None, memory: Mapping[Any, Any] = NOTHING) -> list[Any]:
+        """The results for the arrays of a call, without which they are those that the list was bound to.
+
+        `memory` has arrays that results are made in.
+        """
+        given = self.given if arrays is None else arrays
+        if not self.has_run or (memory and not are_apart(memory.values(), given)):
+            self.has_run = True
+            self.enter(given, memory)
+            for step in self.steps:
+                step.run(self)
+            return self.leave()
+        self.enter(given, memory)
+        if not self.sections:
+            self.prepare(given)
+        changing = (*given, *[self.arrays[key] for key, _, _ in self.results])
+        for section in self.sections:
+            section.run(self, changing)
+        return self.leave()
+
+    def enter(self, arrays: Sequence[Any], memory: Mapping[Any, Any] = NOTHING) -> None:
+        """Take the arrays of a call, and make those of its results."""
+        self.arrays.update(zip(self.inputs, arrays, strict=False))
+        self.make_results(memory)
+        for key in self.zeroed:
+            zero(self.arrays[key])
+
+    def make_results(self, memory: Mapping[Any, Any] = NOTHING) -> None:
+        """Give all results memory, their own or what is given, with the arrays that share it."""
+        for key, shape, dtype in self.results:
+            self.arrays[key] = memory[key] if key in memory else self.launches.memory.empty(shape, dtype)
+        for key, owner in self.shared:
+            self.arrays[key] = self.arrays[owner]
+
+    def leave(self) -> list[Any]:
+        """The results, once all steps ran."""
+        results = [self.arrays.pop(key) for key, _, _ in self.results]
+        for key, _ in self.shared:
+            del self.arrays[key]
+        return results
+
+    def prepare(self, arrays: Sequence[Any]) -> None:
+        """Fill in the arguments of all launches, for arrays like these."""
+        numbers = {key: n for n, key in enumerate((*self.inputs, *(key for key, _, _ in self.results)))}
+        self.sections = tuple(
+            Section(steps, self.replay_of(steps, arrays, numbers) if is_native else None)
+            for steps, is_native in runs(self.steps)
+        )
+
+    def replay_of(self, steps: Sequence[BoundStep], arrays: Sequence[Any], numbers: Mapping[Any, int]) -> Any:
+        """The native replay of some launches; None where there is none."""
+        if not isinstance(self.launches.memory, HostDevice):
+            return None
+        kernel = steps[0].step.kernel
+        launcher = None if any(kernel.modes) else kernel.compiler.session().launcher
+        if launcher is None:
+            return None
+        rows = []
+        for bound in steps:
+            bound.look_up(self)
+            moves = self.moves(bound, numbers)
+            if moves is None:
+                return None
+            rows.append((bound.step.kernel, bound.step.grid, tuple(bound.arguments), moves, bound.step.wave))
+        return launcher.replay(rows, arrays, len(numbers))
+
+    def moves(self, bound: BoundStep, numbers: Mapping[Any, int]) -> tuple[tuple[int, int, int], ...] | None:
+        """Which arguments differ from call to call, in which array of the call they lie, and where; None for copies."""
+        moves = []
+        for at, ref in bound.moving:
+            array, memory = bound.arguments[at], self.arrays[ref.key]
+            if not (isinstance(array, np.ndarray) and isinstance(memory, np.ndarray)):
+                return None
+            if array.size and not np.may_share_memory(array, memory):
+                return None
+            offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
+            moves.append((at, numbers[self.launches.aliases.get(ref.key, ref.key)], offset))
+        return tuple(moves)
+
+
+def runs(steps: Sequence[BoundStep]) -> Iterator[tuple[tuple[BoundStep, ...], bool]]:
+    """Steps in a row that are launches and nothing else, or that the host has a part in."""
+    start = 0
+    kinds = [bound.step.host is None for bound in steps]
+    for n in range(1, len(steps) + 1):
+        if n == len(steps) or kinds[n] != kinds[start]:
+            yield tuple(steps[start:n]), kinds[start]
+            start = n
+
+
+def are_apart(written: Any, read: Sequence[Array]) -> bool:
+    """Whether pieces of memory that are written lie apart from those that are read, each seen from end to end."""
+    return not any(np.may_share_memory(a, b) for a in written for b in read)
+
+
+def zero(x: Any) -> None:
+    """Set an array or tensor to zero."""
+    if hasattr(x, "zero_"):
+        x.zero_()
+    elif isinstance(x, DeviceArray):
+        assert x.memory is not None
+        x.device.synchronize()
+        zeros = np.zeros(x.nbytes, np.uint8)
+        x.memory.write(zeros.ctypes.data, x.nbytes, x.offset)
+    else:
+        x.fill(0)
