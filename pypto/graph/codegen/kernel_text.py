@@ -67,7 +67,7 @@ class GroupWriter(ProductWriter):
     def first_nodes(self, second: tuple[Node, ...]) -> None:
         """Write all nodes but those of a second loop; a redundant test for NaN is left out."""
         space = self.program.space
-        choices = redundant_tests(space) if self.program.loop is None else {}
+        choices = {} if self.program.loops else redundant_tests(space)
         left_out = {*second, *unread(space, choices)}
         for node in space.nodes:
             if node in choices:
@@ -132,28 +132,26 @@ class GroupWriter(ProductWriter):
         index, _ = self.indices[axis]
         offset = " + ".join(x for x in (index if index != "0" else "", str(start) if start else "") if x)
         if not self.is_tiled(axis):
-            return self.variable(0, f"({offset or 0}).to(pto.int32)", (), node)
+            return self.variable(self.stage_along((axis,)), f"({offset or 0}).to(pto.int32)", (), node)
         text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
         if index != "0" and not is_fixed(self.program.sizes[axis]):  # which a size known at the launch makes wider
             text = f"({text}).to(pto.int32)"
-        return self.variable(self.within if axis == self.program.loop else 0, text, (axis,), node)
+        return self.variable(self.stage_along((axis,)), text, (axis,), node)
 
     def reduction(self, node: Node) -> Tile:
         source = self.operand(node, 0)
         line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
         gone = [a for a in line if a not in self.program.values[node]]
-        axes = (*source.axes, *(a for a in gone if a not in source.axes))
+        axes = (*source.axes, *(a for a in gone if a not in source.axes and self.is_tiled(a)))
         text = self.full(source, axes, node.inputs[0].type.dtype)
-        loop = self.program.loop
-        text = self.masked(text, axes, gone, neutral(node.op, node.inputs[0].type.dtype))
+        where = tuple(axes.index(a) for a in gone if a in axes)
+        text = self.masked(text, axes, [axes[n] for n in where], neutral(node.op, node.inputs[0].type.dtype))
         kept = tuple(a for a in axes if a not in gone)
-        where = tuple(axes.index(a) for a in gone)
-        if not where:
-            return self.variable(self.stage(source), text, kept, node)
-        text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
-        if node.op in ("max", "min") and node.type.dtype.bits < 32:
+        if where:
+            text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
+        if where and node.op in ("max", "min") and node.type.dtype.bits < 32:
             text += f".to(pto.{node.type.dtype.public})"  # the language has these in 32 bits
-        if loop not in gone:
+        if not any(a in self.program.loops for a in gone):
             return self.variable(self.stage(source), text, kept, node)
         return self.accumulated(node, kept, lambda name: CARRIED[node.op].format(a=name, b=text))
 
@@ -238,7 +236,7 @@ class GroupWriter(ProductWriter):
                 raise FusionConflict("a part of an array is read along one dimension in two ways")
             at.append(self.moved_index(found[0], start) if found else str(start))
             axes += [a for a in found if self.is_tiled(a)]
-        stage = self.within if self.program.loop in axes else 0
+        stage = self.stage_along(a for dim in self.program.space.values[node] for a in dim)
         self.reads(self.arguments[key], (None,) * len(x.shape))
         return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
 
@@ -261,13 +259,13 @@ class GroupWriter(ProductWriter):
         if not index.axes:
             at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
             axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
-            stage = max(self.stage(index), self.within if self.program.loop in axes else 0)
+            stage = max(self.stage(index), self.stage_along(a for a in line if a != picked))
             return self.variable(stage, f"{array.name}[{at}]", axes, node)
         return self.gathered(node, array, line, picked, index)
 
     def gathered(self, node: Node, array: Argument, line: Dim, picked: int | None, index: Tile) -> Tile:
         axes = tuple(dict.fromkeys((*index.axes, *(a for a in line if self.is_tiled(a) and a != picked))))
-        terms, masks, loop = [], [], self.program.loop
+        terms, masks = [], []
         for n, a in enumerate(line):
             at, _ = self.indices[a]
             if a == picked:
@@ -281,14 +279,14 @@ class GroupWriter(ProductWriter):
                 masks.append(f"({text} < {self.size_text(a)})")
         mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
         text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
-        return self.variable(max(self.stage(index), self.within if loop in axes else 0), text, axes, node)
+        return self.variable(max(self.stage(index), self.stage_along(a for a in line if a != picked)), text, axes, node)
 
     def store(self, node: Node) -> None:
         tile = self.final.get(node) or self.tiles[node]
         line = self.program.values[node]
         array = self.argument(node, line, True)
         axes = tuple(a for a in line if self.is_tiled(a))
-        stage = self.within if self.program.loop in line else self.within + 1
+        stage = self.stage_along(line, self.within + 1)
         if stage == self.within and self.stages.get(tile.name) == self.within + 1:
             raise FusionConflict("a long axis would be gone through twice")
         text = self.full(tile, axes, node.type.dtype)
@@ -298,11 +296,15 @@ class GroupWriter(ProductWriter):
     # --- the whole -------------------------------------------------------------------------------------------------
 
     def looped(self, lines: list[str]) -> list[str]:
-        """Lines as a loop over the long axis, where there is one."""
-        loop = self.program.loop
-        if loop is None:
+        """Lines as a nest of loops, where there is one."""
+        loop, outer = self.program.loop, self.program.outer
+        if not self.program.loops:
             return []
-        return [f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):", *(f"    {x}" for x in lines)]
+        heads = [f"for {self.indices[a][0]} in range(0, {self.size_text(a)}):" for a in outer]
+        if loop is not None:
+            heads.append(f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):")
+        nest = [f"{'    ' * n}{head}" for n, head in enumerate(heads)]
+        return [*nest, *(f"{'    ' * len(heads)}{line}" for line in lines)]
 
     def body(self) -> list[str]:
         """All lines but those that say which elements a program has."""

@@ -47,26 +47,30 @@ class ProductWriter(Writer):
             return self.joined_product(node)
         a, b = self.operand(node, 0), self.operand(node, 1)
         lines = [self.program.reads.get((node, n), self.program.values.get(x, ())) for n, x in enumerate(node.inputs)]
-        tiled = [[x for x in line if self.is_tiled(x)] for line in lines]
-        (depth,) = [x for x in tiled[0] if x in tiled[1]]
-        rows, columns = ([x for x in line if x != depth] for line in tiled)
-        left = self.full(a, (*rows, depth), node.inputs[0].type.dtype)
-        right = self.full(b, (depth, *columns), node.inputs[1].type.dtype)
+        tiled = [tuple(x for x in line if self.is_tiled(x)) for line in lines]
+        contracted = [x for x in lines[0] if x in lines[1] and x not in self.program.values[node]]
+        depth = tuple(x for x in contracted if self.is_tiled(x))
+        rows, columns = (tuple(x for x in line if x not in depth) for line in tiled)
+        left = self.full(a, (*rows, *depth), node.inputs[0].type.dtype)
+        right = self.full(b, (*depth, *columns), node.inputs[1].type.dtype)
         if (node, 0) not in self.program.reads:
-            left = self.masked(left, (*rows, depth), [depth], 0)
-        if (
-            node,
-            1,
-        ) not in self.program.reads:  # behind the end may be infinities, and 0 times one is NaN
-            right = self.masked(right, (depth, *columns), [depth], 0)
-        left = left if rows else f"{left}[None, :]"
-        right = right if columns else f"{right}[:, None]"
+            left = self.masked(left, (*rows, *depth), depth, 0)
+        if (node, 1) not in self.program.reads:  # behind the end may be infinities, and 0 times one is NaN
+            right = self.masked(right, (*depth, *columns), depth, 0)
+        left, right = self.matrix(left, rows, depth), self.matrix(right, depth, columns)
         how = self.how(node)
         axes = (*rows, *columns)
-        if depth == self.program.loop:
+        if any(x in self.program.loops for x in contracted):
             return self.carried_product(node, left, right, how, axes, bool(rows and columns))
         tile = self.variable(self.stage(a, b), f"pto.dot({left}, {right}{how})", axes, node)
         return tile if rows and columns else self.flattened(tile, axes)
+
+    def matrix(self, text: str, *sides: Dim) -> str:
+        """A tile as a matrix: its axes of K become one, and a side without axes has size 1."""
+        if any(len(side) > 1 for side in sides):
+            shape = tuple(math.prod(self.program.tile_size(a) for a in side) for side in sides)
+            return f"pto.reshape({text}, {shape})"
+        return text if all(sides) else f"{text}[{', '.join(':' if side else 'None' for side in sides)}]"
 
     def joined_product(self, node: Node) -> Tile:
         """A product of arrays that are joined along the contracted axis: the sum of the products of each."""
@@ -85,8 +89,7 @@ class ProductWriter(Writer):
             end = first + part.shape[-1]
             self.reads(array, (None if a == depth else a for a in line))
             at = ", ".join(f"{first} : {end}" if a == depth else self.indices[a][1] for a in line)
-            if self.program.loop in line:
-                stage = self.within
+            stage = max(stage, self.stage_along(line))
             more = f", {total}" if total else ""
             text = f"pto.dot({left}, {array.name}[{at}]{more}{self.how(node)})"
             total = self.variable(max(stage, self.stages.get(total, 0)), text, (*rows, *columns), node).name

@@ -121,6 +121,8 @@ class Writer:
             name = f"i{n}"
             self.put(0, f"{name} = {names[a]}" + (f" * {step}" if step > 1 else ""))
             self.indices[a] = name, f"{name} : {name} + {block}" if block > 1 else name
+        for n, a in enumerate(p.outer):
+            self.indices[a] = f"g{n}", f"g{n}"
         for a in p.sizes:
             if a == p.loop:
                 self.indices[a] = "k", f"k : k + {p.chunk}"
@@ -166,7 +168,12 @@ class Writer:
 
     def is_tiled(self, axis: int) -> bool:
         """Whether an axis is a dimension of tiles, and no single index."""
-        return axis == self.program.loop or self.program.blocks.get(axis, 2) > 1
+        return axis == self.program.loop or (axis not in self.program.outer and self.program.blocks.get(axis, 2) > 1)
+
+    def stage_along(self, axes: Iterable[int], after: int = 0) -> int:
+        """Where a line stands that depends on some axes: in the loop that goes along one of them, else elsewhere."""
+        loops = self.program.loops
+        return self.within if any(a in loops for a in axes) else after
 
     def put(self, stage: int, line: str, node: Node | None = None) -> None:
         place = f"  # {Path(node.loc.file).name}:{node.loc.line}" if node is not None and node.place is not None else ""
@@ -210,7 +217,7 @@ class Writer:
         array = self.argument(node.inputs[number], line)
         if array.name not in self.loads:
             axes = tuple(a for a in line if self.is_tiled(a))
-            stage = self.within if self.program.loop in line else 0
+            stage = self.stage_along(line)
             self.reads(array, line)
             self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
         return self.loads[array.name]

@@ -17,7 +17,8 @@ from pypto.graph.ir.node import Node, key_of
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.index_space import IndexSpace, space_of
 from pypto.graph.schedule.layout import Layouts
-from pypto.graph.schedule.tiling import Program, program_of
+from pypto.graph.schedule.product_tiling import program_of
+from pypto.graph.schedule.tiling import Program
 
 Key = tuple[Any, ...]
 Check = Callable[[Program], None]
@@ -167,4 +168,4 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
     values = {other[n]: line for n, line in program.values.items()}
     reads = {(other[n], k): line for (n, k), line in program.reads.items()}
     p = program
-    return Program(made, p.sizes, values, reads, p.blocks, p.whole, p.loop, p.chunk, p.form, online, p.most)
+    return Program(made, p.sizes, values, reads, p.blocks, p.whole, p.loop, p.chunk, p.form, online, p.most, p.outer)

@@ -1,0 +1,188 @@
+"""Product tiling: the tiles and loops of a group with matrix products.
+
+A program has a block of rows by a block of columns. The contracted axes are loops around a tile of K (`contraction`).
+With a second product that contracts the columns of the first, the loop is over these columns, and the array between
+the products is never stored. A sum over a stack of products is a loop over the stack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pypto.graph.ir.dims import bounds, hint, is_fixed
+from pypto.graph.ir.node import Node
+from pypto.graph.schedule.axes import Dim, FusionConflict
+from pypto.graph.schedule.contraction import (
+    DEPTH_BLOCK,
+    Contraction,
+    ContractionLoops,
+    contraction_loops,
+    contraction_of,
+)
+from pypto.graph.schedule.dim_collapsing import Strides, chain, every_dims, heads, neighbours
+from pypto.graph.schedule.even_sizes import even_block
+from pypto.graph.schedule.index_space import IndexSpace, flat, ordered
+from pypto.graph.schedule.online_softmax import Online
+from pypto.graph.schedule.tiling import Program, TilingChoice
+from pypto.ops.table import ARG_REDUCTIONS
+
+MOST_COLUMNS = 512  # columns of a product that a program has as a whole
+ROW_BLOCKS = (256, 128, 64, 32, 16)
+UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
+CHAIN_BLOCK = 128  # columns of a first product, which a second one contracts
+STACK_BLOCK = 64  # rows and columns of a product that is added to a sum: both tiles are in the first cache
+LONG_SUM = 1 << 20  # multiplications of a sum of products that is left to a few programs
+TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
+
+
+class ProductTiling(TilingChoice):
+    """The choice of a tiling for a group with one product or two."""
+
+    __slots__ = ()
+
+    @property
+    def dots(self) -> list[Node]:
+        return [n for n in self.space.nodes if n.op == "dot"]
+
+    def with_products(self) -> Program:
+        dots = self.dots
+        if len(dots) > 2:
+            raise FusionConflict("more than two products would be one program")
+        parts = [self.contraction(dot) for dot in dots]
+        chained = len(dots) == 2
+        rows, columns = parts[-1].rows, parts[-1].columns
+        if any(part.rows is not None and part.rows not in self.parallel for part in parts):
+            raise FusionConflict("the rows of a product would have to be in one program")
+        if chained:
+            self.check_chained(*parts)
+        loops, online = self.dot_loops(parts)
+        inner = tuple(a for a in self.inner() if a != loops.axis and a not in loops.outer)
+        if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
+            raise FusionConflict("a program would have too many columns of a product")
+        if any(not is_fixed(self.sizes[a]) for a in inner):
+            raise FusionConflict("an axis whose size is not fixed would be in each program as a whole")
+        blocks = dict.fromkeys(self.parallel, 1)
+        if columns is not None and columns in blocks:
+            blocks[columns] = self.columns_block(columns, chained, bool(parts[-1].stack))
+        form = "online" if online else "chain" if chained else "product"
+        if rows in blocks:
+            self.choose_rows(blocks, rows, inner, loops)
+        if parts[-1].stack:
+            self.check_sum(blocks, dots[-1])
+        return self.made(blocks, inner, loops.axis, loops.chunk, form, online, loops.outer)
+
+    def check_chained(self, first: Contraction, second: Contraction) -> None:
+        """The second of two products is over the columns of the first, for the same rows."""
+        if first.rows != second.rows:
+            raise FusionConflict("two products do not share their rows")
+        if (first.columns,) != second.contracted or first.stack or second.stack:
+            raise FusionConflict("the second product is not over the columns of the first")
+        if any(first.columns in self.values[n] for n in self.space.outputs):
+            raise FusionConflict("the array between two products is needed elsewhere")
+
+    def check_sum(self, blocks: Mapping[int, int], dot: Node) -> None:
+        """A long sum of products is not left to fewer programs than there are threads."""
+        programs = math.prod(-(-hint(self.sizes[a]) // block) for a, block in blocks.items())
+        if programs < self.threads and hint(dot.type.size) * hint(dot.inputs[0].shape[-1]) >= LONG_SUM:
+            raise FusionConflict("a sum of products would have fewer programs than there are threads")
+
+    def columns_block(self, columns: int, chained: bool, stacked: bool) -> int:
+        """How many columns a program has; with two products it has all."""
+        most = bounds(self.sizes[columns])[1]
+        if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
+            raise FusionConflict("a program would have too many columns of a product")
+        return most if chained else min(most, STACK_BLOCK if stacked else even_block(most))
+
+    def contraction(self, dot: Node) -> Contraction:
+        """The axes of a product, by what a program makes of them."""
+        dims = self.space.values[dot]
+        rows, columns = (tuple(dict.fromkeys(self.head[a] for a in dims[d])) for d in (-2, -1))
+        operands = self.operand(dot, 0), self.operand(dot, 1)
+        return contraction_of(operands, self.values[dot], rows, columns, self.parallel, self.space.reduced)
+
+    def dot_loops(self, parts: list[Contraction]) -> tuple[ContractionLoops, Online | None]:
+        """The loops that products go through, and the softmax that is made in them."""
+        last = parts[-1]
+        axis = last.contracted[-1]
+        if self.dots[-1].inputs[0].op == "concat":  # it goes through the parts
+            return ContractionLoops((), None, 0, last.contracted), None
+        loops = contraction_loops(last, self.sizes, CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK)
+        if last.stack and loops.axis is not None:
+            raise FusionConflict("the products of a sum are long enough to be stored")
+        for outer in loops.outer:
+            self.check_loop(outer)
+        if loops.axis is None:
+            return loops, None
+        try:
+            self.check_loop(loops.axis)
+        except FusionConflict:
+            if loops.outer or loops.axis != axis:
+                raise
+            if is_fixed(self.sizes[axis]) and self.sizes[axis] <= MOST_COLUMNS:
+                return ContractionLoops((), None, 0, last.contracted), None
+            return loops, self.online_along(axis)
+        return loops, None
+
+    def choose_rows(self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loops: ContractionLoops) -> None:
+        """As many rows as fit and leave all threads something to do."""
+        others = 1
+        for axis, block in blocks.items():
+            others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
+        size = hint(self.sizes[rows])
+        wanted = [x for x in ROW_BLOCKS if is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS]
+        fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loops) <= TILE_BYTES]
+        if not fitting:
+            raise FusionConflict("a program would need more than fits its caches")
+        depth = loops.depth if loops.outer or loops.axis is not None else ()
+        if any(a in inner and a not in depth for a in self.space.reduced):
+            fitting = [block for block in fitting if block <= 128] or fitting
+
+        def busiest(block: int) -> int:
+            programs = -(-size // block) * others
+            return -(-programs // self.threads) * block
+
+        least = min(map(busiest, fitting))
+        chosen = next(block for block in fitting if busiest(block) <= 1.1 * least)
+        blocks[rows] = min(size, chosen) if is_fixed(self.sizes[rows]) else chosen
+
+    def tile_bytes(self, blocks: Mapping[int, int], loops: ContractionLoops) -> int:
+        """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
+
+        taken = {**blocks, **dict.fromkeys(loops.outer, 1)}
+        if loops.axis is not None:
+            taken[loops.axis] = loops.chunk
+
+        def size(line: Dim) -> int:
+            return 4 * math.prod(taken.get(a, bounds(self.sizes[a])[1]) for a in line)
+
+        products = [size(self.values[n]) for n in self.dots]
+        return sum(products) + 2 * max(products)
+
+
+def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
+    """The program of a group.
+
+    Raises
+    ------
+    FusionConflict
+        With a sentence, when there is no form that fits.
+    """
+    merged = neighbours(space, strides)
+    first = heads(space, merged)
+    sizes = {axis: space.axes.size(chain(axis, merged)) for axis in first}
+    along = (line for node in space.nodes for line in ordered(node, space.values, space.reads))
+    if any(sum(a in sizes for a in line) > 1 for line in along):
+        raise FusionConflict("a running result goes along one axis")
+    lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
+    values = {n: lines[dims] for n, dims in space.values.items()}
+    reads = {use: lines[dims] for use, dims in space.reads.items()}
+    for node in space.nodes:
+        if node.op in ARG_REDUCTIONS:
+            line = reads.get((node, 0), values.get(node.inputs[0], ()))
+            if sum(a not in values[node] for a in line) > 1:
+                raise FusionConflict("a position over several axes has no form")
+    parallel = tuple(a for a in space.parallel if a in sizes)
+    head = {a: axis for axis in first for a in chain(axis, merged)}
+    choice = ProductTiling(space, sizes, values, reads, parallel, head, threads)
+    return choice.with_products() if choice.dots else choice.without_products()

@@ -1,0 +1,171 @@
+"""Contraction over a tuple of axes: the outer axes are loops, the innermost a tile of K, and all is one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.graph import trace
+from pypto.graph.ir.node import Node
+from pypto.graph.plan.planning import groups_of, surroundings_of
+from pypto.graph.schedule.contraction import Contraction, contraction_loops
+from pypto.graph.schedule.tiling import Program
+
+Array = np.ndarray[Any, Any]
+F4: Final = np.float32
+
+
+def dequantised(x: Array, codes: Array, scales: Array) -> Array:
+    n, k = codes.shape
+    groups = scales.shape[1]
+    w = (codes.reshape(n, groups, k // groups).astype(x.dtype) * scales[:, :, None]).reshape(n, k)
+    return x @ w.T
+
+
+def scaled_after(x: Array, codes: Array, scales: Array) -> Array:
+    n, groups = scales.shape
+    size = x.shape[1] // groups
+    grouped = x.reshape(x.shape[0], groups, size)
+    found: Array = np.einsum("mgk,ngk,ng->mn", grouped, codes.reshape(n, groups, size), scales)
+    return found
+
+
+def packed(x: Array, codes: Array, scales: Array, offsets: Array) -> Array:
+    """Two codes of a byte are K's two halves of a group."""
+    n, groups = scales.shape
+    halves = np.stack([codes & 15, codes >> 4], axis=2)
+    w = (halves.reshape(n, groups, -1).astype(F4) - offsets[:, :, None]) * scales[:, :, None]
+    return x @ w.reshape(n, -1).T
+
+
+def both_quantised(x: Array, sx: Array, codes: Array, scales: Array) -> Array:
+    """Integers are added up within a group, and floats across groups."""
+    m, groups = sx.shape
+    left = x.reshape(m, groups, -1).transpose(1, 0, 2).astype(np.int32)
+    right = codes.reshape(codes.shape[0], groups, -1).transpose(1, 2, 0).astype(np.int32)
+    each = (left @ right).astype(F4)
+    found: Array = (each * sx.T[:, :, None] * scales.T[:, None, :]).sum(0)
+    return found
+
+
+def arrays(m: int, n: int, groups: int, size: int, dtype: Any = F4) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(m * n + groups)
+    x = rng.standard_normal((m, groups * size)).astype(dtype)
+    codes = rng.integers(-127, 128, (n, groups * size)).astype(np.int8)
+    return x, codes, (rng.random((n, groups)) * 0.1).astype(dtype)
+
+
+def programs(function: Callable[..., Any], *given: Any) -> list[Program]:
+    """The tilings of a function's kernels."""
+    traced = trace(function, *given)
+    layouts, _ = surroundings_of(traced)
+    return [g.program for g in groups_of(traced.graph, layouts).groups if g.program is not None]
+
+
+def exact(x: Array, codes: Array, scales: Array) -> Array:
+    n, groups = scales.shape
+    w = codes.astype(float).reshape(n, groups, -1) * scales.astype(float)[:, :, None]
+    found: Array = x.astype(float) @ w.reshape(n, -1).T
+    return found
+
+
+def assert_near(found: Array, wanted: Array, tolerance: float) -> None:
+    assert found.shape == wanted.shape
+    if wanted.size:
+        assert np.abs(found.astype(float) - wanted).max() <= tolerance * max(np.abs(wanted).max(), 1e-30)
+
+
+@pytest.mark.parametrize("form", [dequantised, scaled_after])
+@pytest.mark.parametrize(
+    ("m", "n", "groups", "size"),
+    [(64, 96, 8, 32), (3, 5, 7, 3), (17, 33, 3, 50), (64, 40, 5, 8), (2, 300, 2, 300), (9, 70, 4, 64), (64, 8, 40, 1)],
+)
+def test_grouped_product_is_one_kernel(form: Callable[..., Array], m: int, n: int, groups: int, size: int) -> None:
+    given = arrays(m, n, groups, size)
+    fused = pto.fuse(form)
+    assert_near(fused(*given), exact(*given), 3e-6)
+    if size <= 256:
+        assert len(fused.plan(*given).kernels) == 1
+
+
+def test_decisions_are_data() -> None:
+    (program,) = programs(dequantised, *arrays(64, 512, 32, 32))
+    assert [program.sizes[a] for a in program.outer] == [32]
+    assert program.loop is None
+    assert sorted(program.sizes[a] for a in program.whole) == [32]
+    (program,) = programs(scaled_after, *arrays(64, 512, 32, 32))
+    assert [program.sizes[a] for a in program.outer] == [32]
+    assert sorted(program.blocks.values()) == [64, 64]
+    (program,) = programs(dequantised, *arrays(64, 512, 2, 1024))  # K of a group goes by tiles
+    assert [program.sizes[a] for a in program.outer] == [2]
+    assert program.loop is not None
+    assert program.chunk == 128
+
+
+@pytest.mark.parametrize(
+    ("sizes", "outer", "loop", "chunk", "depth"),
+    [
+        ((64, 32), (0,), None, 0, (1,)),  # a group is a tile of K
+        ((64, 8), (), 0, 16, (0, 1)),  # several groups are one
+        ((4, 32), (), None, 0, (0, 1)),  # K is short
+        ((8, 1024), (0,), 1, 128, (1,)),  # a group is cut
+        ((7, 5, 3), (), None, 0, (0, 1, 2)),
+        ((100, 5, 3), (), 0, 5, (0, 1, 2)),
+        ((101, 5, 3), (), 0, 8, (0, 1, 2)),
+        ((100, 9, 48), (0, 1), None, 0, (2,)),
+        ((1024,), (), 0, 128, (0,)),
+        ((256,), (), None, 0, (0,)),
+    ],
+)
+def test_loops_of_contracted_axes(
+    sizes: tuple[int, ...], outer: tuple[int, ...], loop: int | None, chunk: int, depth: tuple[int, ...]
+) -> None:
+    contraction = Contraction(None, None, (), tuple(range(len(sizes))))
+    found = contraction_loops(contraction, dict(enumerate(sizes)), 128)
+    assert (found.outer, found.axis, found.chunk, found.depth) == (outer, loop, chunk, depth)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float16, 3e-3), (ml_dtypes.bfloat16, 3e-2)])
+def test_narrow_floats(dtype: Any, tolerance: float) -> None:
+    x, codes, scales = arrays(33, 48, 6, 32, dtype)
+    wanted = dequantised(x.astype(F4), codes, scales.astype(F4))
+    assert_near(pto.fuse(dequantised)(x, codes, scales), wanted, tolerance)
+
+
+@pytest.mark.parametrize(("m", "n", "groups", "size"), [(64, 48, 8, 16), (5, 7, 3, 3), (1, 30, 4, 16)])
+def test_packed_codes_with_offsets(m: int, n: int, groups: int, size: int) -> None:
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 256, (n, groups, size)).astype(np.uint8)
+    scales, offsets = rng.random((n, groups)).astype(F4), rng.integers(0, 16, (n, groups)).astype(F4)
+    x = rng.standard_normal((m, groups * size * 2)).astype(F4)
+    assert_near(pto.fuse(packed)(x, codes, scales, offsets), packed(x.astype(float), codes, scales, offsets), 1e-5)
+
+
+@pytest.mark.parametrize(("m", "n", "groups", "size"), [(64, 80, 8, 32), (5, 7, 3, 3), (30, 64, 4, 128)])
+def test_both_sides_quantised(m: int, n: int, groups: int, size: int) -> None:
+    rng = np.random.default_rng(2)
+    x, codes = (rng.integers(-127, 128, (rows, groups * size)).astype(np.int8) for rows in (m, n))
+    sx, scales = rng.random((m, groups)).astype(F4), rng.random((n, groups)).astype(F4)
+    fused = pto.fuse(both_quantised)
+    assert_near(fused(x, sx, codes, scales), both_quantised(x, sx, codes, scales).astype(float), 1e-6)
+    assert len(fused.plan(x, sx, codes, scales).kernels) == 1
+    if size >= 32:
+        (program,) = programs(both_quantised, x, sx, codes, scales)
+        assert "dot" in [node.op for node in program.space.nodes]
+        assert dot_types(program.space.nodes) == ["i8"]
+
+
+def dot_types(nodes: tuple[Node, ...]) -> list[str]:
+    return [str(n.inputs[0].type.dtype) for n in nodes if n.op == "dot"]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 4, 64), (4, 0, 64), (4, 4, 0)])
+def test_no_elements(m: int, n: int, k: int) -> None:
+    x, codes, scales = np.ones((m, k), F4), np.ones((n, k), np.int8), np.ones((n, max(1, k // 32)), F4)
+    for form in (dequantised, scaled_after):
+        assert_near(pto.fuse(form)(x, codes, scales), form(x, codes, scales).astype(float), 0)
