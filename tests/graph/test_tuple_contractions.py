@@ -24,7 +24,8 @@ def dequantised(x: Array, codes: Array, scales: Array) -> Array:
     n, k = codes.shape
     groups = scales.shape[1]
     w = (codes.reshape(n, groups, k // groups).astype(x.dtype) * scales[:, :, None]).reshape(n, k)
-    return x @ w.T
+    found: Array = x @ w.T
+    return found
 
 
 def scaled_after(x: Array, codes: Array, scales: Array) -> Array:

@@ -14,6 +14,7 @@ from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.concat_elimination import fold_concat, fold_window, window_of_place, window_of_slice
 from pypto.graph.rewrite.gather_pushdown import take_few
+from pypto.graph.rewrite.narrow_products import narrow_product
 from pypto.graph.rewrite.split_k import product_by_parts
 from pypto.graph.rewrite.split_reduction import by_parts
 from pypto.ir.types import DType
@@ -140,7 +141,7 @@ def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorTy
     """Rows that are divided by their own sums before a product are divided after it: those of a softmax."""
     x, y = inputs
     if x.op != "div" or x.inputs[0].type != x.type:
-        return product_by_parts(graph, x, y, place)
+        return narrow_product(graph, x, y, place) or product_by_parts(graph, x, y, place)
     a, b = x.inputs
     if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or type.dtype != x.type.dtype:
         return None

@@ -97,7 +97,8 @@ def contraction_loops(contraction: Contraction, sizes: Mapping[int, int], piece:
     piece = even_piece(size, piece) if is_fixed(size) else UNKNOWN_PIECE
     if not is_fixed(size) or size > 2 * piece:
         return ContractionLoops((*stack, *outside), last, piece, (last,))
-    depth, elements = (last,), size
+    depth: Dim = (last,)
+    elements = size
     while outside and elements < LEAST_DEPTH:
         axis = outside.pop()
         chunk = chunk_of(sizes[axis], DEPTH_BLOCK // elements)
