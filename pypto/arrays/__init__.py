@@ -25,8 +25,7 @@ from pypto.arrays.inspection import array_namespace_info as __array_namespace_in
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
 from pypto.graph.cond import cond
-from pypto.graph.explain import explain
-from pypto.graph.fuse import fuse
+from pypto.graph.fuse import explain, fuse
 from pypto.graph.ir.dims import Dim
 from pypto.graph.lazy import lazy
 

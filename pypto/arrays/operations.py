@@ -11,11 +11,11 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.errors.graph import WrongKeyword
-from pypto.graph.calling import keyword_meant
-from pypto.graph.fuse import Fused
+from pypto.graph.fused import Fused
 from pypto.graph.ir.location import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import ordering, products
+from pypto.graph.tracing.calling import keyword_meant
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import cast, lift
 from pypto.ops.table import TABLE

@@ -1,9 +1,9 @@
 """The Tensor graph: a compiler for functions on arrays, in stages.
 
 Comes in: a numpy function and example arguments. Goes out: an execution plan of kernels. Read the stages in this order:
-`ir` (the graph as data), `capture` (what a function reads from outside), `tracing`, `rewrite`, `schedule` (groups and
-tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification` and `views`. `fuse` and `lazy` are the
-doors, with `facts`, `calling`, `plan_cache`, `outputs` and `explain`.
+`ir` (the graph as data), `rewrite`, `capture` (what a function reads from outside), `tracing`, `schedule` (groups and
+tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification` and `views`. Each stage imports only those
+before it. Above them stand what users call: `fused` with `fuse`, `cond`, and `lazy`.
 """
 
 from pypto.graph.ir.node import Graph, Node, text

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
-from pypto.graph.fuse import Fused
+from pypto.graph.fused import Fused
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Node

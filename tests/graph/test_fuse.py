@@ -11,7 +11,7 @@ import pytest
 
 import pypto as pto
 from pypto.errors.graph import NoKernel
-from pypto.graph.explain import explain
+from pypto.graph.fuse import explain
 from tests.graph.test_trace import FUNCTIONS, same
 
 

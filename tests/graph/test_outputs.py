@@ -10,7 +10,7 @@ import pytest
 import pypto as pto
 from pypto.arrays import Dim
 from pypto.errors.graph import WrongDims, WrongOut
-from pypto.graph.outputs import overlap
+from pypto.graph.plan.outputs import overlap
 
 X = np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)
 

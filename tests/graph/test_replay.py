@@ -12,7 +12,7 @@ import pytest
 import pypto as pto
 from pypto.arrays import Dim, explain
 from pypto.errors.graph import WrongOut
-from pypto.graph.fuse import Fused
+from pypto.graph.fused import Fused
 from pypto.graph.plan.execution_context import Frame
 from pypto.runtime.launches import BoundLaunches
 

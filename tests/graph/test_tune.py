@@ -17,6 +17,7 @@ import pypto as pto
 from pypto.arrays import Dim
 from pypto.compile import session
 from pypto.errors.graph import NotTuned
+from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.tile_candidates import tile_candidates, tile_sizes, varied
 from pypto.graph.codegen.writer import KernelText
 from pypto.graph.plan.plan_text import parse_plan, plan_text
@@ -206,7 +207,7 @@ def test_a_trial_runs_on_memory_of_its_own() -> None:
     fused(X)
     version = fused.versions[0]
     frame, times = tune.traced_run(version.plan, [X], {})
-    (text,) = groups_of(version.traced.graph, surroundings_of(version.traced)[0]).texts()
+    (text,) = texts_of(groups_of(version.traced.graph, surroundings_of(version.traced)[0]))
     assert text is not None
     trial = candidate_run.KernelTrial.of(text, frame)
     ((_, output, is_filled),) = trial.arrays()

@@ -15,7 +15,7 @@ from pypto.arrays import Dim
 from pypto.errors.graph import ArrayDiffers
 from pypto.errors.launch import NotLaunched
 from pypto.graph.codegen.kernels import kernel_of
-from pypto.graph.fuse import Fused
+from pypto.graph.fused import Fused
 from pypto.graph.plan.schedule import PlanKernel
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,8 @@ from pypto.arrays import Dim
 from pypto.graph import parse_plan
 from pypto.graph.plan.plan import Plan
 from pypto.graph.views.arena import live_bytes
-from pypto.graph.views.drawing import Arrow, Box, Cluster, Drawing
+from pypto.graph.views.diagram import Arrow, Box, Cluster
+from pypto.graph.views.drawing import Drawing
 from pypto.graph.views.execution import dependencies
 from pypto.graph.views.layers import Item, Link, layered
 from pypto.graph.views.measured import PlanProfile, StepTime

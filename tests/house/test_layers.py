@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pypto.compile import BEHIND_IR
+from pypto.graph.plan.plan import VIEWS
 from tests.house.measure import ROOT, Import, imports, module_name, python_files
 
 BASE = ("errors", "loc", "blocking", "options", "_platform", "markup")
@@ -89,6 +92,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
 }
 
+# The stages of the graph compiler, and the modules that users call, lowest first: each may import those before it.
+# An import inside of a function, or for types alone, counts as any other.
+GRAPH = (
+    "ir", "rewrite", "capture", "tracing", "schedule", "codegen", "plan", "tune", "verification", "views",
+    "fused", "fuse", "cond", "lazy", "",
+)  # fmt: skip
+
 ONLY_IN = {"llvmlite": "backends.cpu"}
 LATER = ("llvmlite", "diskcache", "rich", "typer", "torch", "jax", "matplotlib", "importlib.metadata")
 
@@ -120,6 +130,34 @@ def test_imports_go_downwards(path: Path) -> None:
     source = room(module_name(path))
     wrong = [found for found in of("pypto", path) if not allowed(source, room(found.module))]
     assert not wrong, "\n".join(f"line {bad.line}: `{source}` may not import {bad.module}" for bad in wrong)
+
+
+def stage(module: str) -> int:
+    """The place of a module of the graph compiler in the order of its stages; -1 of other modules."""
+    if not f"{module}.".startswith("pypto.graph."):
+        return -1
+    return GRAPH.index(module.removeprefix("pypto.graph").removeprefix(".").split(".")[0])
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if stage(module_name(path)) >= 0], ids=module_name)
+def test_stages_of_the_graph_import_earlier_ones(path: Path) -> None:
+    own = stage(module_name(path))
+    wrong = [found for found in of("pypto", path) if stage(found.module) > own]
+    assert not wrong, "\n".join(f"line {bad.line}: `{GRAPH[own]}` may not import {bad.module}" for bad in wrong)
+
+
+def test_stages_in_both_directions() -> None:
+    assert stage("pypto.graph.ir.node") < stage("pypto.graph.tracing.tensor") < stage("pypto.graph.views.page")
+    assert stage("pypto.graph.views.page") < stage("pypto.graph.fused") < stage("pypto.graph")
+    assert stage("pypto.graphs") == stage("pypto.jit") == -1
+
+
+def test_views_of_a_plan_are_the_only_names_of_later_stages() -> None:
+    named = re.compile(r"pypto\.graph[.\w]*:\w+")
+    texts = {path: named.findall(path.read_text(encoding="utf-8")) for path in FILES if "graph" in path.parts}
+    found = {module_name(path): names for path, names in texts.items() if names}
+    assert found == {"pypto.graph.plan.plan": [*VIEWS.values()]}
+    assert all(callable(pkgutil.resolve_name(name)) for name in VIEWS.values())
 
 
 @pytest.mark.parametrize("name", ["backends.cpu", "backends.ascend", "passes"])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from pypto.blocking import AUTO, Blocking
 from pypto.graph.codegen.nan_tests import redundant_tests, unread
@@ -23,7 +24,9 @@ from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.schedule.axes import Dim, FusionConflict
+from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.index_space import scanned
+from pypto.graph.schedule.region_dedup import Programs
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import float32
 from pypto.ops.table import REDUCTIONS, SCANS
@@ -356,3 +359,32 @@ def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:
     if blocking.overrides:
         options.append(f"blocking=pto.{blocking!r}")
     return f"({', '.join(options)})" if options else ""
+
+
+def texts_of(parts: Partition, precision: str = "") -> list[KernelText | None]:
+    """The kernels of a partition's groups; None where a group has none.
+
+    A text is written once for groups that are equal and come from the same lines.
+    """
+    known: dict[Any, KernelText] = {}
+    return [
+        None if g.program is None else shared_text(parts.programs, g.program, precision, known) for g in parts.groups
+    ]
+
+
+def shared_text(programs: Programs, program: Program, precision: str, known: dict[Any, KernelText]) -> KernelText:
+    """The text of a program's kernel, made of that of an equal group where there is one."""
+    nodes = program.space.nodes
+    key, outside = programs.key(nodes, program.space.outputs)
+    lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
+    found = known.get((key, lines))
+    if found is None:
+        made = kernel_text(program, precision)
+        known[key, lines] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
+        return made
+    return with_nodes(found, dict(enumerate((*nodes, *outside))))
+
+
+def with_nodes(text: KernelText, others: Mapping[Any, Any]) -> KernelText:
+    """A text whose arguments are other nodes."""
+    return replace(text, arguments=tuple(replace(a, node=others[a.node]) for a in text.arguments))

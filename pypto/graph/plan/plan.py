@@ -10,28 +10,42 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
+from pypto.graph.codegen.best_configurations import Choice
+from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.kernels import full_source, kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import has_kernel, scatter_text
 from pypto.graph.codegen.writer import KernelText
-from pypto.graph.ir.dims import Sizes
+from pypto.graph.ir.dims import Sizes, hint
+from pypto.graph.ir.guards import Asked
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.ahead import compile_ahead
 from pypto.graph.plan.execution_context import Frame, memory_of
-from pypto.graph.plan.horizontal_fusion import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, ends_of, waves_of
+from pypto.graph.plan.horizontal_fusion import (
+    MOST_GROWTH,
+    SMALL_ARENA,
+    WINDOWS,
+    Waves,
+    alone,
+    ends_of,
+    overlap_text,
+    waves_of,
+)
 from pypto.graph.plan.in_place import updated_in_place
 from pypto.graph.plan.schedule import PlanKernel, Schedule, Step
 from pypto.graph.plan.step_order import steps_of
 from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.group import Group
-from pypto.graph.schedule.tiling import Program
-from pypto.graph.views.shown import PlanViews
 from pypto.jit import Kernel
+from pypto.markup import Shown
+from pypto.markup.pictures import SavablePicture
 from pypto.process import get_num_threads
 from pypto.runtime.specialization import Specialization
 
@@ -39,12 +53,22 @@ Array = np.ndarray[Any, Any]
 NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
 NO_SIZES: Final[Sizes] = MappingProxyType({})
 Versions = Mapping[Kernel, Specialization]
-Choice = Callable[[Program, KernelText], KernelText]
+DRAWINGS: Final = ("tensor", "execution", "arena")
+# What a plan shows of itself, by the names of functions of a later stage, which are loaded when they are asked for.
+VIEWS: Final = MappingProxyType(
+    {
+        "tensor": "pypto.graph.views.tensor_graph:plan_drawing",
+        "execution": "pypto.graph.views.execution:execution_drawing",
+        "arena": "pypto.graph.views.arena:arena_drawing",
+        "page": "pypto.graph.views.page:page",
+        "card": "pypto.graph.views.page:body",
+    }
+)
 MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 
 @dataclass(eq=False)
-class Plan(PlanViews, Schedule):
+class Plan(Shown, Schedule):
     """Steps in order, and where their arrays are.
 
     Parameters
@@ -106,10 +130,45 @@ class Plan(PlanViews, Schedule):
                 found = self.frames.setdefault(key, [])
         return found
 
-    def __str__(self) -> str:
-        from pypto.graph.explain import plan_text
+    def drawing(self, name: str = "execution") -> SavablePicture:
+        """A picture of one level, which shows itself, and is written by ``save("x.svg")`` or ``save("x.dot")``.
 
-        return plan_text(self)
+        Parameters
+        ----------
+        name : str
+            ``tensor`` is the Tensor graph with the groups that became kernels, ``execution`` the steps with their
+            dependencies, ``arena`` the memory over the steps.
+
+        Raises
+        ------
+        ValueError
+            For another name.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> plan = pto.fuse(lambda x: np.exp(x) + 1).plan(np.zeros(8, np.float32))
+        >>> [box.title for box in plan.drawing("tensor").boxes]
+        ['x', 'exp', 'add ·, 1', 'result']
+        """
+        if name not in DRAWINGS:
+            raise ValueError(f"there is no picture {name!r} of a plan; there are {', '.join(DRAWINGS)}")
+        return cast("SavablePicture", resolve_name(VIEWS[name])(self))
+
+    def html(self) -> str:
+        """All views as a page of its own, which needs nothing from elsewhere."""
+        return str(resolve_name(VIEWS["page"])(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file."""
+        Path(path).write_text(self.html(), encoding="utf-8")
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        return str(resolve_name(VIEWS["card"])(self))
+
+    def __str__(self) -> str:
+        return explanation(self)
 
 
 def make_plan(
@@ -121,7 +180,7 @@ def make_plan(
     overlap: bool = True,
 ) -> Plan:
     """The plan of a partition; `choose` may replace the kernel of a group by another that computes the same."""
-    texts = dict(zip(parts.groups, parts.texts(precision), strict=True))
+    texts = dict(zip(parts.groups, texts_of(parts, precision), strict=True))
     if choose is not None:
         texts = {g: text if g.program is None or text is None else choose(g.program, text) for g, text in texts.items()}
     stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
@@ -188,3 +247,73 @@ def lifetimes(
             if node in first:
                 last[node] = end
     return {n: (first[n], last[n]) for n in first if n not in results}
+
+
+# --- explanation --------------------------------------------------------------------------------------------------
+
+
+def explanation(plan: Plan) -> str:
+    """The steps of a plan, its arrays with their places, and the merges that were refused."""
+    total = sum(hint(n.type.nbytes) for n in plan.graph.live() if n.op not in ("input", "constant"))
+    lines = [
+        f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
+        f"arena {plan.arena_bytes:,} bytes of {total:,}",
+    ]
+    lines += [f"  where {asked}, asked at {asked.place.loc()}" for asked in guards_of(plan)]
+    for number, step in enumerate(plan.steps):
+        lines += step_lines(plan, number, step)
+    return "\n".join(lines) + "\n"
+
+
+def guards_of(plan: Plan) -> tuple[Asked, ...]:
+    """What the function asked about dimensions by name: the plan is for sizes of which that holds."""
+    return tuple(plan.graph.guards.asked) if plan.graph.guards else ()
+
+
+def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
+    what = step.kernel.name if step.kernel else f"{step.nodes[-1].op}, moved by numpy"
+    lines = [f"{number:3} {what} {list(step.grid)}: {len(step.nodes)} ops, {places(step.nodes)}"]
+    start, end = ends_of(plan.waves)[number]
+    if end > start:
+        lines.append(f"      {overlap_text(step, [n for n in range(start, end + 1) if n != number])}")
+    again = made_before(plan, number, step)
+    if again:
+        lines.append(f"      computes again {', '.join(f'%{n.number}' for n in again)}: to store them is more to move")
+    for node in step.writes:
+        at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
+        lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")
+    return lines
+
+
+def made_before(plan: Plan, number: int, step: Step) -> list[Node]:
+    """What a step computes although an earlier one has, but for what is a part of that."""
+    before = {n for s in plan.steps[:number] for n in s.nodes}
+    again = [n for n in step.nodes if n in before]
+    parts = {x for n in again for x in n.inputs}
+    return [n for n in again if n not in parts]
+
+
+def reason(plan: Plan, node: Node) -> str:
+    """Why an array is stored for those that read it."""
+    found = plan.reasons.get(node)
+    return f": {'; '.join(found)}" if found else ""
+
+
+def places(nodes: tuple[Node, ...]) -> str:
+    """The lines of the user that some nodes come from."""
+    found: dict[str, list[int]] = {}
+    for node in nodes:
+        if node.place is not None:
+            found.setdefault(Path(node.loc.file).name, []).append(node.loc.line)
+    return ", ".join(f"{file}:{span_text(min(lines), max(lines))}" for file, lines in found.items())
+
+
+def span_text(first: int, last: int) -> str:
+    """Lines from one to another.
+
+    Examples
+    --------
+    >>> span_text(3, 7), span_text(3, 3)
+    ('3-7', '3')
+    """
+    return str(first) if first == last else f"{first}-{last}"

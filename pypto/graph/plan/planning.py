@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NoKernel
+from pypto.graph.codegen.best_configurations import stored_choice
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import contiguous
@@ -37,8 +38,6 @@ def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision:
     parts = groups_of(graph, layouts)
     if key is None:
         return make_plan(graph, parts, fixed, precision, overlap=overlap)
-    from pypto.graph.tune.best_configurations import stored_choice
-
     plan = make_plan(graph, parts, fixed, precision, stored_choice(precision), overlap)
     plan.keep = partial(store_plan, key)
     return plan

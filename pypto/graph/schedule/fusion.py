@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.node_table import ASSEMBLED, SELECTION, SORTS
@@ -55,10 +54,6 @@ class Partition:
     groups: list[Group]
     programs: Programs
     refused: list[Refused] = field(default_factory=list)
-
-    def texts(self, precision: str = "") -> list[KernelText | None]:
-        """The kernels' texts; None where a group has none."""
-        return [None if g.program is None else self.programs.text(g.program, precision) for g in self.groups]
 
 
 def partition(graph: Graph, layouts: Layouts, threads: int) -> Partition:

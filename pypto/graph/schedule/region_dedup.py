@@ -7,12 +7,10 @@ renamed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pypto.graph.codegen.kernel_text import kernel_text
-from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.node import Node, key_of
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.index_space import IndexSpace, space_of
@@ -44,7 +42,6 @@ class Programs:
     outsiders: dict[Node, int] = field(default_factory=dict)  # and as an array from outside
     decided: dict[Key, Decided] = field(default_factory=dict)
     checked: dict[Key, str] = field(default_factory=dict)
-    texts: dict[Any, KernelText] = field(default_factory=dict)
 
     def of(self, nodes: Sequence[Node], outputs: Iterable[Node], check: Check | None = None) -> Program:
         """The program of some nodes, of which only the outputs are read by others; `check` may refuse it.
@@ -107,18 +104,6 @@ class Programs:
     def number(self, kind: Any) -> int:
         return self.kinds.setdefault(kind, len(self.kinds))
 
-    def text(self, program: Program, precision: str) -> KernelText:
-        """The text of a program's kernel, written once for groups that are alike and come from the same lines."""
-        nodes = program.space.nodes
-        key, outside = self.key(nodes, program.space.outputs)
-        lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
-        known = self.texts.get((key, lines, precision))
-        if known is None:
-            made = kernel_text(program, precision)
-            self.texts[key, lines, precision] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
-            return made
-        return with_nodes(known, dict(enumerate((*nodes, *outside))))
-
 
 def attrs_of(node: Node) -> Key:
     """The attributes of a node, as they are told apart."""
@@ -132,11 +117,6 @@ def problem_of(program: Program, check: Check) -> str:
     except FusionConflict as conflict:
         return str(conflict)
     return ""
-
-
-def with_nodes(text: KernelText, others: Mapping[Any, Any]) -> KernelText:
-    """A text whose arguments are other nodes."""
-    return replace(text, arguments=tuple(replace(a, node=others[a.node]) for a in text.arguments))
 
 
 def exchanged(program: Program, nodes: Sequence[Node]) -> Program:

@@ -1,1 +1,1 @@
-"""Tuning of plans: read `tune`, `candidate_run`, `best_configurations`, `tune_report`."""
+"""Tuning of plans: read `tune`, `candidate_run`, `tune_report`."""

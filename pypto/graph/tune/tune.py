@@ -16,6 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTuned
+from pypto.graph.codegen.best_configurations import choice_of, key_of, winners_of
+from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.tile_candidates import blocking_candidates, tile_candidates, tile_sizes, variant_text
 from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.dims import Sizes
@@ -29,7 +31,6 @@ from pypto.graph.plan.store import compiles_here, key_of_plan, store_plan
 from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.tiling import Program
 from pypto.graph.tracing.trace import Traced
-from pypto.graph.tune.best_configurations import choice_of, key_of, winners_of
 from pypto.graph.tune.candidate_run import KernelTrial, milliseconds
 from pypto.graph.tune.tune_report import PlanTuning
 from pypto.runtime.copies import Copies
@@ -152,7 +153,7 @@ class Tuner:
     def jobs(self, times: Sequence[float]) -> list[Job]:
         """The distinct kernels, those that take the longest in front."""
         by_name = {
-            t.name: (g, t) for g, t in zip(self.parts.groups, self.parts.texts(self.precision), strict=True) if t
+            t.name: (g, t) for g, t in zip(self.parts.groups, texts_of(self.parts, self.precision), strict=True) if t
         }
         steps: dict[str, list[int]] = {}
         for number, step in enumerate(self.plan.steps):

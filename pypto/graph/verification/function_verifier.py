@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pypto.graph.capture.kinds import is_array
+from pypto.graph.plan.plan_cache import Planned, Version
 from pypto.graph.tracing.pytree import Slot, leaves, mapped
 from pypto.graph.verification.differences import Difference, Tolerance, differs
 from pypto.graph.verification.stepwise import ComparedArray, StepByStep
 from pypto.markup import Shown, card, note, table
-
-if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused
-    from pypto.graph.plan_cache import Version
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +72,7 @@ class VerifiedFunction(Shown):
 class FunctionVerifier(Shown):
     """A fused function whose calls are compared with numpy, step by step; see `pypto.verify`."""
 
-    fused: Fused
+    fused: Planned
     atol: float | None
     rtol: float | None
 

@@ -9,11 +9,11 @@ from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node, line_of, source_of
 from pypto.graph.plan.plan import Plan
-from pypto.graph.views.drawing import Chart
 from pypto.graph.views.placement import CHAR
 from pypto.graph.views.words import form_of, step_name
 from pypto.markup import escaped
 from pypto.markup.drawings import hue_of
+from pypto.markup.pictures import Chart
 from pypto.runtime.arena import rounded
 
 WIDTH: Final = 1000.0  # of the steps, at least

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto.backends.findings import byte_text
 from pypto.debug.cards import signature_of
+from pypto.graph.plan.plan_cache import Planned, Version
 from pypto.graph.views.execution import execution_drawing
 from pypto.graph.views.page import summary
 from pypto.graph.views.words import shortened
 from pypto.markup import Markup, card, folded, note, table, tag
 from pypto.markup.colours import coloured
 
-if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused
-    from pypto.graph.plan_cache import Version
-
 MOST_ARGUMENTS = 4  # of a plan that are named
 
 
-def fused_card(fused: Fused) -> Markup:
+def fused_card(fused: Planned) -> Markup:
     """A fused function: its signature, docstring, and the plans that were made."""
     function = fused.function
     doc = inspect.getdoc(function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pypto.graph.views.drawing import Box, Drawing
+from pypto.graph.views.diagram import Box, Diagram
 from pypto.markup.drawings import NEUTRAL, colour_of
 
 _HEAD = f"""  graph [fontname="Helvetica", fontsize=10, ranksep=0.3, nodesep=0.2];
@@ -13,13 +13,13 @@ _HEAD = f"""  graph [fontname="Helvetica", fontsize=10, ranksep=0.3, nodesep=0.2
 """
 
 
-def dot_text(drawing: Drawing) -> str:
+def dot_text(drawing: Diagram) -> str:
     """A picture as a directed graph, its clusters as subgraphs."""
     body = "".join(f"{line}\n" for line in lines(drawing))
     return f"digraph {quoted(drawing.name)} {{\n{_HEAD}{body}}}\n"
 
 
-def lines(drawing: Drawing) -> Iterator[str]:
+def lines(drawing: Diagram) -> Iterator[str]:
     for box in drawing.boxes:
         if not box.cluster:
             yield f"  {statement(box)}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pypto.backends.findings import byte_text
-from pypto.graph.explain import places
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
-from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.plan import Plan, places
 from pypto.graph.plan.schedule import Step
-from pypto.graph.views.drawing import Arrow, Box, Drawing
+from pypto.graph.views.diagram import Arrow, Box
+from pypto.graph.views.drawing import Drawing
 from pypto.graph.views.words import form_of, grid_text, shortened, step_id, step_title
 
 NAMES = 44  # characters of the names of arguments that a step reads

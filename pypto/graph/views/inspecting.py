@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto.debug.inspection import Inspection
 from pypto.graph.plan.ahead import launches
-
-if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused
+from pypto.graph.plan.plan_cache import Planned
 
 
 def inspected(
-    fused: Fused, args: tuple[Any, ...], kwargs: dict[str, Any], number: int, target: str | None
+    fused: Planned, args: tuple[Any, ...], kwargs: dict[str, Any], number: int, target: str | None
 ) -> Inspection:
     """The levels of the kernel of a step."""
     version, arrays, _ = fused.version_for(args, kwargs)

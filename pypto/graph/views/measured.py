@@ -12,23 +12,20 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from pypto.backends.findings import byte_text
-from pypto.graph.explain import places
 from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.plan import NO_MEMORY, Plan
+from pypto.graph.plan.plan import NO_MEMORY, Plan, places
+from pypto.graph.plan.plan_cache import Planned
 from pypto.graph.views.arena import live_bytes
 from pypto.graph.views.execution import dependencies
 from pypto.graph.views.words import form_of, step_name
 from pypto.markup import Shown, bar, card, table, tag
 from pypto.markup.drawings import hue_of
 from pypto.profiler.timeline import event, names
-
-if TYPE_CHECKING:
-    from pypto.graph.fuse import Fused
 
 Array = np.ndarray[Any, Any]
 ROUNDS: Final = 5  # of which the fastest is shown
@@ -124,7 +121,7 @@ def time_text(ns: int) -> str:
     return f"{ns / 1e6:.3g} ms" if ns >= 1_000_000 else f"{ns / 1e3:.3g} µs"
 
 
-def measured(fused: Fused, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanProfile:
+def measured(fused: Planned, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanProfile:
     """The fastest of some runs, each after the other on one arena."""
     version, arrays, sizes = fused.version_for(args, kwargs)
     plan = version.plan

@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.findings import byte_text
-from pypto.graph.explain import guards_of, places, reason
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
-from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.plan import Plan, guards_of, places, reason
 from pypto.graph.plan.schedule import PlanKernel, Step
 from pypto.graph.views.arena import arena_drawing
-from pypto.graph.views.drawing import SavablePicture
 from pypto.graph.views.execution import execution_drawing
 from pypto.graph.views.source import source_lines
 from pypto.graph.views.tensor_graph import plan_drawing
@@ -25,6 +23,7 @@ from pypto.graph.views.words import form_of, grid_text, step_name
 from pypto.markup import Markup, card, join, note, table, tag, text
 from pypto.markup.colours import coloured
 from pypto.markup.drawings import hue_of
+from pypto.markup.pictures import SavablePicture
 
 _SCRIPT: Final = """
 (function(){const root=document.getElementById("ID");const all=(s,e=root)=>[...e.querySelectorAll(s)];

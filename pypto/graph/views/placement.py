@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.graph.views.drawing import Arrow, Box, Cluster, Drawing
+from pypto.graph.views.diagram import Arrow, Box, Cluster, Diagram
 from pypto.graph.views.layers import Item, Layout, Link, Point, layered
 
 CHAR: Final = 6.65  # width of a character of 11 px in a font of one width
@@ -104,7 +104,7 @@ def cluster_layout(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arro
     )
 
 
-def place(drawing: Drawing) -> Placement:
+def place(drawing: Diagram) -> Placement:
     """Lay out a picture."""
     members = {c.name: [b for b in drawing.boxes if b.cluster == c.name] for c in drawing.clusters}
     inner = {c.name: cluster_layout(c, members[c.name], drawing.arrows) for c in drawing.clusters}
@@ -129,7 +129,7 @@ def outer_link(
 
 
 def assemble(
-    drawing: Drawing,
+    drawing: Diagram,
     inner: dict[str, ClusterLayout],
     outer: Layout,
     number: dict[str, int],

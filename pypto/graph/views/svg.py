@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from pypto.graph.views.drawing import Box, Cluster, Drawing
+from pypto.graph.views.diagram import Box, Cluster, Diagram
 from pypto.graph.views.layers import Point
 from pypto.graph.views.placement import CHAR, LINE, PAD_X, PAD_Y, Placed, place
 from pypto.markup import escaped
-from pypto.markup.drawings import hue_of, sheet
+from pypto.markup.drawings import hue_of
 
 
-def picture(drawing: Drawing) -> str:
+def picture(drawing: Diagram) -> str:
     """A picture for a page that has the style sheet."""
     at = place(drawing)
     parts = [frame(c, at.clusters[c.name]) for c in drawing.clusters]
@@ -22,12 +22,6 @@ def picture(drawing: Drawing) -> str:
     size = f"width='{at.width:.0f}' height='{at.height:.0f}' viewBox='0 0 {at.width:.0f} {at.height:.0f}'"
     head = f"<svg class='graph' {size} xmlns='http://www.w3.org/2000/svg' role='img'>"
     return f"{head}<title>{escaped(drawing.name)}</title>{''.join(parts)}</svg>"
-
-
-def document(picture: str) -> str:
-    """A file of its own: with a style sheet."""
-    head, end, rest = picture.partition(">")
-    return f"{head}{end}{sheet()}{rest}\n"
 
 
 def frame(cluster: Cluster, at: Placed) -> str:

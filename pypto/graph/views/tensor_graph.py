@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pypto.backends.findings import byte_text
-from pypto.graph.explain import places
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Graph, Node, line_of, shown, value_text
 from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.plan.plan import places
 from pypto.graph.plan.schedule import Schedule, Step
-from pypto.graph.views.drawing import Arrow, Box, Cluster, Drawing
+from pypto.graph.views.diagram import Arrow, Box, Cluster
+from pypto.graph.views.drawing import Drawing
 from pypto.graph.views.words import form_of, grid_text, shortened, step_id, step_title, tip_of
 from pypto.ops.table import REDUCTIONS, SCANS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -101,3 +101,16 @@ def without_arguments(arrays: list[Array], given: int) -> list[Array]:
 def layout_of(array: Array) -> Array:
     """An array of this shape, type and layout with no memory of its own, which nobody reads."""
     return as_strided(np.zeros((), array.dtype), array.shape, array.strides, writeable=False)
+
+
+class Planned(Protocol):
+    """A function that has plans: what views and verification ask of one."""
+
+    function: Any
+
+    @property
+    def versions(self) -> list[Version]:
+        """The plans that were made and are kept, in order."""
+
+    def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
+        """The plan for some arguments, with their arrays and the sizes of dimensions by name."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pypto.graph.codegen.tile_candidates import blocking_candidates, tile_candidates, variant_text
 from pypto.graph.codegen.writer import KernelText
-from pypto.graph.plan.plan import Choice
 from pypto.graph.schedule.tiling import Program
 from pypto.tuning.config import Config
 from pypto.tuning.store import Winners
 
+Choice = Callable[[Program, KernelText], KernelText]  # a kernel for another that computes the same
 _LINE: Final = re.compile(r"  # [^\n]*")
 
 

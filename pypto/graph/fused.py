@@ -1,0 +1,346 @@
+"""A fused function: each kind of arguments has a plan, which is made by the first call and runs in later ones."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.arguments import BOUNDARY
+from pypto.graph.capture.attributes import as_seen
+from pypto.graph.capture.rows import Outside, Roots
+from pypto.graph.ir.dims import Size, Sizes
+from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
+from pypto.graph.plan.fast_path import NOT_REPLAYED, FastPath
+from pypto.graph.plan.outputs import check_updates, run_into
+from pypto.graph.plan.plan import NO_SIZES, Plan
+from pypto.graph.plan.plan_cache import PlanCache, Version, without_arguments
+from pypto.graph.plan.planning import plan_of, surroundings_of
+from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
+from pypto.graph.tracing.calling import check_call, check_fusable
+from pypto.graph.tracing.facts import NO_SHAPES, TracedArgument, collect
+from pypto.graph.tracing.pytree import mapped
+from pypto.graph.tracing.trace import Slot, trace_by_name
+from pypto.markup import Shown
+from pypto.runtime.collection import without_collection
+from pypto.runtime.pickling import Pickled
+
+if TYPE_CHECKING:
+    from pypto.debug.inspection import Inspection
+    from pypto.graph.tune.tune_report import PlanTuning
+    from pypto.graph.views.measured import PlanProfile
+
+Array = np.ndarray[Any, Any]
+
+
+class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap")):
+    """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
+
+    Parameters
+    ----------
+    function : callable
+        On numpy arrays.
+    precision : str
+        How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
+    dims : mapping from str to sequence of Dim, int or None
+        Dimensions by name, of arrays by parameter and path.
+    donate : sequence of str
+        Arguments that are given away, by parameter and path.
+    overlap : bool
+        Whether small steps that do not depend on each other run side by side.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.fuse
+    ... def normalize(x):
+    ...     return (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    >>> normalize(np.array([[1, 2, 3]], np.float32))
+    array([[-1.2247448,  0.       ,  1.2247448]], dtype=float32)
+    >>> len(normalize.plan(np.zeros((1, 3), np.float32)).kernels)
+    1
+    """
+
+    is_fused = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        precision: str = "",
+        dims: Mapping[str, Sequence[Named]] | None = None,
+        donate: Sequence[str] = (),
+        overlap: bool = True,
+    ) -> None:
+        with BOUNDARY:
+            check_fusable(function)
+        functools.update_wrapper(self, function)
+        self.function: Any = function
+        self.dims = dims
+        self.donate = donate
+        self.precision = precision
+        self.overlap = overlap
+        with BOUNDARY:
+            self._named = named_arrays(function, dims) if dims else ()
+        self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
+        self._donated = donated_arrays(function, donate) if donate else ()
+        self._cache = PlanCache()
+        self._fast_path: FastPath | None = None  # for arguments like those of the last call
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def _gives_out(self) -> bool:
+        """Whether `out` is no argument of the function itself."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._fast_path is not None:
+            found = self._fast_path.call(args, kwargs)
+            if found is not NOT_REPLAYED:
+                return found
+        with BOUNDARY:
+            return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that is not like the one before."""
+        out = kwargs.pop("out", None) if kwargs and self._gives_out else None
+        try:
+            shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+            form, roots = self._form(args, kwargs, shapes)
+        except TracedArgument:
+            return as_seen(self.function)(*args, **kwargs)  # a part of what is traced, or lazy
+        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
+        if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
+            self._fast_path = self._fast_path_for(version, roots, args, kwargs)
+        if version.traced.updates:
+            check_updates(version.plan, version.traced, arrays)
+        if out is None and not self._donated:
+            outputs = version.plan.run(arrays, sizes)
+        else:
+            donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
+            outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
+        for number, output in version.traced.updates:
+            np.copyto(arrays[number], outputs[output])
+        return filled(version.traced.result, outputs, sizes)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """The plan for arguments like these, made if need be; nothing runs."""
+        with BOUNDARY:
+            return self.version_for(args, kwargs)[0].plan
+
+    def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
+        """The plan for some arguments, made if need be, with their arrays and the sizes of dimensions by name."""
+        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        form, roots = self._form(args, kwargs, shapes)
+        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
+        return version, arrays, sizes
+
+    @property
+    def versions(self) -> list[Version]:
+        """The plans that were made and are kept, in order."""
+        return list(self._cache.recent)
+
+    def verifier(self, atol: float | None, rtol: float | None) -> Any:
+        """What `pto.verify` makes of this function."""
+        from pypto.graph.verification.function_verifier import FunctionVerifier
+
+        return FunctionVerifier(self, atol, rtol)
+
+    def tune(self, *args: Any, budget: float = 20.0, **kwargs: Any) -> PlanTuning:
+        """Try other sizes of tiles and blockings for the kernels of these arguments' plan; the fastest ones stay.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As in a call. Arrays are copied: what the function would write stays as it is.
+        budget : float
+            Seconds that the search may take. One candidate is compiled and measured for each kernel at least.
+
+        Returns
+        -------
+        PlanTuning
+            What was tried, and how long it took. The winners are kept on disk, for later processes too.
+
+        Raises
+        ------
+        NotTuned
+            When the budget is not above 0, or kernels are not compiled for this machine: on a device, in the
+            interpreter, or under checks.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x).sum(axis=1))
+        >>> report = f.tune(np.ones((64, 256), np.float32), budget=0.1)
+        >>> report.function
+        'lambda'
+        """
+        from pypto.graph.tune.tune import check_tunable, tuned_plan
+
+        with BOUNDARY:
+            check_tunable(self.__name__, budget)  # type: ignore[attr-defined]
+            version, arrays, sizes = self.version_for(args, kwargs)
+            plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
+        with self._lock:
+            self._cache.replace(version, Version(plan, version.traced))
+            self._fast_path = None
+        return report
+
+    def profile(self, *args: Any, **kwargs: Any) -> PlanProfile:
+        """Run the function step by step on these arguments, which it does not write to, and time every step.
+
+        Returns
+        -------
+        PlanProfile
+            A table of the steps; ``timeline(path)`` writes them for ui.perfetto.dev.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x) + 1)
+        >>> found = f.profile(np.zeros(8, np.float32))
+        >>> [step.form for step in found.steps]
+        ['pointwise']
+        """
+        from pypto.graph.views.measured import measured
+
+        return measured(self, args, kwargs)
+
+    def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
+        """A kernel of the plan from its text down: Tile IR, then the levels of a backend, linked by line.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As the function takes them.
+        step : int
+            Of the plan; its kernel is shown as it is compiled for this step.
+        target : str, optional
+            A chip, as in ``ascend910b2``, whose levels are shown instead of the CPU's.
+
+        Raises
+        ------
+        ValueError
+            When there is no such step, or numpy does it.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x) + 1)
+        >>> [level.name for level in f.inspect(np.zeros(8, np.float32)).levels][:2]
+        ['tile-ir', 'optimized-ir']
+        """
+        from pypto.graph.views.inspecting import inspected
+
+        return inspected(self, args, kwargs, step, target)
+
+    def _repr_html_(self) -> str:
+        from pypto.graph.views.cards import fused_card
+
+        return fused_card(self)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
+
+    def _shapes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Shapes, Sizes]:
+        """Shapes with dimensions by name, of arrays by their `id`, and the sizes of the dimensions in this call."""
+        shapes: Shapes = {}
+        sizes: dict[str, int] = {}
+        for row in self._named:
+            array = row.find(args, kwargs)
+            for dim, size in zip(row.dims, array.shape, strict=True):
+                if dim is not None and sizes.setdefault(dim.name, size) != size:
+                    problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
+                    raise row.at.wrong(problem)
+            shapes[id(array)] = row.shape(array)
+        return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
+
+    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
+        """What a plan is looked up by, and where its reads begin."""
+        arrays: dict[int, Array] = {}
+        others: list[Any] = []
+        facts: list[Any] = []
+        for x in args:
+            collect(x, arrays, others, facts, shapes)
+        if kwargs:
+            facts.append(len(args))
+            collect(kwargs, arrays, others, facts, shapes)
+        return tuple(facts), Roots(self.function, list(arrays.values()), others)
+
+    def _fast_path_for(
+        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> FastPath | None:
+        """Calls like one that was made, where a result needs no more than memory."""
+        places = places_of(self._dims, self._named)
+        if version.traced.updates or places is None:
+            return None
+        reader: CallReader | None = None
+        outside, arrays = version.traced.outside, roots.arrays
+        if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
+            more = partial(self._read, outside) if outside.rows else None
+            reader = reader_of_call(args, kwargs, more)
+            if len(reader(args, kwargs) or ()) != len(arrays) + len(outside.given):
+                return None  # an array is given twice
+        plan, result = version.plan, version.traced.result
+        alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
+        fill = None if alone else functools.partial(filled, result)
+        kept = tuple(plan.fixed.values()) if alone and self._gives_out else None
+        return FastPath(plan.frames, places, fill, reader, kept)
+
+    def _read(self, outside: Outside, taken: Taken) -> list[Array] | None:
+        """The arrays that a plan reads from outside, in a call with arguments like those that it was made for."""
+        return outside.read(Roots(self.function, taken, taken.others))
+
+    def _version(
+        self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
+    ) -> tuple[Version, list[Array]]:
+        """The plan for some arguments, made if need be, and its arrays."""
+        found = self._cache.find(form, roots, sizes)
+        if found is None:
+            with self._lock:
+                found = self._cache.find(form, roots, sizes)
+                if found is None:
+                    self._cache.note_varying(form, roots)
+                    version = self._made(args, kwargs, shapes, sizes)
+                    given = version.traced.arrays[len(roots.arrays) : version.traced.given]
+                    kept = without_arguments(version.traced.arrays, version.traced.given)
+                    found = Version(version.plan, replace(version.traced, arrays=kept)), given
+                    self._cache.add(form, found[0])
+        version, given = found
+        self._cache.touch(version)
+        return version, [*roots.arrays, *given]
+
+    @without_collection()
+    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
+        check_call(self.function, args, kwargs)
+        varying = frozenset(self._cache.varying)
+        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying)
+        guards = traced.graph.guards
+        if guards is not None and not guards.hold(sizes):  # the answers for these sizes are others than for the hints
+            hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
+            shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
+            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
+        layouts, fixed = surroundings_of(traced)
+        return Version(plan_of(traced.graph, layouts, fixed, self.precision, self.overlap), traced)
+
+
+def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
+    """A result with its arrays; arrays without dimensions are numbers of numpy, as numpy gives them."""
+    if isinstance(tree, Size):
+        return tree.at(sizes)
+    if isinstance(tree, Slot):
+        found = outputs[tree.number]
+        return found if found.ndim else found[()]
+    if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
+        return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
+    return tree
