@@ -23,6 +23,7 @@ from pypto.graph.plan.outputs import check_updates, run_into
 from pypto.graph.plan.plan import NO_SIZES, Plan
 from pypto.graph.plan.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.plan.planning import plan_of, surroundings_of
+from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.tracing.calling import check_call, check_fusable
 from pypto.graph.tracing.facts import NO_SHAPES, TracedArgument, collect
@@ -330,6 +331,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
+        traced = replace(traced, graph=rewritten(traced.graph))
         layouts, fixed = surroundings_of(traced)
         return Version(plan_of(traced.graph, layouts, fixed, self.precision, self.overlap), traced)
 

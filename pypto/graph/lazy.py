@@ -15,6 +15,7 @@ from pypto.errors.graph import NotTraced
 from pypto.graph.ir.location import here
 from pypto.graph.ir.node import Node
 from pypto.graph.plan.plan import Plan
+from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.layout import Layouts
 from pypto.graph.tracing.tensor import Storage, Tensor
@@ -62,6 +63,7 @@ class LazyGraph(TracedGraph):
                 operands = (here_of[y] for y in x.inputs)
                 here_of[x] = target.add(x.op, *operands, place=x.place, type=x.type, **dict(x.attrs))
         target.outputs.append(here_of[node])
+        target = rewritten(target)
         layouts = Layouts({x: strides_in(x, a) for x, a in zip(target.inputs, arrays, strict=True)})
         plan = plan_of(target, layouts, {}, "")
         self.plans[node] = plan

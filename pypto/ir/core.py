@@ -120,6 +120,10 @@ class Function:
         """Every op, outer before inner, in program order."""
         yield from walk(self.body)
 
+    def op_names(self) -> frozenset[str]:
+        """Names of all ops."""
+        return frozenset(op.name for op in self.walk())
+
 
 def walk(region: Region) -> Iterator[Op]:
     for op in region.ops:

@@ -92,7 +92,7 @@ def run_unverified(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mappin
     attrs : mapping, optional
         Attributes of the kernel, which say what is enabled; those of `ir` where it is a function.
     """
-    names = ops_of(ir) if any(step.needs for step in passes) else frozenset()
+    names = ir.op_names() if any(step.needs for step in passes) else frozenset()
     for step in passes:
         known = ir.attrs if attrs is None else attrs
         if step.run is None or (step.needs and step.needs not in names) or not step.is_enabled(known):
@@ -115,8 +115,3 @@ def verify_functions(ir: Any) -> None:
     for function in ir if isinstance(ir, list) else (ir,):
         if isinstance(function, Function):
             verify(function, TABLE)
-
-
-def ops_of(function: Function) -> frozenset[str]:
-    """Names of all ops of a function."""
-    return frozenset(op.name for op in function.walk())

@@ -11,6 +11,7 @@ import pytest
 import pypto as pto
 from pypto.graph import parse_graph, trace
 from pypto.graph.ir.reference import evaluate
+from pypto.graph.rewrite.pipeline import rewritten
 
 RNG = np.random.default_rng(3)
 
@@ -96,7 +97,7 @@ def test_padded_arrays_are_what_they_are_in_numpy(name: str, shape: tuple[int, i
 
 def test_a_window_within_its_array_is_a_slice_and_one_beside_it_zeros() -> None:
     traced = trace(lambda x: (np.pad(x, 2)[3:5] + 0, np.pad(x, 2)[:2] + 0, np.pad(x, 2)[1:5] + 0), np.ones(6))
-    ops = [x.op for n in traced.graph.outputs for x in n.inputs if x.op != "constant"]
+    ops = [x.op for n in rewritten(traced.graph).outputs for x in n.inputs if x.op != "constant"]
     assert ops == ["slice", "window"]
     for a, b in zip(evaluate(traced.graph, traced.arrays), ([1, 1], [0, 0], [0, 1, 1, 1]), strict=True):
         np.testing.assert_array_equal(a, b)

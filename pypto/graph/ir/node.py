@@ -175,6 +175,10 @@ class Graph:
                 stack += node.inputs
         return [node for node in self.nodes if node in needed]
 
+    def op_names(self) -> frozenset[str]:
+        """Names of all ops that outputs need."""
+        return frozenset(node.op for node in self.live())
+
     def __iter__(self) -> Iterator[Node]:
         return iter(self.live())
 

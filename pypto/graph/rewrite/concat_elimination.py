@@ -11,49 +11,41 @@ A convolution that is written as patches times weights therefore reads the image
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.types import TensorType
+from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 
 _MOST_PARTS: Final = 64
 
 
-def window_of_place(graph: Graph, inputs: tuple[Node, ...], attrs: dict[str, Any], place: Any) -> Node | None:
-    """An array within zeros as a window of it."""
-    base, value = inputs
-    if base.op != "constant" or base.type.dtype.is_bool or any(step != 1 for step in attrs["steps"]):
-        return None
-    number = base.attr("value")
-    fixed = all(map(is_fixed, (*base.shape, *value.shape, *attrs["starts"])))
-    if number != 0 or math.copysign(1, number) < 0 or not fixed or not value.type.size:
-        return None
-    return graph.add("window", value, place=place, starts=tuple(-s for s in attrs["starts"]), shape=base.shape)
+def is_window(node: Node, inputs: Inputs) -> bool:
+    """Whether a node is an array within zeros, or a part of a window."""
+    if any(step != 1 for step in node.attr("steps")):
+        return False
+    base = inputs[0]
+    if node.op == "slice":
+        return base.op == "window"
+    if base.op != "constant" or base.type.dtype.is_bool:
+        return False
+    number, value = base.attr("value"), inputs[1]
+    fixed = all(map(is_fixed, (*base.shape, *value.shape, *node.attr("starts"))))
+    return number == 0 and math.copysign(1, number) > 0 and fixed and value.type.size > 0
 
 
-def window_of_slice(graph: Graph, source: Node, attrs: dict[str, Any], place: Any) -> Node | None:
-    """A part of a window is a window."""
-    if source.op != "window" or any(step != 1 for step in attrs["steps"]):
-        return None
-    starts = tuple(a + b for a, b in zip(source.attr("starts"), attrs["starts"], strict=True))
-    return graph.add("window", *source.inputs, place=place, starts=starts, shape=attrs["shape"])
+def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
+    """An array within zeros as a window of it; a part of a window is a window."""
+    starts = node.attr("starts")
+    if node.op == "place":
+        starts, source = tuple(-s for s in starts), inputs[1]
+    else:
+        window = inputs[0]
+        starts, source = tuple(a + b for a, b in zip(window.attr("starts"), starts, strict=True)), window.inputs[0]
+    return graph.add("window", source, place=node.place, starts=starts, shape=node.shape)
 
 
-def fold_window(graph: Graph, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
-    """A window within its array is a slice, one beside it is zeros."""
-    (x,) = inputs
-    spans = [(a, a + n, size) for a, n, size in zip(attrs["starts"], type.shape, x.shape, strict=True)]
-    if all(first >= 0 and last <= size for first, last, size in spans):
-        return graph.add("slice", x, place=place, starts=attrs["starts"], shape=type.shape, steps=(1,) * len(spans))
-    if type.size and any(last <= 0 or first >= size for first, last, size in spans):
-        return graph.constant(0, type, place)
-    return None
-
-
-def fold_concat(graph: Graph, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
-    """One array alone is joined with nothing."""
-    return inputs[0] if len(inputs) == 1 else None
+pad_windows: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_of)
 
 
 def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:

@@ -10,24 +10,29 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
+from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 from pypto.ops.table import TABLE
 
 _MOST: Final = 32  # operations that are computed for the picked elements
 _FEWER: Final = 4  # how many times fewer these are
 
 
-def computed_late(graph: Graph, source: Node, elements: int, pick: Callable[[Node], Node]) -> Node | None:
-    """A source's operations on picked elements, where `pick` picks of an operand of the source's rank; None elsewhere.
+def is_computed_late(source: Node, elements: int) -> bool:
+    """Whether a source's operations are computed for some selected elements and not for all."""
+    if not is_elementwise(source) or elements * _FEWER > source.type.size:
+        return False
+    return len(ancestors(source)) <= _MOST
+
+
+def computed_late(graph: Graph, source: Node, pick: Callable[[Node], Node]) -> Node:
+    """A source's operations on selected elements, which `pick` takes of an operand of the source's rank.
 
     An operand that is constant is a number, and one of lower rank gets dimensions of size 1.
     """
-    if not is_elementwise(source) or elements * _FEWER > source.type.size:
-        return None
     members = ancestors(source)
-    if len(members) > _MOST:
-        return None
     made: dict[Node, Node] = {}
     rank = len(source.shape)
     for node in members:
@@ -72,8 +77,9 @@ def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int,
         return graph.add("take", flat, flat_index(graph, wanted, place), place=place, axis=axis)
 
     shape = (*source.shape[:axis], *indices[0].shape, *source.shape[axis + len(indices) :])
-    found = computed_late(graph, source, math.prod(shape), pick)
-    return found if found is None else graph.add("broadcast_to", found, place=place, shape=shape)
+    if not is_computed_late(source, math.prod(shape)):
+        return None
+    return graph.add("broadcast_to", computed_late(graph, source, pick), place=place, shape=shape)
 
 
 def flat_index(graph: Graph, picked: list[tuple[int, Node]], place: Any) -> Node:
@@ -85,21 +91,31 @@ def flat_index(graph: Graph, picked: list[tuple[int, Node]], place: Any) -> Node
     return total
 
 
-def take_few(
-    graph: Graph, source: Node, index: Node, attrs: dict[str, Any], type: TensorType, place: Any
-) -> Node | None:
+def fits(node: Node, inputs: Inputs) -> bool:
+    """Whether few elements are selected of what is computed element by element."""
+    source, index = inputs
+    size = source.shape[node.attr("axis")]
+    if not all(map(is_fixed, (*source.shape, *index.shape))) or size == 1:
+        return False
+    return is_computed_late(source, node.type.size)
+
+
+def take_few(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """`take` of an elementwise operation as that operation on what is taken of its operands."""
+    source, index = inputs
+    attrs = dict(node.attrs)
     axis, batch = attrs["axis"], attrs.get("batch", 0)
 
     def pick(x: Node) -> Node:
         if x.shape[axis] == 1:
             inner = (1,) * (len(index.shape) - batch)
-            return graph.add("reshape", x, place=place, shape=(*x.shape[:axis], *inner, *x.shape[axis + 1 :]))
+            return graph.add("reshape", x, place=node.place, shape=(*x.shape[:axis], *inner, *x.shape[axis + 1 :]))
         if batch:
-            x = graph.add("broadcast_to", x, place=place, shape=(*index.shape[:batch], *x.shape[batch:]))
-        return graph.add("take", x, index, place=place, **attrs)
+            x = graph.add("broadcast_to", x, place=node.place, shape=(*index.shape[:batch], *x.shape[batch:]))
+        return graph.add("take", x, index, place=node.place, **attrs)
 
-    found = computed_late(graph, source, type.size, pick)
-    if found is None or found.shape == type.shape:
-        return found
-    return graph.add("broadcast_to", found, place=place, shape=type.shape)
+    found = computed_late(graph, source, pick)
+    return found if found.shape == node.shape else graph.add("broadcast_to", found, place=node.place, shape=node.shape)
+
+
+push_down_gathers: Final = NodeRule(frozenset({"take"}), fits, take_few)

@@ -8,23 +8,30 @@ for 8 bits are several times as fast:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
+from pypto.graph.ir.node import Graph, Node
+from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 from pypto.ir.types import int32
 from pypto.ops.table import MOVEMENT_OPS
 
-if TYPE_CHECKING:
-    from pypto.graph.ir.node import Graph, Node
 
-
-def narrow_product(graph: Graph, a: Node, b: Node, place: Any) -> Node | None:
-    """The product of two arrays of one type of 8 bits that casts widen to 32; None elsewhere."""
+def fits(node: Node, inputs: Inputs) -> bool:
+    """Whether a product is of two arrays of one type of 8 bits that casts widen to 32."""
+    a, b = inputs
     if a.type.dtype != int32:
-        return None
+        return False
     left, right = widened(a), widened(b)
-    if left is None or right is None or left.type.dtype != right.type.dtype or left.type.dtype.bits != 8:
-        return None
-    return graph.add("dot", moved_alike(graph, a, left), moved_alike(graph, b, right), place=place)
+    if left is None or right is None:
+        return False
+    return left.type.dtype == right.type.dtype and left.type.dtype.bits == 8
+
+
+def narrow_product(graph: Graph, node: Node, inputs: Inputs) -> Node:
+    """The product of what the casts widen."""
+    sources = [x for x in map(widened, inputs) if x is not None]
+    operands = (moved_alike(graph, x, source) for x, source in zip(inputs, sources, strict=True))
+    return graph.add("dot", *operands, place=node.place)
 
 
 def widened(node: Node) -> Node | None:
@@ -39,3 +46,6 @@ def moved_alike(graph: Graph, node: Node, source: Node) -> Node:
     if node.op == "cast":
         return source
     return graph.add(node.op, moved_alike(graph, node.inputs[0], source), place=node.place, **dict(node.attrs))
+
+
+narrow_products: Final = NodeRule(frozenset({"dot"}), fits, narrow_product)

@@ -12,11 +12,6 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
-from pypto.graph.rewrite.concat_elimination import fold_concat, fold_window, window_of_place, window_of_slice
-from pypto.graph.rewrite.gather_pushdown import take_few
-from pypto.graph.rewrite.narrow_products import narrow_product
-from pypto.graph.rewrite.split_k import product_by_parts
-from pypto.graph.rewrite.split_reduction import by_parts
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, TABLE
 
@@ -48,8 +43,7 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
         if folded is not None:
             return folded
     if op in REDUCTIONS:
-        before = reduced_before(graph, op, inputs, attrs, type, place)
-        return by_parts(graph, op, inputs[0], type, place) if before is None else before
+        return reduced_before(graph, op, inputs, attrs, type, place)
     if inputs and inputs[-1].op != "constant":
         return None
     row = TABLE.get(op)
@@ -95,8 +89,6 @@ def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
     (x,) = inputs
     if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
         return x
-    if x.op == "window":
-        return window_of_slice(graph, x, attrs, place)
     return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
 
 
@@ -115,14 +107,13 @@ def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
 
 
 def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """Along an axis of one element all indices name that element: it is repeated. Operations come after a pick."""
+    """Along an axis of one element all indices name that element: it is repeated."""
     source, index = inputs
     axis, batch = attrs["axis"], attrs.get("batch", 0)
     if source.op == "constant":
         return graph.constant(source.attr("value"), type, place)
     if not is_fixed(source.shape[axis]) or source.shape[axis] != 1:
-        fixed = all(map(is_fixed, (*source.shape, *index.shape)))
-        return take_few(graph, source, index, attrs, type, place) if fixed else None
+        return None
     ones = (1,) * (len(index.shape) - batch)
     shape = (*source.shape[:axis], *ones, *source.shape[axis + 1 :])
     return graph.add(
@@ -134,21 +125,23 @@ def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
     value = inputs[1]
     if value.shape == type.shape and all(step == 1 for step in attrs["steps"]):
         return value
-    return window_of_place(graph, inputs, attrs, place)
+    return None
 
 
-def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """Rows that are divided by their own sums before a product are divided after it: those of a softmax."""
-    x, y = inputs
-    if x.op != "div" or x.inputs[0].type != x.type:
-        return narrow_product(graph, x, y, place) or product_by_parts(graph, x, y, place)
-    a, b = x.inputs
-    if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or type.dtype != x.type.dtype:
-        return None
-    total = b.inputs[0] if b.op == "reshape" else b
-    if total.op != "sum" or total.inputs[0] is not a:
-        return None
-    return graph.add("div", graph.add("dot", a, y, place=place), b, place=x.place)
+def fold_window(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
+    """A window within its array is a slice, one beside it is zeros."""
+    (x,) = inputs
+    spans = [(a, a + n, size) for a, n, size in zip(attrs["starts"], type.shape, x.shape, strict=True)]
+    if all(first >= 0 and last <= size for first, last, size in spans):
+        return graph.add("slice", x, place=place, starts=attrs["starts"], shape=type.shape, steps=(1,) * len(spans))
+    if type.size and any(last <= 0 or first >= size for first, last, size in spans):
+        return graph.constant(0, type, place)
+    return None
+
+
+def fold_concat(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
+    """One array alone is joined with nothing."""
+    return inputs[0] if len(inputs) == 1 else None
 
 
 def reduced_before(
@@ -176,6 +169,5 @@ FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "place": fold_place,
         "window": fold_window,
         "concat": fold_concat,
-        "dot": fold_dot,
     }
 )

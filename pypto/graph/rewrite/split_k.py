@@ -7,10 +7,11 @@ so the sums do not either.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
+from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 from pypto.ops.table import MOVEMENT_OPS
 
 LONG: Final = 1 << 12  # elements of the axis
@@ -20,18 +21,25 @@ _FEW_PARTS: Final = 4
 _MOST_RESULTS: Final = 1 << 16
 
 
-def product_by_parts(graph: Graph, a: Node, b: Node, place: Any) -> Node | None:
-    """A product of two matrices that lie in memory as a sum of products of their parts; None where that is no gain."""
+def parts_of(a: Node, b: Node) -> int:
+    """How many parts the contracted axis of a product falls into; 0 where it stays in one piece."""
     shapes = (*a.shape, *b.shape)
     if len(shapes) != 4 or not all(map(is_fixed, shapes)) or not lie_in_memory(a, b):
-        return None
+        return 0
     if min(a.type.dtype.bits, b.type.dtype.bits) < 32:
-        return None  # sums of parts would be rounded to few bits
+        return 0  # sums of parts would be rounded to few bits
     (rows, depth), columns = a.shape, b.shape[1]
+    if depth < LONG or not 0 < rows * columns <= _MOST_RESULTS:
+        return 0
     most = min(_MOST_PARTS, depth // _LEAST_PART)
-    parts = next((n for n in range(most, _FEW_PARTS - 1, -1) if depth % n == 0), None)
-    if parts is None or depth < LONG or not 0 < rows * columns <= _MOST_RESULTS:
-        return None
+    return next((n for n in range(most, _FEW_PARTS - 1, -1) if depth % n == 0), 0)
+
+
+def product_by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
+    """A product of two matrices that lie in memory as a sum of products of their parts."""
+    a, b = inputs
+    parts, place = parts_of(a, b), node.place
+    (rows, depth), columns = a.shape, b.shape[1]
     left = graph.add("reshape", a, place=place, shape=(rows, parts, depth // parts))
     left = graph.add("permute", left, place=place, dims=(1, 0, 2))
     right = graph.add("reshape", b, place=place, shape=(parts, depth // parts, columns))
@@ -46,3 +54,6 @@ def lie_in_memory(a: Node, b: Node) -> bool:
         while bases[n].op in MOVEMENT_OPS:
             bases[n] = bases[n].inputs[0]
     return bases[0] is bases[1] or all(x.op == "input" for x in bases)
+
+
+split_products: Final = NodeRule(frozenset({"dot"}), lambda node, inputs: parts_of(*inputs) > 0, product_by_parts)

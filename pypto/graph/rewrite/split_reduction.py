@@ -6,12 +6,12 @@ The partial sums fuse into the kernel that makes the array. Their order does not
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.node_table import IN_PIECES
-from pypto.graph.ir.types import TensorType
+from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 
 LONG: Final = 1 << 17  # elements that are reduced in parts
 _LEAST_PART: Final = 1 << 10
@@ -19,18 +19,23 @@ _FEW_PARTS: Final = 8
 _MOST_PARTS: Final = 256
 
 
-def by_parts(graph: Graph, op: str, x: Node, type: TensorType, place: Any) -> Node | None:
+def fits(node: Node, inputs: Inputs) -> bool:
+    """Whether a node reduces a long array to one number."""
+    shape = inputs[0].shape
+    if any(n != 1 for n in node.shape) or not all(map(is_fixed, shape)):
+        return False
+    return part_of(shape) is not None
+
+
+def by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """A long reduction to one number as reductions of parts, and of their results."""
-    if op not in IN_PIECES or any(n != 1 for n in type.shape) or not all(map(is_fixed, x.shape)):
-        return None
-    cut = part_of(x.shape)
-    if cut is None:
-        return None
+    cut = part_of(inputs[0].shape)
+    assert cut is not None
     shape, axes = cut
-    whole = graph.add("reshape", x, place=place, shape=shape)
-    parts = graph.add(op, whole, place=place, axes=axes, keep_dims=False)
-    found = graph.add(op, parts, place=place, axes=tuple(range(len(parts.shape))), keep_dims=False)
-    return graph.add("reshape", found, place=place, shape=type.shape)
+    full = graph.add("reshape", inputs[0], place=node.place, shape=shape)
+    parts = graph.add(node.op, full, place=node.place, axes=axes, keep_dims=False)
+    number = graph.add(node.op, parts, place=node.place, axes=tuple(range(len(parts.shape))), keep_dims=False)
+    return graph.add("reshape", number, place=node.place, shape=node.shape)
 
 
 def part_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -49,3 +54,6 @@ def part_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] |
             cut = (parts, shape[0] // parts, *shape[1:])
             return cut, tuple(range(1, len(cut)))
     return None
+
+
+split_reductions: Final = NodeRule(frozenset(IN_PIECES), fits, by_parts)
