@@ -24,21 +24,12 @@ from docs.details import DETAILS, Part
 from docs.examples import EXAMPLES
 from docs.numpydoc import markdown, methods
 from pypto import language, ops
+from pypto.backends.ascend.rules.kinds import ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.errors import Diagnostic
 from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
-from pypto.ops.row import (
-    REQUIRED,
-    Effect,
-    OpRow,
-    Search,
-    Structural,
-    Unsupported,
-    ViaFormula,
-    ViaInstruction,
-    ViaLaneRule,
-    ViaScalarUnit,
-)
+from pypto.ops.row import REQUIRED, Effect, OpRow, Search, Structural, Unsupported
 from tests.conformance.sources import define
 from tests.ops.rows import calls, operands_of, takes
 
@@ -246,7 +237,7 @@ def backends(row: OpRow) -> str:
 
 
 def on_ascend(row: OpRow) -> str:
-    cell = row.rule_for("ascend")
+    cell = rule_for(row)
     if isinstance(cell, Unsupported):
         return f"not supported: {cell.reason}"
     if isinstance(cell, ViaInstruction):

@@ -18,6 +18,7 @@ import typer
 
 from pypto._platform import PACKAGE, checkout, install_command
 from pypto.backends import registry
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.plugin import Diagnosis
 from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.specs import UsageError
@@ -51,7 +52,7 @@ def ops(name: Annotated[str, typer.Argument(help="One op; all of them without.")
             facts = facts_of(chosen[0])
             say_table(name, ("fact", "value"), [(k, v) for k, v in facts.items() if v])
         else:
-            table = [(r.name, r.doc, cell(r.lane_rule), cell(r.rule_for("ascend"))) for r in chosen]
+            table = [(r.name, r.doc, cell(r.lane_rule), cell(rule_for(r))) for r in chosen]
             say_table("ops", ("op", "does", "cpu", "ascend"), table)
 
 
@@ -64,7 +65,7 @@ def facts_of(row: OpRow) -> dict[str, object]:
         "example": row.example,
         "gradient": row.kink,
         "cpu": cell(row.lane_rule),
-        "ascend": cell(row.rule_for("ascend")),
+        "ascend": cell(rule_for(row)),
         "ulp": dict(row.ulp),
     }
 

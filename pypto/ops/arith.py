@@ -13,7 +13,7 @@ from pypto.ops import adjoint_math
 from pypto.ops.adjoint import OF_INTEGERS, OF_TRUTH, AdjointRule
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math.term import Term, where
-from pypto.ops.row import VIA_LANE_RULE, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
+from pypto.ops.row import OpRow, Param, numpy_op
 from pypto.ops.rules import BoundArguments, comparison, promoted, same, same_kind, tile
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _XY = (Param("x", doc="first operand"), Param("y", doc="second operand"))
 _X = (Param("x", doc="operand"),)
 _COMMUTES = frozenset({"elementwise", "commutative"})
 _ELEMENTWISE = frozenset({"elementwise"})
-_ARITHMETIC = "i16 i32 f16 f32"  # what the vector unit adds and multiplies
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
@@ -77,14 +76,12 @@ def lane_shift(left: bool) -> Any:
     return rule
 
 
-def binary(name: str, reference: Any, lane_rule: Any, ascend: Any, doc: str, **more: Any) -> OpRow:
+def binary(name: str, reference: Any, lane_rule: Any, doc: str, **more: Any) -> OpRow:
     more.setdefault("bind_arguments", promoted(arithmetic=True))
     more.setdefault("infer", same_kind(_NUMBERS))
     more.setdefault("traits", _ELEMENTWISE)
     more.setdefault("dtypes", "number")
-    return OpRow(
-        name, params=_XY, reference=numpy_op(reference), lane_rule=lane_rule, rules={"ascend": ascend}, doc=doc, **more
-    )
+    return OpRow(name, params=_XY, reference=numpy_op(reference), lane_rule=lane_rule, doc=doc, **more)
 
 
 def compare(name: str, fn: Any) -> OpRow:
@@ -95,7 +92,6 @@ def compare(name: str, fn: Any) -> OpRow:
         name,
         fn,
         lane_rule,
-        ViaLaneRule("f16"),
         f"x {name} y, elementwise",
         infer=comparison,
         bind_arguments=promoted(),
@@ -111,7 +107,7 @@ def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
     return e.select(e.isnan(b), a, best) if a.dtype.is_float else best
 
 
-def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str, adjoint: AdjointRule) -> OpRow:
+def extremum(name: str, ignore: Any, propagate: Any, greater: str, adjoint: AdjointRule) -> OpRow:
     def reference(op: Op, a: Array, b: Array) -> Any:
         with np.errstate(all="ignore"):
             return (propagate if op.attrs["propagate_nan"] else ignore)(a, b)
@@ -126,17 +122,12 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str, 
         return b.promote([x, y]), {"propagate_nan": bool(propagate_nan)}
 
     params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
-    # The instruction gives NaN where either operand is one.
-    direct = ViaInstruction(
-        ascend, _ARITHMETIC, when=lambda op: op.attrs["propagate_nan"] or not op.result.dtype.is_float, narrow="f16"
-    )
     return OpRow(
         name,
         params=params,
         infer=same,
         reference=reference,
         lane_rule=lane_rule,
-        rules={"ascend": direct},
         bind_arguments=bind,
         traits=_COMMUTES | {"exact_in_narrow", "width_preserving"},
         dtypes="number",
@@ -147,7 +138,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str, 
     )
 
 
-def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
+def logic(name: str, fn: Any, method: str, doc: str) -> OpRow:
     def lane_rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         result: Lanes = getattr(e, method)(a, b)
         return result
@@ -156,7 +147,6 @@ def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
         name,
         fn,
         lane_rule,
-        ascend,
         doc,
         infer=same_kind(_BITS),
         bind_arguments=promoted(),
@@ -221,7 +211,6 @@ ROWS = (
         "add",
         np.add,
         lambda e, op, a, b: e.add(a, b),
-        ViaInstruction("Add", _ARITHMETIC, narrow="f16"),
         "x + y, elementwise",
         traits=_COMMUTES | {"additive", "overflowing"},
         public=False,
@@ -231,7 +220,6 @@ ROWS = (
         "sub",
         np.subtract,
         lambda e, op, a, b: e.sub(a, b),
-        ViaInstruction("Sub", _ARITHMETIC, narrow="f16"),
         "x - y, elementwise",
         public=False,
         traits=_ELEMENTWISE | {"additive", "overflowing"},
@@ -241,7 +229,6 @@ ROWS = (
         "mul",
         np.multiply,
         lambda e, op, a, b: e.mul(a, b),
-        ViaInstruction("Mul", _ARITHMETIC, narrow="f16"),
         "x * y, elementwise",
         traits=_COMMUTES | {"overflowing"},
         public=False,
@@ -251,7 +238,6 @@ ROWS = (
         "div",
         np.divide,
         lambda e, op, a, b: e.div(a, b),
-        ViaInstruction("Div", "f32"),
         "x / y, elementwise; integers and 16-bit floats give float32",
         cost=4,
         infer=same_kind(("float",)),
@@ -264,7 +250,6 @@ ROWS = (
         "floordiv",
         trunc_div,
         lambda e, op, a, b: e.div(a, b),
-        VIA_LANE_RULE,
         "x // y of integers, towards zero",
         cost=6,
         infer=same_kind(("int", "uint")),
@@ -277,7 +262,6 @@ ROWS = (
         "rem",
         remainder,
         lane_remainder,
-        VIA_LANE_RULE,
         "x % y with the sign of x",
         cost=10,
         bind_arguments=bind_floor("%"),
@@ -285,14 +269,13 @@ ROWS = (
         adjoint=adjoint_math.rem,
         kink="that of x less a constant multiple of y, also where it jumps.",
     ),
-    logic("and_", np.bitwise_and, "and_", ViaInstruction("And", "i16 u16"), "x & y, elementwise"),
-    logic("or_", np.bitwise_or, "or_", ViaInstruction("Or", "i16 u16"), "x | y, elementwise"),
-    logic("xor", np.bitwise_xor, "xor", VIA_LANE_RULE, "x ^ y, elementwise"),
+    logic("and_", np.bitwise_and, "and_", "x & y, elementwise"),
+    logic("or_", np.bitwise_or, "or_", "x | y, elementwise"),
+    logic("xor", np.bitwise_xor, "xor", "x ^ y, elementwise"),
     binary(
         "shl",
         shift(np.left_shift),
         lane_shift(True),
-        ViaInstruction("ShiftLeft", ""),
         "x << y, elementwise",
         infer=same_kind(("int", "uint")),
         public=False,
@@ -303,7 +286,6 @@ ROWS = (
         "shr",
         shift(np.right_shift),
         lane_shift(False),
-        ViaInstruction("ShiftRight", ""),
         "x >> y, arithmetic where x is signed, logical where it is unsigned",
         bind_arguments=bind_shr,
         infer=same_kind(("int", "uint")),
@@ -322,15 +304,14 @@ ROWS = (
             ("ge", np.greater_equal),
         )
     ),
-    extremum("maximum", np.fmax, np.maximum, "gt", "Max", adjoint_math.maximum),
-    extremum("minimum", np.fmin, np.minimum, "lt", "Min", adjoint_math.minimum),
+    extremum("maximum", np.fmax, np.maximum, "gt", adjoint_math.maximum),
+    extremum("minimum", np.fmin, np.minimum, "lt", adjoint_math.minimum),
     OpRow(
         "neg",
         params=_X,
         infer=same_kind(_NUMBERS),
         reference=numpy_op(np.negative),
         lane_rule=lambda e, op, a: e.neg(a),
-        rules={"ascend": ViaLaneRule("f16")},
         bind_arguments=promoted(arithmetic=True),
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow", "additive", "overflowing"},
         doc="-x, elementwise",
@@ -344,7 +325,6 @@ ROWS = (
         infer=same_kind(_BITS),
         reference=numpy_op(np.invert),
         lane_rule=lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)),
-        rules={"ascend": ViaInstruction("Not", "i16 u16")},
         bind_arguments=promoted(),
         traits=_ELEMENTWISE | {"width_preserving"},
         doc="~x, elementwise",
@@ -358,7 +338,6 @@ ROWS = (
         infer=infer_where,
         reference=numpy_op(np.where),
         lane_rule=lambda e, op, c, a, b: e.select(c, a, b),
-        rules={"ascend": ViaLaneRule("*")},
         bind_arguments=bind_where,
         traits=_ELEMENTWISE | {"exact_in_narrow"},
         doc="x where the condition holds, else y. Both are computed.",

@@ -27,7 +27,7 @@ from pypto.ir.types import (
 )
 from pypto.ops import adjoint_math, dims
 from pypto.ops.adjoint import BY_SWEEP, OF_BITS
-from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Unsupported, ViaLaneRule
+from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
@@ -237,10 +237,6 @@ _CAST = (
 )
 _ELEMENTWISE = frozenset({"elementwise"})
 
-_NO_ADDRESSES = (
-    "an array's memory has one type there, and an address is no number; give the kernel the array in the type that is "
-    "wanted, as `x.view(dtype)` of numpy and torch does"
-)
 ROWS = (
     OpRow(
         "cast",
@@ -248,7 +244,6 @@ ROWS = (
         infer=infer_cast,
         reference=cast_reference,
         lane_rule=lambda e, op, a: e.convert(a, op.attrs["dtype"]),
-        rules={"ascend": ViaLaneRule("*")},
         bind_arguments=bind_cast,
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
         attrs=("dtype",),
@@ -263,7 +258,6 @@ ROWS = (
         infer=infer_bitcast,
         reference=bitcast_reference,
         lane_rule=lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
-        rules={"ascend": ViaLaneRule("*")},
         bind_arguments=bind_bitcast,
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
         doc="The same bits under another element type of the same size.",
@@ -276,7 +270,6 @@ ROWS = (
         infer=infer_ptr_cast,
         reference=None,
         lane_rule=STRUCTURAL,
-        rules={"ascend": Unsupported(_NO_ADDRESSES)},
         public=False,
         dims=dims.elementwise,
         traits=frozenset({"indexable"}),

@@ -86,21 +86,3 @@ class Emitter(Protocol):
 
     def rarely(self, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
         """What `rare` gives where the condition holds in any lane, else the usual values: a branch around long code."""
-
-
-class FunctionUnit(Emitter, Protocol):
-    """An emitter of a vector unit that has functions as instructions, as Ascend's has.
-
-    Its `exp` and `log` of float32 are right to two units in the last place, infinite and NaN where the functions are.
-    """
-
-    def exp(self, a: Lanes) -> Lanes: ...
-    def log(self, a: Lanes) -> Lanes: ...
-    def maximum(self, a: Lanes, b: Lanes) -> Lanes:
-        """The greater of two floats; NaN where one is NaN."""
-
-    def minimum(self, a: Lanes, b: Lanes) -> Lanes:
-        """The lesser of two floats; NaN where one is NaN."""
-
-    def plus_multiple(self, total: Lanes, a: Lanes, factor: float) -> Lanes:
-        """total + a * factor, rounded once or twice, in the place of the total: nothing else may read that."""

@@ -12,7 +12,7 @@ from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
 from pypto.ops import adjoint_tiles, dims
 from pypto.ops.adjoint import OF_INDICES, OF_INTEGERS, AdjointRule
 from pypto.ops.arith import lane_max
-from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction, Search
+from pypto.ops.row import OpRow, Param, Reduction, Search
 from pypto.ops.rules import BoundArguments, check_axes, normal_axes, reduced_shape, reduction_infer, tile
 
 if TYPE_CHECKING:
@@ -149,7 +149,6 @@ def scan_row(name: str, fn: Any, how: Reduction, doc: str, adjoint: AdjointRule,
         infer=infer_scan,
         reference=scan_reference(fn),
         lane_rule=how,
-        rules={"ascend": STRUCTURAL},
         bind_arguments=bind,
         traits=frozenset({"scan"}),
         dims=dims.scan,
@@ -174,7 +173,6 @@ def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> 
         name,
         reference=reduce_reference(fn),
         lane_rule=how,
-        rules={"ascend": STRUCTURAL},
         traits=frozenset({"reduction"}),
         dims=dims.reduction,
         attrs=_REDUCED,

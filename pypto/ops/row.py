@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
-from pypto.ir.types import DType, Type, bfloat16, float16, float32
+from pypto.ir.types import DType, Type
 from pypto.ops.adjoint import Adjoint
 from pypto.ops.dims import DimRelation, DimRule, elementwise, unknown
 
@@ -47,75 +46,7 @@ class Unsupported:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ViaLaneRule:
-    """Ascend runs the op's lane rule, and each step of it becomes a vector instruction.
-
-    `narrow` lists the floats of 16 and 8 bits that the rule computes with directly ("*": all). Others are converted to
-    float32 before it and rounded after it.
-    """
-
-    narrow: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ViaInstruction:
-    """Ascend has one instruction for the op. Where it does not apply, Ascend runs the op's lane rule.
-
-    The instruction applies if its operands have one of `dtypes` and `when` holds; without dtypes, a backend's own rules
-    say where.
-    """
-
-    name: str  # of the instruction
-    dtypes: str  # operand dtypes that it takes, separated by spaces
-    mode: str = ""  # its rounding mode
-    ulp: float = 0.0  # documented float32 error, where larger than the row's
-    when: Callable[[Op], bool] | None = None  # a further condition on the op
-    narrow: str = ""  # as for `ViaLaneRule`
-
-
 LaneRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
-
-
-@dataclass(frozen=True, slots=True)
-class ViaFormula:
-    """Ascend computes the op by a formula on the functions of its vector unit: Exp, Ln, Sqrt, Div.
-
-    A formula is written against a `FunctionUnit`. A kernel with ``disable="unit_functions"`` runs the lane rule instead.
-
-    Parameters
-    ----------
-    f32 : LaneRule or None
-        On float32 lanes; None: the lane rule. Floats of 16 bits without a formula of their own are converted before it
-        and rounded after it.
-    f16 : LaneRule or None
-        On float16 lanes: right to one unit in the last place of float16. It may give float32, which is then rounded.
-    bf16 : LaneRule or None
-        For bfloat16, on float32 lanes: right to one unit in the last place of bfloat16.
-    ulp : float
-        Largest error in float32, in units in the last place.
-    reach : float
-        Largest size of an argument that the formulas for float32 and bfloat16 are right for. A chunk with a larger one
-        runs the lane rule.
-    """
-
-    f32: LaneRule | None
-    f16: LaneRule | None = None
-    bf16: LaneRule | None = None
-    ulp: float = 4.0
-    reach: float = math.inf
-
-    def for_dtype(self, dtype: DType) -> LaneRule | None:
-        """The formula for operands of a dtype; None where the lane rule is run."""
-        return {float32: self.f32, float16: self.f16 or self.f32, bfloat16: self.bf16 or self.f32}.get(dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class ViaScalarUnit:
-    """Ascend runs the op's lane rule on the scalar unit, element by element, with software float64.
-
-    It is slow. It is needed where a pair of float32 (48 bits) has too few digits for the op's error bound.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +59,6 @@ class Reduction:
 
 
 STRUCTURAL: Final = Structural()
-VIA_LANE_RULE: Final = ViaLaneRule()
-BackendRule = ViaInstruction | ViaFormula | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
 Reference = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
@@ -175,8 +104,6 @@ class OpRow:
     lane_rule : callable, Reduction, Structural or Unsupported
         Target-independent lowering of a chunk: ``(emitter, op, *lanes)`` to lanes. All backends share it; each has its own
         `Emitter`.
-    rules : mapping from backend name to rule
-        What one backend does instead of the lane rule. A backend without an entry runs the lane rule, see `rule_for`.
     bind_arguments : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
     check : callable
@@ -218,7 +145,6 @@ class OpRow:
     reference: Reference | None
     lane_rule: LaneRule | Reduction | Structural | Unsupported
     bind_arguments: BindArguments | None = None
-    rules: Mapping[str, BackendRule] = field(default_factory=lambda: MappingProxyType({}))
     effect: Effect = Effect.PURE
     adjoint: Adjoint | None = None  # no row leaves it so
     kink: str = ""
@@ -249,12 +175,6 @@ class OpRow:
     @property
     def elementwise(self) -> bool:
         return "elementwise" in self.traits
-
-    def rule_for(self, backend: str) -> BackendRule:
-        """The rule of a backend: its own one, or that it runs the lane rule where there is one to run."""
-        shared = self.lane_rule if isinstance(self.lane_rule, Unsupported) else STRUCTURAL
-        is_lane_rule = not isinstance(self.lane_rule, Unsupported | Structural | Reduction)
-        return self.rules.get(backend, VIA_LANE_RULE if is_lane_rule else shared)
 
     def dim_relation(self, op: Op) -> DimRelation:
         """How the dimensions of an op's results come from those of its operands."""

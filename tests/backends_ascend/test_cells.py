@@ -10,7 +10,9 @@ import pytest
 
 import pypto as pto
 from pypto.backends.ascend.blockir.ir import Loop, View
+from pypto.backends.ascend.rules.kinds import ViaScalarUnit
 from pypto.backends.ascend.rules.lane_rules import Lanes, elementwise
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.types import (
     DTYPES,
@@ -29,7 +31,7 @@ from pypto.ir.types import (
     uint32,
 )
 from pypto.ops.casts import convert
-from pypto.ops.row import OpRow, Unsupported, ViaScalarUnit
+from pypto.ops.row import OpRow, Unsupported
 from pypto.ops.table import TABLE
 from tests.backends_ascend.cells import COUNT, Array, Cells, UbSink, run_all
 from tests.conformance.sources import define
@@ -54,7 +56,7 @@ COMPUTED = tuple(d for d in DTYPES if d != float64)
 
 def tried(row: OpRow, dtype: DType) -> list[Call]:
     """Calls that are one op of the operands' own types."""
-    if isinstance(row.rule_for("ascend"), ViaScalarUnit | Unsupported):
+    if isinstance(rule_for(row), ViaScalarUnit | Unsupported):
         return []
     made = [call for call in calls(row, dtype, (SIZE,)) if call.op.name == row.name]
     return [c for c in made if [v.type for v in c.op.operands] == list(c.types) and c.op.result.dtype != float64]
@@ -158,7 +160,7 @@ def test_every_cell_runs_or_says_what_to_do(row: OpRow) -> None:
         except NotOnAscend as refused:
             dtypes = [v.dtype for v in (*call.op.operands, call.op.result)]
             wide = float64 in dtypes or (row.name in ("ldexp", "pow") and int64 in dtypes)
-            assert wide or isinstance(row.rule_for("ascend"), ViaScalarUnit | Unsupported)
+            assert wide or isinstance(rule_for(row), ViaScalarUnit | Unsupported)
             assert all(len(refused.fields[name].split()) > 2 for name in ("reason", "way"))
             continue
         assert isinstance(made.at, View) and made.dtype == call.op.result.dtype

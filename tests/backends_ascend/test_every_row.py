@@ -14,6 +14,7 @@ import pytest
 
 from pypto.backends.ascend.block.verify import instruction_problems
 from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.vector.lower import HANDLERS
 from pypto.debug.simulate import function_of
@@ -123,7 +124,7 @@ def test_rows_of_memory_and_control(name: str) -> None:
 def test_no_row_is_left_out() -> None:
     tried = {row.name for row in COMPUTING} | BODIES.keys() | {n for body in BODIES.values() for n in body[1:]}
     assert tried == TABLE.keys()
-    rules = {row.name: row.rule_for("ascend") for row in ROWS}
+    rules = {row.name: rule_for(row) for row in ROWS}
     unsupported = {name: rule.reason for name, rule in rules.items() if isinstance(rule, Unsupported)}
     assert all("; " in reason for reason in unsupported.values())  # why, and what to write instead
     elementwise = {row.name for row in ROWS if row.elementwise}

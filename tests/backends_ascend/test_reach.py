@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.ops.math.trig_unit import REACH
+from pypto.backends.ascend.rules.formulas.trig import REACH
 from tests.sim.device import needs_compiler
 
 

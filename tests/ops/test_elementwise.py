@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.rules.kinds import ViaFormula, ViaInstruction
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.ir.types import DTYPES, DType, float32
 from pypto.ops.casts import convert
-from pypto.ops.row import OpRow, ViaFormula, ViaInstruction
+from pypto.ops.row import OpRow
 from pypto.ops.table import TABLE
 from tests.conformance.sources import define
 from tests.conftest import ALL_LEVELS, LEVELS
@@ -93,7 +95,7 @@ def allowed(row: OpRow, dtype: DType) -> float:
 
 def allowed_on_ascend(row: OpRow, dtype: DType) -> float:
     """The same for Ascend, whose instructions and formulas state errors of their own."""
-    rule, shared = row.rule_for("ascend"), allowed(row, dtype)
+    rule, shared = rule_for(row), allowed(row, dtype)
     if isinstance(rule, ViaFormula) and dtype.is_float and dtype.bits == 16:
         return 1.0
     return max(shared, rule.ulp) if isinstance(rule, ViaFormula | ViaInstruction) and dtype == float32 else shared

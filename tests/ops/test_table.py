@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.rules.kinds import ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.ir.types import DTYPES, DType
-from pypto.ops.row import (
-    Effect,
-    OpRow,
-    Reduction,
-    Structural,
-    Unsupported,
-    ViaFormula,
-    ViaInstruction,
-    ViaLaneRule,
-    ViaScalarUnit,
-)
+from pypto.ops.row import Effect, OpRow, Reduction, Structural, Unsupported
 from pypto.ops.table import ROWS, TABLE
 from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, is_hidden, takes
 
@@ -47,13 +39,13 @@ def test_ten_families(name: str) -> None:
     """Ops of ten families fit into one form of row, on both backends."""
     row = TABLE[name]
     assert isinstance(row.lane_rule, Structural | Reduction) or callable(row.lane_rule)
-    assert isinstance(row.rule_for("ascend"), ViaInstruction | ViaFormula | ViaLaneRule | Structural)
+    assert isinstance(rule_for(row), ViaInstruction | ViaFormula | ViaLaneRule | Structural)
     assert row.doc and (row.public or name in SYMBOLS)
 
 
 @every_row
 def test_cells(row: OpRow) -> None:
-    rule = row.rule_for("ascend")
+    rule = rule_for(row)
     assert callable(row.lane_rule) or isinstance(row.lane_rule, Structural | Reduction | Unsupported)
     assert isinstance(rule, ViaInstruction | ViaFormula | ViaScalarUnit | ViaLaneRule | Structural | Unsupported)
     for cell in (row.lane_rule, rule):

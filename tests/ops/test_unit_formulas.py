@@ -11,8 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from pypto.backends.ascend.rules.kinds import ViaFormula
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.ir.types import DType, bfloat16, float16, float32
-from pypto.ops.row import OpRow, ViaFormula
+from pypto.ops.row import OpRow
 from pypto.ops.table import ROWS, TABLE
 from tests.ops.samples import Array, operands, ulp_errors
 from tests.ops.unit_model import evaluated
@@ -21,7 +23,7 @@ FORMULAS: Final = tuple(
     pytest.param(row, dtype, id=f"{row.name}-{dtype}")
     for row in ROWS
     for dtype in (float32, float16, bfloat16)
-    if isinstance(rule := row.rule_for("ascend"), ViaFormula) and rule.for_dtype(dtype)
+    if isinstance(rule := rule_for(row), ViaFormula) and rule.for_dtype(dtype)
 )
 OFF: Final = 2.0  # units in the last place that the chip's functions may be off
 
@@ -36,7 +38,7 @@ def arguments(row: OpRow, dtype: DType) -> list[Array]:
 
 def within_reach(row: OpRow, arrays: list[Array]) -> list[Array]:
     """The arguments that the formulas are for, and those that are no numbers."""
-    rule: Any = row.rule_for("ascend")
+    rule: Any = rule_for(row)
     if math.isinf(rule.reach):
         return arrays
     with np.errstate(invalid="ignore"):
@@ -46,7 +48,7 @@ def within_reach(row: OpRow, arrays: list[Array]) -> list[Array]:
 
 def computed(row: OpRow, dtype: DType, arrays: list[Array], off: float = 0.0) -> Array:
     """What the row's formula gives, in the dtype."""
-    rule: Any = row.rule_for("ascend")
+    rule: Any = rule_for(row)
     fn = rule.for_dtype(dtype)
     lanes = float16 if fn is rule.f16 else float32
     with np.errstate(all="ignore"):
@@ -63,7 +65,7 @@ def exact(row: OpRow, arrays: list[Array]) -> Array:
 @pytest.mark.parametrize(("row", "dtype"), FORMULAS)
 def test_errors_are_as_stated(row: OpRow, dtype: DType) -> None:
     arrays = arguments(row, dtype)
-    wanted, rule = exact(row, arrays), row.rule_for("ascend")
+    wanted, rule = exact(row, arrays), rule_for(row)
     assert isinstance(rule, ViaFormula)
     bound = 1.0 if dtype.bits == 16 else rule.ulp
     for off, more in ((0.0, 0.0), (OFF, 3 * OFF), (-OFF, 3 * OFF)):
@@ -106,7 +108,7 @@ def test_results_below_the_range_of_the_exponential() -> None:
 def test_arguments_nearest_to_zeros_of_the_sine(name: str) -> None:
     """All multiples of π/2 within reach, where most digits cancel, and three million arguments of all sizes."""
     row = TABLE[name]
-    rule: Any = row.rule_for("ascend")
+    rule: Any = rule_for(row)
     near = (np.arange(1, int(rule.reach / (math.pi / 2)), dtype=np.float64) * (math.pi / 2)).astype(np.float32)
     parts = [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))]
     rng = np.random.default_rng(5)
@@ -126,7 +128,7 @@ def test_powers_of_float32_of_all_sizes() -> None:
     x = np.concatenate(bases).astype(np.float32)
     with np.errstate(divide="ignore"):
         y = (rng.uniform(-151, 129, len(x)) / np.log2(x.astype(np.float64))).astype(np.float32)
-    row, rule = TABLE["pow"], TABLE["pow"].rule_for("ascend")
+    row, rule = TABLE["pow"], rule_for(TABLE["pow"])
     assert isinstance(rule, ViaFormula)
     errors = ulp_errors(computed(row, float32, [x, y]), exact(row, [x, y]), float32)
     worst = int(np.argmax(errors))

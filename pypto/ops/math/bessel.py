@@ -18,7 +18,7 @@ from pypto.ops.math.pair import Pair, product
 from pypto.ops.math.rows import Array, function, widened
 from pypto.ops.math.term import Term, clamp, polynomial, where
 from pypto.ops.math.trig import quadrant, sine_of
-from pypto.ops.row import OpRow, ViaScalarUnit
+from pypto.ops.row import OpRow
 from pypto.ops.rules import same_kind, tile
 
 # In t = x²/32 - 1 for x ≤ 8, Chebyshev interpolants to 1.7e-16: J0, J1 / x, Y0 - 2/π log(x) J0, (Y1 - 2/π (log(x) J1 - 1/x)) / x.
@@ -288,7 +288,6 @@ def oscillating(
         infer=no_float64,
         dtypes="int",
         public=False,
-        rules={"ascend": ViaScalarUnit()},
         adjoint=adjoint,
     )
     return replace(row, ulp=MappingProxyType({"f32": 0.6}))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from pypto.ops import adjoint_math
-from pypto.ops.math import erf_unit as on_unit
-from pypto.ops.math import reference, unit
+from pypto.ops.math import reference
 from pypto.ops.math.erf_tables import (
     GUESS_FAR,
     GUESS_MIDDLE,
@@ -145,7 +144,6 @@ ROWS = (
         "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.",
         (1.5, 1.0),
         (-5.0, 5.0),
-        rules={"ascend": unit.formula(on_unit.erf, on_unit.erf_f16)},
         adjoint=adjoint_math.erf,
     ),
     function(
@@ -155,7 +153,6 @@ ROWS = (
         "1 - erf(x), with all its digits where that is small.",
         (0.6, 2.0),
         (-5.0, 28.0),
-        rules={"ascend": unit.formula(on_unit.erfc, ulp=6.0)},
         adjoint=adjoint_math.erfc,
     ),
     function(
@@ -196,7 +193,6 @@ ROWS = (
         (0.6, 2.5),
         (-38.0, 10.0),
         public=False,
-        rules={"ascend": unit.formula(on_unit.normcdf, ulp=6.0)},
         adjoint=adjoint_math.normcdf,
     ),
     function(

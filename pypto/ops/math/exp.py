@@ -8,7 +8,6 @@ import numpy as np
 
 from pypto.ir.types import float32
 from pypto.ops import adjoint_math
-from pypto.ops.math import unit
 from pypto.ops.math.pair import Pair, choose, constant, maybe, renormal, two_sum
 from pypto.ops.math.rows import by_size, function, native, widened
 from pypto.ops.math.term import Term, clamp, muladd, polynomial, where
@@ -197,29 +196,6 @@ def sigmoid(x: Term) -> Term:
     return where(negative, y.value.scaled(n), y.value)
 
 
-def unit_exp2(x: Term) -> Term:
-    """On a vector unit: 2**n · exp(r log 2) for the nearest whole n, so that powers of whole numbers are exact."""
-    x = unit.lesser(unit.greater(x, -160.0), 140.0)
-    n = x.round()
-    return unit.exp((x - n) * LOG2[0]).scaled(n)
-
-
-def unit_exp2_narrow(x: Term) -> Term:
-    """exp(x log 2): where a result of 16 bits is finite, the product is right to 2⁻¹⁷."""
-    return unit.exp(unit.to_single(x) * LOG2[0])
-
-
-def unit_sigmoid(x: Term) -> Term:
-    """e / (1 + e) with e = exp(x), where e is too small to overflow: right down to the least subnormal number."""
-    e = unit.exp(unit.lesser(x, 80.0))
-    return e / (e + 1.0)
-
-
-def unit_sigmoid_f16(x: Term) -> Term:
-    """1 / (1 + exp(-x)), which is subnormal in float32 only where it is 0 in float16."""
-    return 1.0 / (unit.exp(unit.to_single(-x)) + 1.0)
-
-
 ROWS = (
     function(
         "exp",
@@ -228,7 +204,6 @@ ROWS = (
         "e to the power of x.",
         (1.4, 1.0),
         (-100.0, 90.0),
-        rules={"ascend": unit.formula(unit.exp, ulp=2.0)},
         adjoint=adjoint_math.exp,
     ),
     function(
@@ -238,7 +213,6 @@ ROWS = (
         "2 to the power of x.",
         (1.3, 1.0),
         (-150.0, 128.0),
-        rules={"ascend": unit.formula(unit_exp2, unit_exp2_narrow, unit_exp2_narrow)},
         adjoint=adjoint_math.exp2,
     ),
     function(
@@ -267,7 +241,6 @@ ROWS = (
         "1 / (1 + exp(-x)).",
         (1.6, 1.0),
         (-110.0, 30.0),
-        rules={"ascend": unit.formula(unit_sigmoid, unit_sigmoid_f16)},
         adjoint=adjoint_math.sigmoid,
     ),
 )

@@ -13,7 +13,6 @@ from pypto.ops.math.pair import Pair, choose, constant, product, refined, two_su
 from pypto.ops.math.rows import function, widened
 from pypto.ops.math.term import Term, clamp, polynomial, rarely, where
 from pypto.ops.math.trig import half_turns, sine_of
-from pypto.ops.row import ViaScalarUnit
 
 _HALF_LOG_2PI = 0.9189385332046728, -3.8782941580672414e-17
 _BY_PI = 0.3183098861837907, -1.9678676675182486e-17
@@ -160,7 +159,6 @@ ROWS = (
         (0.6, 2.0),
         (0.0, 100.0),
         public=False,
-        rules={"ascend": ViaScalarUnit()},
         adjoint=NoAdjoint("its derivative needs the digamma function, which is no op"),
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from pypto.ops import adjoint_math
-from pypto.ops.math import unit
 from pypto.ops.math.exp import LOG2, exp_parts, exp_reduced, less_one, reduce_exp
 from pypto.ops.math.log import log_of
 from pypto.ops.math.pair import Pair, choose, constant, product, two_sum
@@ -13,7 +12,7 @@ from pypto.ops.math.rows import by_size, function, widened
 from pypto.ops.math.term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
-_TANH = (
+TANH = (
     -0.33333333171275803,
     0.1333330342585789,
     -0.05395922855611955,
@@ -27,7 +26,7 @@ def tanh_short(x: Term) -> Term:
     """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
     size = abs(x)
     z = size * size
-    small = muladd(z * size, polynomial(z, _TANH), size)
+    small = muladd(z * size, polynomial(z, TANH), size)
     twice = size + size
     n, r = reduce_exp(where(twice > 20.0, 20.0, twice))
     far = 1.0 - 2.0 / (exp_reduced(r).scaled(n) + 1.0)
@@ -39,19 +38,6 @@ def tanh(x: Term) -> Term:
     size = clamp(abs(x), 0.0, 20.0)
     _, less, more = less_one(Pair(size + size))
     return copysign((less / more).value, x)
-
-
-def unit_tanh(x: Term) -> Term:
-    """On a vector unit: a polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
-    size, z = abs(x), x * x
-    small = x * (z * polynomial(z, _TANH) + 1.0)
-    far = copysign(1.0 - 2.0 / (unit.exp(size + size) + 1.0), x)
-    return where(size < 0.625, small, far)
-
-
-def unit_tanh_narrow(x: Term) -> Term:
-    """1 - 2 / (exp(2 x) + 1), and x itself where that is as near."""
-    return unit.beyond(x, lambda twice: -2.0 / (unit.exp(twice) + 1.0) + 1.0, x, x + x)
 
 
 def halves(x: Term) -> tuple[Term, Pair, Pair]:
@@ -125,7 +111,6 @@ ROWS = (
         by_size(tanh_short, tanh),
         "Hyperbolic tangent.",
         (1.5, 1.0),
-        rules={"ascend": unit.formula(unit_tanh, unit_tanh_narrow, unit_tanh_narrow)},
         adjoint=adjoint_math.tanh,
     ),
     function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.sinh),

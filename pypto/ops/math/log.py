@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from pypto.ir.types import float32, float64
+from pypto.ir.types import float64
 from pypto.ops import adjoint_math
-from pypto.ops.math import unit
-from pypto.ops.math.exp import LN2, LOG2E
+from pypto.ops.math.exp import LN2
 from pypto.ops.math.pair import Pair, constant, two_sum
 from pypto.ops.math.rows import function, native
 from pypto.ops.math.term import Term, polynomial, where
@@ -127,33 +126,6 @@ def log_of(x: Pair) -> Pair:
     return result if x.lo is None else result + x.lo / x.hi
 
 
-def unit_log2(x: Term) -> Term:
-    """On a vector unit: k + log2(m) with x = 2**k · m, so that powers of two are exact; what is not normal, at once."""
-    bits = x.bits()
-    k = bits - _ROOT_HALF >> 23
-    mantissa = (bits - (k << 23)).bits(float32)
-    result = unit.log(mantissa) * LOG2E + k.to(float32)
-    return where((x >= _LEAST_NORMAL) & (x < math.inf), result, unit.log(x) * LOG2E)
-
-
-def unit_log_narrow(factor: float) -> Callable[[Term], Term]:
-    """A logarithm as a multiple of the natural one."""
-    return lambda x: unit.log(unit.to_single(x)) * factor
-
-
-def unit_log1p(x: Term) -> Term:
-    """log(u) + (x - (u - 1)) / u with u the rounded 1 + x."""
-    u = x + 1.0
-    back = u - 1.0
-    mend = where(back.same(x), 0.0, (x - back) / u)
-    return where(u.same(1.0), x, unit.log(u) + mend)
-
-
-def unit_log1p_narrow(x: Term) -> Term:
-    """log of 1 + x, and x - x² / 2 near 0, where that sum loses digits."""
-    return unit.beyond(x, lambda a: unit.log(a + 1.0), x + x * x * -0.5)
-
-
 ROWS = (
     function(
         "log",
@@ -162,7 +134,6 @@ ROWS = (
         "Natural logarithm: -inf at 0, NaN below.",
         (1.0, 1.0),
         (0.0, 1e4),
-        rules={"ascend": unit.formula(unit.log, ulp=2.0)},
         adjoint=adjoint_math.log,
     ),
     function(
@@ -172,7 +143,6 @@ ROWS = (
         "Logarithm to base 2.",
         (1.0, 1.0),
         (0.0, 1e4),
-        rules={"ascend": unit.formula(unit_log2, unit_log_narrow(LOG2E), unit_log_narrow(LOG2E))},
         adjoint=adjoint_math.log2,
     ),
     function(
@@ -182,7 +152,6 @@ ROWS = (
         "Logarithm to base 10.",
         (1.0, 1.0),
         (0.0, 1e4),
-        rules={"ascend": unit.formula(None, unit_log_narrow(_LOG10E), unit_log_narrow(_LOG10E))},
         adjoint=adjoint_math.log10,
     ),
     function(
@@ -192,7 +161,6 @@ ROWS = (
         "log(1 + x), with all its digits near 0.",
         (1.0, 1.0),
         (-1.0, 1e4),
-        rules={"ascend": unit.formula(unit_log1p, unit_log1p_narrow, unit_log1p_narrow)},
         adjoint=adjoint_math.log1p,
     ),
 )

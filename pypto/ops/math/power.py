@@ -12,14 +12,12 @@ from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import Type, int32, int64
 from pypto.ops import adjoint_math
 from pypto.ops.emitter import Emitter, Lanes
-from pypto.ops.math import power_unit as on_unit
-from pypto.ops.math import reference, unit
+from pypto.ops.math import reference
 from pypto.ops.math.exp import exp_of
 from pypto.ops.math.log import THIRD, log_of
 from pypto.ops.math.pair import Pair, choose, constant, product
 from pypto.ops.math.rows import Array, by_size, function, in_float64, native, widened
 from pypto.ops.math.term import Term, is_negative, scaling, where
-from pypto.ops.row import ViaInstruction
 from pypto.ops.rules import BoundArguments, same, tile
 
 if TYPE_CHECKING:
@@ -127,7 +125,6 @@ ROWS = (
         "Square root, correctly rounded.",
         domain=(0.0, 1e4),
         reference=in_float64(np.sqrt),
-        rules={"ascend": ViaInstruction("Sqrt", "f32", ulp=1.0)},
         adjoint=adjoint_math.sqrt,
         kink="infinite at 0.",
     ),
@@ -158,7 +155,6 @@ ROWS = (
         (0.6, 1.0),
         (0.0, 20.0),
         "x y",
-        rules={"ascend": unit.formula(on_unit.power_f32, on_unit.power_narrow, on_unit.power_narrow)},
         infer=infer_power,
         bind_arguments=bind_power,
         reference=power_reference,

@@ -17,7 +17,7 @@ from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math import reference
 from pypto.ops.math.rows import Array, function, native, one_by_one, widened
 from pypto.ops.math.term import Term, clamp, copysign, where
-from pypto.ops.row import Infer, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
+from pypto.ops.row import Infer, OpRow, Param, numpy_op
 from pypto.ops.rules import BoundArguments, promoted, same_kind, tile
 
 if TYPE_CHECKING:
@@ -141,7 +141,6 @@ ROWS = (
         reference.round_away,
         native(round_away),
         "Nearest integral value, ties away from 0.",
-        rules={"ascend": ViaInstruction("Cast", "f32", mode="CAST_ROUND")},
         **_CONSTANT,
     ),
     OpRow(
@@ -150,7 +149,6 @@ ROWS = (
         infer=same_kind(("int", "uint", "float")),
         reference=lambda op, a: np.abs(a),
         lane_rule=lambda e, op, x: e.abs(x),
-        rules={"ascend": ViaLaneRule("f16")},
         bind_arguments=bind_abs,
         traits=frozenset({"elementwise", "zero_preserving"}),
         dtypes="number",

@@ -12,11 +12,9 @@ import numpy as np
 from pypto.ir.types import float32, float64, int32, uint32
 from pypto.ops import adjoint_math
 from pypto.ops.math import reference
-from pypto.ops.math import trig_unit as on_unit
 from pypto.ops.math.pair import Pair, choose, constant, product, two_sum
 from pypto.ops.math.rows import by_size, function, widened
 from pypto.ops.math.term import Term, muladd, polynomial, rarely, signed, where
-from pypto.ops.math.unit import formula as unit_formula
 
 # π/2 in parts of 33 bits, whose products with 20-bit numbers are exact, and the rest; for float32 of two parts.
 _PARTS: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
@@ -328,7 +326,6 @@ ROWS = (
         "Sine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
-        rules={"ascend": unit_formula(on_unit.sin_f32, on_unit.sin_f16, on_unit.sin_bf16, reach=on_unit.REACH)},
         adjoint=adjoint_math.sin,
     ),
     function(
@@ -338,7 +335,6 @@ ROWS = (
         "Cosine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
-        rules={"ascend": unit_formula(on_unit.cos_f32, on_unit.cos_f16, on_unit.cos_bf16, reach=on_unit.REACH)},
         adjoint=adjoint_math.cos,
     ),
     function(

@@ -25,14 +25,16 @@ from pypto.backends.ascend.rules import packed_bytes
 from pypto.backends.ascend.rules.control import any_lane
 from pypto.backends.ascend.rules.conversions import loaded, rounded, stored, widened
 from pypto.backends.ascend.rules.emitter import VectorEmitter
+from pypto.backends.ascend.rules.kinds import ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.backends.ascend.rules.operand import InstructionSink, Lanes, NoInstruction, lanes_of, part_of
 from pypto.backends.ascend.rules.scalar_fallback import emit_scalar_loop
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.ascend.rules.temporaries import Places, Scratch, placed
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
 from pypto.ops.math.term import Term
-from pypto.ops.row import Unsupported, ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.ops.row import Unsupported
 from pypto.ops.table import TABLE
 
 Make = Callable[[Sequence[Lanes], Scratch], Lanes]
@@ -53,7 +55,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink, exact:
     NotOnAscend
         When the op's Ascend cell is `Unsupported` for these dtypes.
     """
-    cell = TABLE[op.name].rule_for("ascend")
+    cell = rule_for(TABLE[op.name])
     if isinstance(cell, Unsupported):
         raise refused(op, cell.reason)
     if isinstance(cell, ViaScalarUnit) or float64 in [v.dtype for v in (*op.operands, *op.results)]:

@@ -18,12 +18,14 @@ from pypto.backends.ascend.blockir.conditions import compared, conjunction
 from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, fold
 from pypto.backends.ascend.blockir.softfloat64 import code
 from pypto.backends.ascend.rules import bits
+from pypto.backends.ascend.rules.kinds import ViaScalarUnit
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.errors import CompilerBug
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, float64, int1, int64, uint32, uint64
 from pypto.ops.casts import convert
 from pypto.ops.math.term import Term
-from pypto.ops.row import Reduction, Structural, Unsupported, ViaScalarUnit
+from pypto.ops.row import Reduction, Structural, Unsupported
 from pypto.ops.table import TABLE
 
 _SHORT: Final = 4  # operations in an expression that may stand inside of another one
@@ -341,7 +343,7 @@ def apply(low: ScalarContext, op: Op, operands: Sequence[Scalar]) -> Scalar:
     if op.name != "where" and any(v.dtype.is_narrow and v.dtype.bits == 8 for v in (*op.operands, op.result)):
         raise NotScalar("float8")
     row, dtypes = TABLE[op.name], [v.dtype for v in (*op.operands, op.result)]
-    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.rule_for("ascend"), ViaScalarUnit))
+    e = ScalarEmitter(low, float64 in dtypes or isinstance(rule_for(row), ViaScalarUnit))
     numbers = [Number(x, v.dtype) for x, v in zip(operands, op.operands, strict=True)]
     if op.name == "cast" and (e.doubles or not any(dtype.is_narrow for dtype in dtypes)):
         return e.convert(numbers[0], op.attrs["dtype"]).value

@@ -17,6 +17,7 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Loop, Param, Scalar, fold
 from pypto.backends.ascend.rules.lane_rules import refused
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.grid_invariants import grid_invariant_ops
@@ -129,7 +130,7 @@ def lower_op(low: Lowering, op: Op) -> None:
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
-    form = TABLE[op.name].rule_for("ascend")
+    form = rule_for(TABLE[op.name])
     if isinstance(form, Unsupported):
         raise refused(op, form.reason)
     HANDLERS[op.name](low, op)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Item, Scalar, View
+from pypto.backends.ascend.rules.kinds import ViaScalarUnit
 from pypto.backends.ascend.rules.lane_rules import NO_FLOAT64, Lanes, elementwise, refused
 from pypto.backends.ascend.rules.scalars import NotScalar, apply
+from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.vector.broadcast_operands import broadcast_operand_op
 from pypto.backends.ascend.vector.builder import Lowering
@@ -26,7 +28,6 @@ from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, float16, float64
-from pypto.ops.row import ViaScalarUnit
 from pypto.ops.table import TABLE
 
 MAX_REPEATED: Final = 128  # elements of a repeat of 16 bits
@@ -141,7 +142,7 @@ def compute(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int
             )
         except NotScalar:
             operands = (low.materialize(operands[0]), *operands[1:])
-    if has_float64(op) or isinstance(TABLE[op.name].rule_for("ascend"), ViaScalarUnit):
+    if has_float64(op) or isinstance(rule_for(TABLE[op.name]), ViaScalarUnit):
         return compute_by_scalar_unit(low, op, operands, shape, refused(op, NO_FLOAT64))
     with_broadcast = broadcast_operand_op(low, op, operands, shape)
     if with_broadcast is not None:

@@ -1,4 +1,4 @@
-"""Sine and cosine on a vector unit: formulas of `row.ViaFormula`, by multiples of π instead of π/2.
+"""Sine and cosine on a vector unit: formulas of `rules.kinds.ViaFormula`, by multiples of π instead of π/2.
 
 A float16 has 11 bits, so its products with parts of 1/π are exact, and no argument is too large. A bfloat16 has 8 and
 many more sizes. A float32 leaves no bits for exact products, so that multiples of π are subtracted in parts (Cody and
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from pypto.backends.ascend.rules.formulas import unit
 from pypto.ir.types import float32, int32
-from pypto.ops.math import unit
 from pypto.ops.math.term import Term, polynomial
 
-# For float16: 1/π in parts of few bits, whose products with a float16 are exact, as is the sum of the first two, and the
-# rest; sin(π f) / f in f² for |f| ≤ ½, minimax to 9.4e-7 of it.
+# For float16: 1/π in parts of few bits, whose products with a float16 are exact, as is the sum of the first two, and
+# the rest; sin(π f) / f in f² for |f| ≤ ½, minimax to 9.4e-7 of it.
 _TURNS_F16: Final = (0.31829833984375, 1.1544674634933472e-05, 1.6654057022336133e-09)
 _SIN_TURN_F16: Final = (3.1415897067524763, -5.167367712335221, 2.54360354759735, -0.55839208998985)
 # For bfloat16: 1/π in a part of 16 bits and the rest; the sine as above, to 1.1e-4 of it.
@@ -39,7 +39,7 @@ REACH: Final = 200_000.0  # below 2**16 π
 
 
 def half_turn_f16(x: Term, start: float) -> Term:
-    """sin(x + start π) of a float16, given in float32, on a vector unit: what x / π is off a whole number, and that number's parity."""
+    """sin(x + start π) of a float16, in float32: by the distance of x / π to a whole number, and that one's parity."""
     half_turns = x * _TURNS_F16[0]
     k = half_turns.round()
     f = half_turns - k
@@ -90,7 +90,7 @@ def cos_f32(x: Term) -> Term:
 
 
 def half_turn_bf16(f: Term, x: Term, k: Term) -> Term:
-    """The sine of a bfloat16, given in float32, by what the upper part of x / π is off a whole number, and that number."""
+    """The sine of a bfloat16, in float32: by the distance of x / π (its upper part) to a whole number, and that one."""
     f = unit.plus_multiple(f, x, _TURNS_BF16[1])
     return with_parity(f * polynomial(f * f, _SIN_TURN_BF16), k)
 

@@ -1,12 +1,12 @@
-"""The error function and its relatives on a vector unit with an exponential: formulas of `row.ViaFormula`."""
+"""The error function and its relatives on a vector unit with an exponential: formulas of `rules.kinds.ViaFormula`."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
+from pypto.backends.ascend.rules.formulas import unit
 from pypto.ir.types import float32
-from pypto.ops.math import unit
 from pypto.ops.math.erf_tables import LARGE_SHORT, SCALED_SHORT, SMALL
 from pypto.ops.math.term import Term, copysign, polynomial, where
 
@@ -26,7 +26,10 @@ def gauss(x: Term, halved: bool) -> Term:
 
 
 def scaled_erfc(x: Term) -> Term:
-    """exp(x²) erfc(x) for x from 0 (Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x²) erfc x", 1981)."""
+    """exp(x²) erfc(x) for x from 0.
+
+    Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x²) erfc x", 1981.
+    """
     t = (x - 4.0) / (x + 4.0)
     return polynomial(t, SCALED_SHORT) / (x * 2.0 + 1.0)
 

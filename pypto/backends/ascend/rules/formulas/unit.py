@@ -6,22 +6,41 @@ small arguments has a formula of its own, so that no digits are lost there. Reci
 are no part of them: of the reciprocal root the documentation promises less than four digits, and of the reciprocal no
 figure was found.
 
-Read `row.ViaFormula` for how a row has such formulas, and `ops/math/term.py` for the terms they are written in.
+Read `rules.kinds.ViaFormula` for how an op has such formulas, and `ops/math/term.py` for the terms they are written in.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from pypto.backends.ascend.rules.kinds import ViaFormula
 from pypto.ir.core import Op
 from pypto.ir.types import float32
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math.term import Operand, Term, where
-from pypto.ops.row import LaneRule, ViaFormula
+from pypto.ops.row import LaneRule
 
 _SMALL: Final = 2.0**-8  # below it, float16 formulas have polynomials of one or two terms
+
+
+class FunctionUnit(Emitter, Protocol):
+    """An emitter of a vector unit that has functions as instructions.
+
+    Its `exp` and `log` of float32 are right to two units in the last place, infinite and NaN where the functions are.
+    """
+
+    def exp(self, a: Lanes) -> Lanes: ...
+    def log(self, a: Lanes) -> Lanes: ...
+    def maximum(self, a: Lanes, b: Lanes) -> Lanes:
+        """The greater of two floats; NaN where one is NaN."""
+
+    def minimum(self, a: Lanes, b: Lanes) -> Lanes:
+        """The lesser of two floats; NaN where one is NaN."""
+
+    def plus_multiple(self, total: Lanes, a: Lanes, factor: float) -> Lanes:
+        """total + a * factor, rounded once or twice, in the place of the total: nothing else may read that."""
 
 
 def exp(x: Term) -> Term:
@@ -80,7 +99,7 @@ def plus_multiple(total: Term, x: Term, factor: float) -> Term:
 
 
 def beyond(x: Term, far: Callable[[Term], Term], usual: Term, start: Term | None = None, limit: float = _SMALL) -> Term:
-    """What `far` gives for x, or for `start`, in float32, where |x| has at least a limit; `usual`, also for NaN, elsewhere.
+    """What `far` gives for x, or for `start`, in float32, where |x| is at least `limit`; `usual` elsewhere.
 
     The comparison stands beside the conversion, since the unit need not wait between instructions that are independent.
     """

@@ -1,4 +1,4 @@
-"""Powers of float32 on a vector unit: 2**(y log2 |x|), a formula of `row.ViaFormula`.
+"""Powers of float32 on a vector unit: 2**(y log2 |x|), a formula of `rules.kinds.ViaFormula`.
 
 An exponent may be 128, of which 24 bits are not enough digits. The logarithm has a part of 12 bits, whose products with
 12 bits of y are exact, and a tail (Dekker, "A floating-point technique for extending the available precision", 1971).
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from pypto.backends.ascend.rules.formulas import unit
 from pypto.ir.types import float32, int32
-from pypto.ops.math import unit
 from pypto.ops.math.term import Term, copysign, polynomial, where
 
 _UPPER: Final = -(1 << 12)  # bits of a float32 without its lower 12
