@@ -11,7 +11,7 @@ check_platform()  # an unsupported machine should hear of it before anything fai
 
 from pypto import language
 from pypto.blocking import Blocking
-from pypto.devices import device, to_device
+from pypto.devices import device, target, to_device
 from pypto.errors import PyptoWarning
 from pypto.jit import Kernel, jit
 from pypto.language import *  # noqa: F403
@@ -71,6 +71,6 @@ if (_conflict := cann_conflict()) is not None:
 __all__ = [
     "AdjointKernel", "Blocking", "Config", "Kernel", "Space", "adjoint", "autotune", "checked", "device", "fuse",
     "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile", "set_num_threads",
-    "simulate", "to_device", "verify", "vjp",
+    "simulate", "target", "to_device", "verify", "vjp",
 ]
 __all__ += language.__all__

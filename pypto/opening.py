@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto.backends import registry
 from pypto.backends.plugin import Services
+from pypto.errors.device import UnknownDevice
 from pypto.options import Settings
 from pypto.runtime.mode import MODE
 
@@ -37,6 +38,15 @@ class Devices:
         """A chip that is not there, to compile for."""
         return self.kept(name, lambda: registry.plugin_for_target(name).target(name))
 
+    def device_or_chip(self, name: str) -> Any:
+        """A device or chip by its name; without a name, the device in force."""
+        if not name:
+            return MODE.get().device or self.default
+        try:
+            return self.named(name)
+        except UnknownDevice:
+            return self.chip(name)
+
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
         with self.lock:
             if name not in self.known:
@@ -47,5 +57,5 @@ class Devices:
         """The backend of the device that the arrays of a launch are on, or else of where launches run."""
         from pypto.runtime.places import device_of
 
-        place = device_of(kernel, infos) or MODE.get().device or self.default
+        place = device_of(kernel, infos) or self.device_or_chip("")
         return getattr(self.named(place) if isinstance(place, str) else place, "backend", None)

@@ -17,6 +17,7 @@ from pypto.errors import Diagnostic, OptionError
 from pypto.ir.core import Function
 from pypto.ir.printer import print_function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
+from pypto.ops.target import TargetConstants
 
 if TYPE_CHECKING:
     from pypto.backends.findings import Findings, LineDetails
@@ -193,6 +194,11 @@ class Backend(ABC):
     keeps_places: bool = False
     reports: bool = False
     has_native_launches: bool = False
+
+    @property
+    def constants(self) -> TargetConstants:
+        """The facts that kernels read as `pto.target.NAME`; those that are left out are refused."""
+        return TargetConstants(name=self.name)
 
     @abstractmethod
     def key_parts(self) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from pypto.backends.base import ElementNumber, Slot, SlotNumber
 from pypto.compile import attributes, prepared, session
 from pypto.ir.core import Function
 from pypto.markup import Shown, card
+from pypto.ops.target import TargetConstants
 from pypto.passes import optimize
 from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo
@@ -70,14 +71,15 @@ def predicted_launch(
 ) -> Any:
     """How long a launch takes on a chip; `since` as for `Backend.predict`."""
     infos, _ = describe(kernel.signature, values)
-    backend, function = session().devices.chip(chip).backend, function_of(kernel, values)
+    backend = session().devices.chip(chip).backend
+    function = function_of(kernel, values, lambda: backend.constants)
     return backend.predict(function, slot_number(infos), sizes, element_number(infos), since)
 
 
-def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
+def function_of(kernel: Any, values: tuple[Any, ...], target: Callable[[], TargetConstants] | None = None) -> Function:
     """The Tile IR that a launch with these values is lowered from."""
     infos, specs = describe(kernel.signature, values)
-    built, _ = kernel.build(infos, specs, frozenset(), {})
+    built, _ = kernel.build(infos, specs, frozenset(), {}, target)
     function = prepared(built.function, {})
     noalias = disjoint(*overlaps(written_names(function), infos))
     function.attrs |= attributes(noalias, replace(kernel.options, checked=False, profile=False))

@@ -129,6 +129,13 @@ class NoAttribute(Diagnostic, AttributeError):
     example = bodies("y[0] = x.sum()", "y[0] = x[:].sum()")
 
 
+class NoTargetFact(Diagnostic, AttributeError):
+    code = "E240"
+    template = "the target {target} has no fact `{name}`"
+    hint = "it has {known}; take what it lacks as a `pto.constexpr` parameter"
+    example = bodies("y[0] = pto.target.cube_cores", "y[0] = pto.target.cores")
+
+
 class NotIterable(Diagnostic, TypeError):
     code = "E217"
     template = "cannot iterate over {what}"

@@ -34,6 +34,7 @@ from pypto.ir.type_queries import YES
 from pypto.ir.types import DType
 from pypto.ops.public import constexpr_type
 from pypto.ops.table import TABLE
+from pypto.ops.target import FACTS, TargetName, similar_fact
 from pypto.options import suggestion
 
 _CONVERSIONS: Final[Mapping[int, Any]] = MappingProxyType({-1: lambda x: x, 114: repr, 115: str, 97: ascii})
@@ -69,8 +70,8 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     base, name = scope.eval(node.value), node.attr
     if isinstance(base, Value):
         return value_attribute(scope, node, base)
-    if isinstance(base, ModuleType):
-        return module_attribute(scope, node, base)
+    if isinstance(base, ModuleType | TargetName):
+        return module_attribute(scope, node, base) if isinstance(base, ModuleType) else target_fact(scope, node)
     if isinstance(base, DType) and name == "is_ptr" and is_of_array(scope, node.value):
         return YES
     if is_named(base) or is_named(type(base)):
@@ -85,6 +86,14 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     if name == "value" and not has_values(base):  # of what may have been a `pto.constexpr`
         return base
     raise no_attribute(scope, node, base, [n for n in dir(base) if plain and not n.startswith("_")])
+
+
+def target_fact(scope: Scope, node: ast.Attribute) -> Any:
+    """A fact of the machine that the kernel is built for."""
+    name, loc = node.attr, scope.loc(node)
+    if name not in FACTS:
+        raise NoAttribute(loc, what="pto.target", name=name, way=similar_fact(name))
+    return scope.session.facts.target().read(name, loc)
 
 
 def is_assigned(scope: Scope, node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from pypto.errors import Diagnostic
 from pypto.ir.core import Function
 from pypto.ir.types import Type
 from pypto.loc import Loc
+from pypto.ops.target import TargetConstants
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ ArgSpec = Type | ConstSpec | tuple[Any, ...]  # an argument of this type, none, 
 
 class Facts(Protocol):
     """Facts of a launch. Each one that is asked for becomes a guard of the compiled kernel."""
+
+    def target(self) -> TargetConstants:
+        """Facts of the machine that the kernel is built for: they are constants, and no guards."""
 
     def shape(self, arg: str, dim: int) -> int | None:
         """Size of a dimension, or None where it stays a run-time value."""

@@ -16,6 +16,7 @@ from pypto.gradients.handwritten import HandwrittenAdjoint
 from pypto.gradients.launches import StepLaunch
 from pypto.gradients.versions import Version
 from pypto.runtime.launch import Pairs, disjoint, fingerprint, overlaps
+from pypto.runtime.mode import MODE
 
 _MAX_ENTRIES: Final = 1024
 
@@ -53,7 +54,7 @@ class LaunchCache:
         try:
             kinds, addresses, leaves = fingerprint(everything, self.constant + (False,) * len(gradients))
             numbers = tuple((x, type(x)) for x in leaves if isinstance(x, (int, np.integer)))
-            key = grid, tuple(gradients), kinds, numbers
+            key = grid, tuple(gradients), kinds, numbers, MODE.get().device
             hash(key)
         except (LookupError, TypeError):
             return None

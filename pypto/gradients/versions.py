@@ -15,6 +15,7 @@ from pypto.gradients.checks import arrays_in_place, check_in_place, check_stores
 from pypto.graph.codegen.kernels import kernel_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
+from pypto.jit.specialize import backend_for
 from pypto.ops.memory import Access
 from pypto.passes import optimize, prepare
 from pypto.passes.adjoint.bounded_loops import bound_loops
@@ -253,9 +254,9 @@ def kernel_from(text: str, name: str, forward: Any, args: Sequence[Value]) -> An
 
 
 def described(kernel: Any, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]]:
-    """What is known of the arguments, their kinds, and these as a key."""
+    """What is known of the arguments, their kinds, and these with the backend as a key."""
     infos, specs = describe(kernel.signature, values)
-    return infos, specs, tuple((name, spec_key(spec)) for name, spec in specs.items())
+    return infos, specs, (backend_for(kernel, infos), *((name, spec_key(spec)) for name, spec in specs.items()))
 
 
 def launch_numbers(infos: Mapping[str, Any], grid: tuple[int, int, int]) -> LaunchNumbers:

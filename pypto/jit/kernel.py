@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
@@ -21,12 +21,12 @@ from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.pickling import Pickled
 from pypto.runtime.signature import Signature
-from pypto.runtime.specialization import FactRecorder, Specialization
+from pypto.runtime.specialization import Specialization
 from pypto.runtime.tensors import is_dispatched, is_traced
 from pypto.runtime.versions import Versions
 
 if TYPE_CHECKING:
-    from pypto.frontend import ArgSpec, KernelSource
+    from pypto.frontend import KernelSource
 
 
 class Kernel(Pickled, pickled=("function", "options", "opaque")):
@@ -57,6 +57,7 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
     """
 
     variant_of = variant_of
+    build = build
     ignored_options: frozenset[str] = frozenset()  # of a launch, which mean nothing here
 
     def __init__(
@@ -364,12 +365,6 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
         """The version for these arguments, on the device that is chosen."""
         with self.boundary:
             return version_for(self, *describe(self.signature, self._bind(args, given)))
-
-    def build(
-        self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
-    ) -> tuple[Any, FactRecorder]:
-        """Tile IR, and the facts that it was built with."""
-        return build(self, infos, specs, dynamic, timings)
 
     # --- interpreting -------------------------------------------------------------------------------------------
 

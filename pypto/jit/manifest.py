@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -32,8 +32,9 @@ from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import Specialization, observe, why
 
 if TYPE_CHECKING:
-    from pypto.frontend import ArgSpec, Facts
+    from pypto.frontend import ArgSpec
     from pypto.jit.kernel import Kernel
+    from pypto.ops.target import TargetConstants
     from pypto.runtime.specialization import Guard
 
 _FORMAT: Final = "1"
@@ -87,7 +88,8 @@ class Manifest:
         parts = {
             "format": f"manifest {_FORMAT}", "part": f"manifest of {signature.kernel}",
             "files": package_files(), "python": sys.version, "numpy": np.__version__,
-            **dict(self.backend.key_parts()), "options": repr(kernel.options), "kind": kernel.kind.__qualname__,
+            **dict(self.backend.key_parts()), "constants": repr(self.backend.constants),
+            "options": repr(kernel.options), "kind": kernel.kind.__qualname__,
             "function": records.function(kernel.function), "signature": repr((signature.names, promises)),
             "opaque": repr(sorted(kernel.opaque)), "dynamic": repr(sorted(self.dynamic)),
             "arguments": repr([self.argument(records, *row) for row in self.specs.items()]),
@@ -131,7 +133,7 @@ class Manifest:
                 guard = {(kind, arg, dim): value for kind, arg, dim, value in head["guard"]}
                 with timed(timings, "load"):
                     artifact = Artifact.from_bytes(data[end:])
-                    program = StoredProgram(self.kernel, self.specs, GuardFacts(guard), noalias, artifact)
+                    program = StoredProgram(self.kernel, self.specs, guard, noalias, artifact)
                 program.written, program.timings = written, timings
                 types = tuple((name, shown(spec)) for name, spec in self.specs.items())
                 reason = why(self.known, self.infos, noalias)
@@ -199,13 +201,13 @@ class StoredProgram(Program):
     """A program whose Tile IR is made when it is asked for: by explanations, not by launches."""
 
     def __init__(
-        self, kernel: Kernel, specs: Mapping[str, ArgSpec], facts: Facts, noalias: bool, artifact: Artifact
+        self, kernel: Kernel, specs: Mapping[str, ArgSpec], guard: Guard, noalias: bool, artifact: Artifact
     ) -> None:
         self.timings = {}
         self.backend = session().backend(kernel.options)
         self.artifact = artifact
         self.executable = self.backend.load(artifact)
-        self.source = kernel, specs, facts, noalias
+        self.source = kernel, specs, GuardFacts(guard, lambda: self.backend.constants), noalias
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("built", "function"):
@@ -221,6 +223,7 @@ class GuardFacts:
     """Answers the front end as it was answered when a version was compiled."""
 
     guard: Guard
+    target: Callable[[], TargetConstants]
 
     def shape(self, arg: str, dim: int) -> int | None:
         return self.guard.get(("shape", arg, dim))

@@ -17,6 +17,7 @@ from pypto.frontend.source import REWRITTEN, is_library
 from pypto.frontend.spec import Capture, Owner
 from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
+from pypto.ops.target import TargetName
 
 _PLAIN: Final = (type(None), bool, int, str, bytes)
 _COMPUTED: Final = ("math", "_operator", "builtins")  # modules of functions that the front end calls on constants
@@ -123,7 +124,7 @@ class Records:
         kind = type(value)
         if kind in _PLAIN or kind is float:
             return f"{kind.__name__} {value!r}"
-        if isinstance(value, DType | PtrType):
+        if isinstance(value, DType | PtrType | TargetName):
             return f"type {value!r}"
         if kind is constexpr:
             return f"constexpr {self.value(value.value)}"

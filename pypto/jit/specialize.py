@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from pypto.runtime.specialization import FactRecorder, Specialization, changing_
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec
     from pypto.jit.kernel import Kernel
+    from pypto.ops.target import TargetConstants
 
 
 _MOST_ENTRIES: Final = 4096
@@ -51,12 +52,17 @@ def plan_for(kernel: Kernel, given: Values) -> tuple[Plan, list[int], Values]:
     return plan, addresses, flatten(given, kernel.signature.constant)[1]
 
 
+def backend_for(kernel: Kernel, infos: Mapping[str, Any]) -> Any:
+    """The backend of a launch: that of the device on which its arrays are, or which is chosen."""
+    shared = kernel.compiler.session()
+    return shared.devices.backend(kernel.signature.kernel, infos) or shared.backend(kernel.options)
+
+
 def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
     """The version for these arguments, compiled if need be."""
     from pypto.jit.manifest import Manifest
 
-    shared = kernel.compiler.session()
-    backend = shared.devices.backend(kernel.signature.kernel, infos) or shared.backend(kernel.options)
+    shared, backend = kernel.compiler.session(), backend_for(kernel, infos)
     group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
     with kernel.lock:
         known = kernel.known.setdefault(group, [])
@@ -106,14 +112,18 @@ def logged(kernel: Kernel, backend: Any) -> AbstractContextManager[None]:
 
 
 def build(
-    kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
-) -> tuple[Any, FactRecorder]:
-    """Tile IR, and the facts that it was built with."""
+    kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float],
+    target: Callable[[], TargetConstants] | None = None,
+) -> tuple[Any, FactRecorder]:  # fmt: skip
+    """Tile IR, and the facts that it was built with: those of the device in force, or of another target."""
     strong = None if kernel.kernel_source.lenient else frozenset(kernel.signature.typed)
-    facts = FactRecorder(kernel.signature.kernel, infos, dynamic, kernel.signature.declared, kernel.opaque, strong)
+    name, declared = kernel.signature.kernel, kernel.signature.declared
+    target = target or (lambda: backend_for(kernel, infos).constants)
+    facts = FactRecorder(name, infos, dynamic, declared, kernel.opaque, strong, target)
     try:
         return kernel.compiler.to_ir(kernel.kernel_source, specs, facts, kernel.options, timings), facts
     except Diagnostic:
         if not dynamic:
             raise
-    return build(kernel, infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
+    # What changes may have to be a constant all the same.
+    return build(kernel, infos, specs, frozenset(), timings, target)

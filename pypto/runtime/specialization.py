@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pypto.errors import OptionError
 from pypto.errors.launch import NeedsShape
 from pypto.markup import Shown
+from pypto.ops.target import TargetConstants
 
 Fact = tuple[str, str, int]  # kind ("shape", "stride", "one" or "weak"), argument, dimension
 Guard = dict[Fact, int | bool | None]
@@ -21,7 +22,8 @@ class FactRecorder:
 
     A shape entry in `dynamic` stays a run-time value, unless a tile's extent depends on it. Nothing is told of the
     values of numbers in `opaque`; sizes of arrays in it stay run-time values, and so do strides that are not 0 or 1.
-    Numbers in `strong` have a type of their own, whatever they are; None stands for all.
+    Numbers in `strong` have a type of their own, whatever they are; None stands for all. `target` gives the facts of
+    the machine when one of them is read.
     """
 
     kernel: str
@@ -30,6 +32,7 @@ class FactRecorder:
     declared: Mapping[str, str]
     opaque: frozenset[str] = frozenset()
     strong: frozenset[str] | None = frozenset()
+    target: Callable[[], TargetConstants] = TargetConstants
     guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:

@@ -13,12 +13,15 @@ from pypto.ir.types import ArrayType, PtrType, TileType, from_numpy, int32, scal
 from pypto.language import METHODS
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.ops.target import TargetConstants
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions
 
 
 class Facts:
     """Everything stays at run time, but for what a test gives; `asked` records the questions."""
+
+    target = TargetConstants
 
     def __init__(self, shapes: dict[tuple[str, int], int] | None = None, ones: tuple[str, ...] = ()) -> None:
         self.shapes = shapes or {}

@@ -13,7 +13,7 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_410  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_400  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -123,7 +123,7 @@ BESIDE_THE_CORE = (
     *("pypto/backends/sites.py", "pypto/backends/cpu/instrument/timing.py"),
     *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py"),
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
-    *("pypto/runtime/arena.py", "pypto/runtime/launches.py"),
+    *("pypto/runtime/arena.py", "pypto/runtime/launches.py", "pypto/ops/target.py"),
     *("pypto/runtime/copies.py", "pypto/runtime/slow.py", "pypto/runtime/tensors.py", "pypto/torch/"),
     "pypto/runtime/versions.py",
     *(

@@ -15,7 +15,7 @@ from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.emit.text import wrapped
 from pypto.backends.ascend.pipeline import PASSES, lower_to_text
-from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.target import REPEAT, AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
 from pypto.backends.base import FIXED_SLOTS, Artifact, Backend, ElementNumber, Lines, Show, Slot, SlotNumber, timed
 from pypto.backends.findings import Findings, LineDetails
@@ -24,6 +24,7 @@ from pypto.errors.advice import OffTheCube
 from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
 from pypto.loc import Loc
+from pypto.ops.target import TargetConstants
 from pypto.passes.manager import Pass
 
 if TYPE_CHECKING:
@@ -141,6 +142,14 @@ class AscendBackend(Backend):
         if not self.found and self.find:
             self.found.append(Toolchain(self.find(), self.form))
         return self.found[0] if self.found else None
+
+    @property
+    def constants(self) -> TargetConstants:
+        found = self.target
+        return TargetConstants(
+            name=found.name, cores=found.vector_cores, cube_cores=found.cube_cores, l2_bytes=found.l2_bytes,
+            vector_bytes=REPEAT, has_exp2=False,
+        )  # fmt: skip
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         chain = self.toolchain

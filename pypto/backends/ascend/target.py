@@ -13,6 +13,7 @@ from pypto.errors.device import UnsupportedChip
 from pypto.ir.types import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8
 
 KB: Final = 1024
+REPEAT: Final = 256  # bytes that a vector instruction processes at a time
 FRACTAL_ROWS: Final = 16  # of the blocks that matrices are made of in a cube core's memories
 PLAIN: Final = "ND"  # row after row: of arrays in GM, and of all that is not made of fractals
 

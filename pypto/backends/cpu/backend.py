@@ -6,7 +6,7 @@ import ctypes
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pypto.backends.base import Artifact, Backend, Lines, Show, SlotNumber, timed
@@ -15,6 +15,7 @@ from pypto.backends.cpu.runtime.engine import Engine, Loaded
 from pypto.backends.cpu.runtime.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function
+from pypto.ops.target import TargetConstants
 from pypto.passes.manager import Pass
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class CpuBackend(Backend):
     def __post_init__(self) -> None:
         self.engine = Engine(self.target)
         self.record = (ctypes.c_int64 * 3)(0, 0, self.threads)  # code and state of the native pool, once it has started
+
+    @property
+    def constants(self) -> TargetConstants:
+        return replace(self.target.constants, cores=self.threads, l2_bytes=self.target.caches[1])
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         import llvmlite

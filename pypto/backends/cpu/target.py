@@ -12,6 +12,7 @@ from typing import Final
 from pypto._platform import may_use_tiles
 from pypto.backends.cpu.host import Remember, host_cpu
 from pypto.errors import OptionError
+from pypto.ops.target import TargetConstants
 from pypto.passes.target_facts import TargetFacts
 
 # Features that each x86-64 level from v2 on adds, of those that the backend uses.
@@ -42,6 +43,11 @@ class CpuTarget(TargetFacts):
     has_scalef: bool
     attributes: str
     contract: str = ""  # flag of arithmetic that may become FMA
+
+    @property
+    def constants(self) -> TargetConstants:
+        """What kernels may read of any machine with these features."""
+        return TargetConstants(name="cpu", vector_bytes=self.vector_bytes, has_exp2=True)
 
     @property
     def registers_and_caches(self) -> str:

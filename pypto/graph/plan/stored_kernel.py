@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto.jit import Kernel
-from pypto.runtime.specialization import Fact, Guard, Specialization
+from pypto.runtime.specialization import Guard, Specialization
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +65,6 @@ class Facts:
         types = tuple((str(name), str(kind)) for name, kind in row["types"])
         return Facts(str(row["name"]), types, guard, bool(row["noalias"]), tuple(map(str, row["written"])))
 
-    # --- what the front end asks -----------------------------------------------------------------------------------
-
-    def answer(self, fact: Fact) -> Any:
-        return self.guard.get(fact)
-
-    def shape(self, arg: str, dim: int) -> int | None:
-        return self.answer(("shape", arg, dim))  # type: ignore[no-any-return]
-
-    def require_shape(self, arg: str, dim: int) -> int:
-        return int(self.guard["shape", arg, dim] or 0)
-
-    def stride(self, arg: str, dim: int) -> int | None:
-        return self.answer(("stride", arg, dim))  # type: ignore[no-any-return]
-
-    def equals_one(self, arg: str) -> bool:
-        return False  # arguments of generated kernels are arrays
-
-    def is_weak(self, arg: str) -> bool:
-        return False
-
 
 def stored_version(kernel: Kernel, facts: Facts, code: bytes) -> tuple[Any, Specialization]:
     """The version of a kernel from its code: under which key the kernel knows it, and itself.
@@ -107,7 +87,7 @@ def stored_version(kernel: Kernel, facts: Facts, code: bytes) -> tuple[Any, Spec
     backend = session().backend(kernel.options)
     specs = {name: parse_type(text) for name, text in facts.types}
     artifact = Artifact.from_bytes(code)
-    program = StoredProgram(kernel, specs, facts, facts.noalias, artifact)
+    program = StoredProgram(kernel, specs, facts.guard, facts.noalias, artifact)
     program.written = frozenset(facts.written)
     group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
     version = Specialization(facts.types, facts.guard, facts.noalias, "its plan was on disk", {}, (), program)

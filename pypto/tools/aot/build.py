@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
     told = kernel.kind(kernel.function, kernel.options, {*kernel.opaque, *others})
     bodies = []
     for level in levels:
-        built, facts = told.build(infos, specs, frozenset(), {})
+        built, facts = told.build(infos, specs, frozenset(), {}, partial(ahead.constants, level))
         written = written_names(built.function)
         noalias = disjoint(*overlaps(written, infos))
         with without_collection():

@@ -26,6 +26,7 @@ from pypto.backends.cpu.runtime.pool import STATE_BYTES, WORKERS, is_native, poo
 from pypto.backends.cpu.target import CpuTarget, level_target
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function
+from pypto.ops.target import TargetConstants
 
 STATUS: Final = MappingProxyType({"OK": 0, "BAD_GRID": 1, "NO_VERSION": 2, "NO_CPU": 3, "NO_MEMORY": 4})
 _MAX_THREADS: Final = 256
@@ -75,6 +76,11 @@ class Entry:
 def is_x86() -> bool:
     """Whether this is an x86-64 machine."""
     return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def constants(level: str) -> TargetConstants:
+    """What is known when kernels are compiled: the level, and not the machine that runs them."""
+    return level_target(level).constants
 
 
 def levels() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, View, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
+from pypto.backends.ascend.target import REPEAT
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.handlers.shape import rearrange
@@ -20,7 +21,6 @@ from pypto.backends.ascend.vector.masks import compare_nonzero, select_ones
 from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.types import float16
 
-REPEAT: Final = 256  # bytes of one repeat
 MAX_REPEATS: Final = 248  # of one instruction: a multiple of 8, so that the next one begins at a whole repeat
 _STRIDE: Final = 255
 

@@ -20,6 +20,7 @@ from pypto.backends.ascend.blockir.ir import Expr, Read, Record, Scalar, View, W
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.rules.operand import as_dtype
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
+from pypto.backends.ascend.target import REPEAT
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.folding import (
@@ -32,7 +33,6 @@ from pypto.backends.ascend.vector.folding import (
     fold_rows,
     fold_to_repeat,
 )
-from pypto.backends.ascend.vector.handlers.broadcast import REPEAT
 from pypto.backends.ascend.vector.handlers.shape import fill, initialise_padding, last_dim
 from pypto.backends.ascend.vector.nan_facts import is_never_nan, sees_no_nan
 from pypto.backends.ascend.vector.values import Tile
