@@ -16,6 +16,8 @@ _ARITHMETIC: Final = "i16 i32 f16 f32"  # what the vector unit adds and multipli
 _BITS: Final = "i16 u16"
 _LANES: Final = ViaLaneRule()
 _HALF: Final = ViaLaneRule("f16")
+_EVERY: Final = ViaLaneRule("*")
+_SCALAR: Final = ViaScalarUnit()
 _NO_ADDRESSES: Final = (
     "an array's memory has one type there, and an address is no number; give the kernel the array in the type that is "
     "wanted, as `x.view(dtype)` of numpy and torch does"
@@ -40,8 +42,17 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "not_": ViaInstruction("Not", _BITS),
         "shl": ViaInstruction("ShiftLeft", ""),
         "shr": ViaInstruction("ShiftRight", ""),
-        **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "neg", "abs"), _HALF),
-        **dict.fromkeys(("where", "cast", "bitcast"), ViaLaneRule("*")),
+        "eq": _HALF,
+        "ne": _HALF,
+        "lt": _HALF,
+        "le": _HALF,
+        "gt": _HALF,
+        "ge": _HALF,
+        "neg": _HALF,
+        "abs": _HALF,
+        "where": _EVERY,
+        "cast": _EVERY,
+        "bitcast": _EVERY,
         "ptr_cast": Unsupported(_NO_ADDRESSES),
         "round": ViaInstruction("Cast", "f32", mode="CAST_ROUND"),
         "sqrt": ViaInstruction("Sqrt", "f32", ulp=1.0),
@@ -59,7 +70,11 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "normcdf": unit.formula(erf.normcdf, ulp=6.0),
         "sin": unit.formula(trig.sin_f32, trig.sin_f16, trig.sin_bf16, reach=trig.REACH),
         "cos": unit.formula(trig.cos_f32, trig.cos_f16, trig.cos_bf16, reach=trig.REACH),
-        **dict.fromkeys(("j0", "j1", "y0", "y1", "lgamma"), ViaScalarUnit()),
+        "j0": _SCALAR,
+        "j1": _SCALAR,
+        "y0": _SCALAR,
+        "y1": _SCALAR,
+        "lgamma": _SCALAR,
     }
 )
 
