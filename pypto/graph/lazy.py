@@ -145,4 +145,4 @@ def lazy(array: Any) -> Tensor:
     node = graph.input("array0", type, here())
     graph.arrays.append(values)
     strides = tuple(s // max(1, values.itemsize) for s in values.strides)
-    return Tensor(graph, Storage(node), (), strides)
+    return Tensor(graph, Storage(node), (), strides, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -207,6 +208,7 @@ def arg_row(name: str, best: Any, better: Literal["gt", "lt"], doc: str) -> OpRo
 
 
 _SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b), "add")
+_RUNNING_SUM = replace(_SUM, identity=lambda d: -0.0 if d.is_float else 0)  # the first element as it is, -0.0 too
 _PROD = Reduction(lambda d: 1, lambda e, a, b: e.mul(a, b), "mul")
 _MAX = Reduction(least, lane_max, "maximum")
 _MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"), "minimum")
@@ -280,7 +282,7 @@ ROWS = (
     scan_row(
         "cumsum",
         np.cumsum,
-        _SUM,
+        _RUNNING_SUM,
         "Running sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
         adjoint=adjoint_tiles.cumsum,
     ),

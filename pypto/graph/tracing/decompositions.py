@@ -130,7 +130,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     rising = np.sort(line, axis=at)
     low, high, last = (np.take(rising, n, axis=at) for n in ((size - 1) // 2, size // 2, size - 1))
     wide = accumulator(a.dtype) if is_floating(a.dtype) else np.float64
-    middle: Any = (low if size % 2 else (low.astype(wide) + high.astype(wide)) / 2).astype(wide)
+    middle: Any = (low if size % 2 else (low.astype(wide) + high.astype(wide)) / 2).astype(wide) + 0  # no -0.0
     found: Any = np.where(np.isnan(last), np.asarray(np.nan, wide), middle) if is_floating(a.dtype) else middle
     shape = tuple(1 if axis is None or d == at else n for d, n in enumerate(a.shape))
     found = found.astype(a.dtype if is_floating(a.dtype) else np.float64)

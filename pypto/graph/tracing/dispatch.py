@@ -18,6 +18,10 @@ from pypto.graph.tracing.standard import STANDARD
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
+ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number
+    "where", "select", "reshape", "copy", "zeros_like", "ones_like", "full_like", "empty_like", "broadcast_to",
+    "tensordot", "roll",
+)  # fmt: skip
 COUNTING: Final = (
     "nonzero", "flatnonzero", "argwhere", "extract", "compress", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d",
@@ -51,6 +55,8 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
     if not isinstance(targets[0], Tensor):
         way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
         raise ufuncs.untraced(ufunc.__name__, "`out` is an array that is not traced", way)
+    if targets[0].is_number:  # `x += 1` gives a new number
+        return result
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
     return targets[0]
 
@@ -76,6 +82,14 @@ def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kw
     )  # fmt: skip
 
 
+def like_numpy(name: str, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a function; without dimensions it is an array or a number, as numpy gives it."""
+    if isinstance(found, Tensor) and not any(found is x for x in (*args, *kwargs.values())):
+        of_number = isinstance(args[0], Tensor) and args[0].is_number if args else True
+        found.is_array = name in ARRAYS or (name in methods.SHAPING and not of_number)
+    return found
+
+
 def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function gives.
 
@@ -85,7 +99,7 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
         At the user's line, where numpy's function takes an argument that is not traced.
     """
     try:
-        return function(*args, **kwargs)
+        return like_numpy(name, function(*args, **kwargs), args, kwargs)
     except TypeError:
         taken = inspect.signature(function).parameters
         others = [] if any(p.kind is p.VAR_KEYWORD for p in taken.values()) else [k for k in kwargs if k not in taken]
@@ -100,9 +114,12 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
 def attribute(tensor: Tensor, name: str) -> Any:
     """A method or property of arrays, by its name."""
     if name in methods.PROPERTIES:
-        return methods.PROPERTIES[name](tensor)
+        return methods.like_numpy(name, methods.PROPERTIES[name](tensor), tensor)
     if name in methods.METHODS:
-        return methods.METHODS[name].__get__(tensor)
+        method = methods.METHODS[name].__get__(tensor)
+        if name not in methods.SHAPING:
+            return method
+        return lambda *args, **how: methods.like_numpy(name, method(*args, **how), tensor)
     if tensor.graph.is_lazy:
         raise AttributeError(name)
     raise methods.untraced(f"`.{name}`")

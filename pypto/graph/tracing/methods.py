@@ -131,6 +131,21 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
     }
 )  # fmt: skip
+SHAPING: Final[Mapping[str, bool]] = MappingProxyType(  # True: always an array; False: a number of a number
+    {
+        "reshape": True, "copy": False, "astype": False, "transpose": False, "squeeze": False, "swapaxes": False,
+        "conj": False, "T": False, "mT": False, "real": False,
+    }
+)  # fmt: skip
+
+
+def like_numpy(name: str, found: Tensor, source: Tensor) -> Tensor:
+    """The result of a method; without dimensions it is an array or a number, as numpy gives it."""
+    if name in SHAPING and found is not source:
+        found.is_array = SHAPING[name] or not source.is_number
+    return found
+
+
 PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(
     {
         "T": transpose, "mT": lambda x: swapaxes(x, -1, -2), "nbytes": lambda x: x.type.nbytes,

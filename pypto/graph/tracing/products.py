@@ -15,7 +15,7 @@ from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
 from pypto.graph.tracing.movement import diagonal, reshape, squeeze, transpose
-from pypto.graph.tracing.reductions import reduce
+from pypto.graph.tracing.reductions import plus_zero, reduce
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import call, cast, lift, untraced
 
@@ -72,7 +72,7 @@ def product(x: Tensor, y: Tensor) -> Tensor:
     wide = accumulator(x.dtype)
     left, right = cast(x, wide), cast(y, wide)
     if depth == 1 and y.node.shape[-2] == 1:  # an outer product: there is nothing to add up
-        return call(x.graph, np.multiply, (left, right))
+        return plus_zero(call(x.graph, np.multiply, (left, right)))
     if columns == 1 and y.ndim == 2 and depth == y.node.shape[0]:  # by a vector: a sum of each row
         row = reshape(right, (y.shape[0],))
         return reduce(call(x.graph, np.multiply, (left, row)), "sum", x.ndim - 1, True, wide)
@@ -132,6 +132,8 @@ def einsum(spec: str, *operands: Tensor) -> Tensor:
         more, names = diagonal_of(cast(y, dtype), other)
         found, current = contract(found, current, cast(more, found.dtype), names, set(result) | set(later))
     gone = tuple(n for n, name in enumerate(current) if name not in result)
+    if len(operands) > 1 and set("".join(left)) == set(result):
+        found = plus_zero(found)
     if gone:
         found, current = total(found, gone), "".join(c for c in current if c in result)
     if current == result:

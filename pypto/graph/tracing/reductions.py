@@ -73,6 +73,8 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
         if result == np.bool_:
             return of_truth(x, "any" if name == "sum" else "all", axes, keepdims)
         x = cast(cast(x, result), accumulator(result))
+        if name == "sum" and all(is_fixed(x.node.shape[a]) and x.node.shape[a] == 1 for a in axes):
+            x = plus_zero(x)
     if not axes:
         return Tensor.fresh(x.graph, cast(x, result).node)
     make = x.graph.add
@@ -82,6 +84,11 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
         odd = make("reduce_or", make("ne", x.node, x.node, place=here()), place=here(), **attrs)
         node = make("where", odd, lift(x.graph, float("nan"), x.dtype).node, node, place=here())
     return cast(Tensor.fresh(x.graph, node), result)
+
+
+def plus_zero(x: Tensor) -> Tensor:
+    """A sum of one element: numpy begins with 0, which makes 0 of -0.0."""
+    return call(x.graph, np.add, (x, 0.0)) if is_floating(x.dtype) else x
 
 
 def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -125,7 +132,7 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
 
 def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     """A running result of each piece, with the running result of all pieces before it."""
-    combine, total, first = (np.add, "sum", 0) if name == "cumsum" else (np.multiply, "prod", 1)
+    combine, total, first = (np.add, "sum", -0.0) if name == "cumsum" else (np.multiply, "prod", 1)
     shape, lead = x.node.shape, (slice(None),) * at
     piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
     count = shape[at] // piece

@@ -33,11 +33,10 @@ Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 class Storage:
     """What stands for the memory of an array: the node that it holds at this point of the function."""
 
-    __slots__ = ("is_given", "node", "shared")
+    __slots__ = ("node", "shared")
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.is_given = node.op == "input"  # an array from outside, which numpy makes no number of
         self.shared = False  # whether something may or may not be a view of it
 
 
@@ -95,16 +94,17 @@ class Tensor(NDArrayOperatorsMixin):
         """The class that numpy would have given: functions that ask what they have been given go the same way."""
         if self.graph.is_lazy:
             return Tensor
-        is_number = not self.node.shape and (bool(self.steps) or not self.storage.is_given)
-        return self.dtype.type if is_number else np.ndarray
+        return self.dtype.type if self.is_number else np.ndarray
 
     def __init__(
-        self, graph: TensorGraph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None
-    ) -> None:
+        self, graph: TensorGraph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None,
+        is_array: bool = False,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.storage = storage
         self.steps = steps
         self.strides = strides  # in elements; None where numpy alone knows
+        self.is_array = is_array  # whether numpy gives an array where it has no dimensions
         self._seen: tuple[Any, Node] = (None, storage.node)
 
     @classmethod
@@ -112,9 +112,15 @@ class Tensor(NDArrayOperatorsMixin):
         """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
         return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
 
+    @property
+    def is_number(self) -> bool:
+        """Whether numpy gives a number of its own instead of an array; it has no memory that others see."""
+        return not self.is_array and not self.node.shape
+
     def __pow__(self, other: Any) -> Any:
-        """``x ** other``; numpy gives the square of bools in the type of `np.square`, not of `np.power`."""
-        return np.square(self) if type(other) is int and other == 2 else super().__pow__(other)
+        """``x ** other``; numpy gives the square of an array in the type of `np.square`, not of `np.power`."""
+        is_square = type(other) is int and other == 2 and not self.is_number
+        return np.square(self) if is_square else super().__pow__(other)
 
     @property
     def node(self) -> Node:
@@ -208,6 +214,7 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Tensor:
         found: Tensor = self.graph.read(self, key)
+        found.is_array = key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -86,7 +86,7 @@ class TracedGraph(TensorGraph):
             in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
             strides = in_memory if shape is None else contiguous(shape)
             self.arrays.append(array)
-            self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
+            self.tensors[id(array)] = Tensor(self, Storage(node), (), strides, True)
         return self.tensors[id(array)]
 
     def add(

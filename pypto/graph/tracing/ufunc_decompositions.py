@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.exponents import without_negatives
-from pypto.ir.types import DTYPES, DType, uint64
+from pypto.ir.types import DTYPES, DType, float32, uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,18 @@ def logaddexp(m: Maker, x: Node, y: Node) -> Node:
     return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), rest))
 
 
+def in_float32(function: Callable[..., Node]) -> Callable[..., Node]:
+    """A function that computes narrow floats in float32, and rounds once."""
+
+    def widened(m: Maker, *operands: Node) -> Node:
+        dtype = operands[0].type.dtype
+        if not dtype.is_narrow:
+            return function(m, *operands)
+        return m("cast", function(m, *(m("cast", x, dtype=float32) for x in operands)), dtype=dtype)
+
+    return widened
+
+
 def of_integers(op: str) -> Callable[..., Node]:
     """Rounding, which changes no integer."""
     return lambda m, x: m(op, x) if x.type.dtype.is_float else x
@@ -129,7 +142,8 @@ def power(m: Maker, x: Node, y: Node) -> Node:
         return m("pow", x, y)
     value = y.attr("value")
     if value > 0 and value % 1 == 0:
-        return by_products(m, x, int(value))
+        products: Callable[..., Node] = partial(by_products, power=int(value))
+        return (in_float32(products) if value > 2 else products)(m, x)
     if value == 0.5:
         return m("sqrt", x)
     if not x.type.dtype.is_float or x.type.dtype.is_narrow:
@@ -165,7 +179,7 @@ def bool_and(m: Maker, x: Node, y: Node) -> Node:
 
 
 def scaled(factor: float) -> Callable[..., Node]:
-    return lambda m, x: m("mul", x, factor)
+    return in_float32(lambda m, x: m("mul", x, factor))
 
 
 _POWERS: Final = (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4)
@@ -188,15 +202,15 @@ COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
         "conjugate": lambda m, x: x,
         "copysign": copysign,
         "signbit": signbit,
-        "remainder": remainder,
-        "floor_divide": floor_divide,
+        "remainder": in_float32(remainder),
+        "floor_divide": in_float32(floor_divide),
         "fmod": lambda m, x, y: m("rem", x, y),
         "sign": sign,
         "isnan": isnan,
         "isinf": isinf,
         "isfinite": isfinite,
         "power": power,
-        "logaddexp": logaddexp,
+        "logaddexp": in_float32(logaddexp),
         **{name: of_integers(name) for name in ("floor", "ceil", "trunc", "rint")},
         "heaviside": lambda m, x, y: m(
             "where", m("eq", x, 0), y, m("where", m("ne", x, x), x, m("cast", m("gt", x, 0), dtype=x.type.dtype))

@@ -74,7 +74,9 @@ def scan_log_steps(low: Lowering, op: Op, tile: Tile, result: Tile) -> None:
     name = op.name.removeprefix("cum")
     reverse = op.attrs["reverse"]
     row_room = rounded(n, BLOCK // dtype.itemsize)
-    identity = int(name == "prod")
+    rule = TABLE[op.name].lane_rule
+    assert isinstance(rule, Reduction)
+    identity = rule.identity(dtype)
     sums = low.new_tile((2 * row_room,), dtype, "running").view
     shifted = low.new_tile((n,), dtype, "shifted").view
     offsets = low.new_tile((n,), int32, "offsets").view
