@@ -15,7 +15,7 @@ from pypto.graph.fused import Fused
 from pypto.graph.ir.location import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import ordering, products
-from pypto.graph.tracing.calling import keyword_meant
+from pypto.graph.tracing.arguments import keyword_meant
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import cast, lift
 from pypto.ops.table import TABLE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from pypto.arguments import BOUNDARY
 from pypto.graph.fused import Fused
 from pypto.graph.tracing.argument_paths import Named
-from pypto.graph.tracing.calling import check_fusable
+from pypto.graph.tracing.arguments import check_fusable
 
 if TYPE_CHECKING:
     P = ParamSpec("P")

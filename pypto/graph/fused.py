@@ -25,8 +25,7 @@ from pypto.graph.plan.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.plan.planning import plan_of, surroundings_of
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
-from pypto.graph.tracing.calling import check_call, check_fusable
-from pypto.graph.tracing.facts import NO_SHAPES, TracedArgument, collect
+from pypto.graph.tracing.arguments import NO_SHAPES, TracedArgument, check_call, check_fusable, collect
 from pypto.graph.tracing.pytree import mapped
 from pypto.graph.tracing.trace import Slot, trace_by_name
 from pypto.markup import Shown

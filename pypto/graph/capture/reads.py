@@ -18,9 +18,7 @@ from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import kinds, rebinding
 from pypto.graph.capture.ambient import Generators
 from pypto.graph.capture.attributes import READS, Watched
-from pypto.graph.capture.containers import contents, copied, items_of
-from pypto.graph.capture.foreign import objection
-from pypto.graph.capture.modules import ModuleView
+from pypto.graph.capture.kinds import objection
 from pypto.graph.capture.rows import (
     Check,
     Get,
@@ -40,6 +38,7 @@ from pypto.graph.capture.rows import (
     same_memory,
 )  # fmt: skip
 from pypto.graph.capture.scalars import Scalar, is_scalar
+from pypto.graph.capture.stand_ins import ModuleView, contents, copied, items_of
 from pypto.graph.ir.location import here
 
 _REMEMBERED: Final = type(functools.lru_cache(len))

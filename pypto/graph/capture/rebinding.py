@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pypto.errors.graph import OutsideWritten
 from pypto.graph.capture import kinds
 from pypto.graph.capture.ambient import Ambient, suspicious
-from pypto.graph.capture.classes import TypeSeen
 from pypto.graph.capture.code_names import globals_of, line_of, names_of
+from pypto.graph.capture.stand_ins import TypeSeen
 from pypto.loc import Loc
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import numpy as np
 from pypto.errors import Diagnostic
 from pypto.errors.graph import NotTraced
 from pypto.errors.launch import UnsupportedArgument
-from pypto.graph.capture.foreign import objection
-from pypto.graph.capture.kinds import is_array, is_number, is_plain
+from pypto.graph.capture.kinds import is_array, is_number, is_plain, objection
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.rows import Outside, Path
 from pypto.graph.capture.scalars import plain

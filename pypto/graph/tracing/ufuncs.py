@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
-from pypto.graph.capture.foreign import of_dtype
-from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.kinds import is_array, of_dtype
 from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
 from pypto.graph.ir.dims import Size
 from pypto.graph.ir.location import checked, here

@@ -1,4 +1,4 @@
-"""How a fused function is called: arguments that do not fit its parameters."""
+"""The arguments of a call: whether they fit the parameters, and the facts about them that a plan depends on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.errors.launch import WrongArguments, WrongDecorator
+import numpy as np
 
+from pypto.errors.launch import WrongArguments, WrongDecorator
+from pypto.graph.capture.kinds import is_array, is_number, is_plain
+from pypto.graph.ir.node import key_of
+from pypto.graph.tracing.argument_paths import Shapes
+from pypto.graph.tracing.pytree import children
+
+Array = np.ndarray[Any, Any]
+NO_SHAPES: Final[Shapes] = {}
 # Keywords of other libraries, and those that numpy and this one call the same.
 _OF_OTHERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -73,3 +81,37 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
     meant = keyword_meant(unknown, names) if unknown else ""
     way = f"did you mean `{meant}`?" if meant else ""
     raise WrongArguments(kernel=name, problem=problem, way=way or f"its parameters are {', '.join(names) or 'none'}")
+
+
+class TracedArgument(TypeError):
+    """An argument is no array of numpy, but one of a function that is being traced, or a lazy one."""
+
+    def __init__(self) -> None:
+        super().__init__("an argument is an array of a traced function, or a lazy one: pass `np.asarray(…)` of it")
+
+
+def collect(tree: Any, arrays: dict[int, Array], others: list[Any], facts: list[Any], shapes: Shapes) -> None:
+    """Arrays by their first place, what is compared by each plan itself, and facts in order.
+
+    Facts are the form of the tree, types and layouts of arrays, and plain values but for numbers.
+    """
+    if is_array(tree):
+        if id(tree) in arrays:
+            facts.append(list(arrays).index(id(tree)))
+        else:
+            arrays[id(tree)] = tree
+            shape = shapes.get(id(tree))
+            facts.append((tree.shape, tree.dtype, tree.strides) if shape is None else (shape, tree.dtype))
+        return
+    if getattr(type(tree), "stands_in", False):
+        raise TracedArgument
+    found = children(tree)
+    if found is not None:
+        facts.append((found[0], tuple(name for name, _ in found[1])))
+        for _, x in found[1]:
+            collect(x, arrays, others, facts, shapes)
+    elif is_plain(tree) and not is_number(tree):
+        facts.append(key_of(tree))
+    else:
+        others.append(tree)
+        facts.append(type(tree))
