@@ -30,17 +30,29 @@ def matmul_by_rows_kernel(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto
 
 
 @pto.jit
-def dequantize_matmul_kernel(
-    a, b, row_scale, column_scale, bias, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
-):
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+def w8a8_kernel(
+    a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr,
+    TILED: pto.constexpr = False, ADD: pto.constexpr = False,
+):  # fmt: skip
+    """Products of int8, summed in int32: ``(a @ b + offset) * row_scale * column_scale + bias``.
+
+    With TILED, b has a dimension of tiles, each of BN columns.
+    """
+    i, tile = pto.program_id(0) * BM, pto.program_id(1)
+    j = tile * BN
     acc = pto.zeros((BM, BN), pto.int32)
     for k in range(0, a.shape[1], BK):
-        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
-    if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
+        t = b[tile, k : k + BK, :] if TILED else b[k : k + BK, j : j + BN]
+        acc = pto.dot(a[i : i + BM, k : k + BK], t, acc)
+    if offset is not None:
+        acc = acc + offset[j : j + BN][None, :]
     rows, columns = row_scale[i : i + BM].to(pto.float32), column_scale[j : j + BN].to(pto.float32)
-    c[i : i + BM, j : j + BN] = (acc.to(pto.float32) * rows[:, None] * columns[None, :]).to(c.dtype)
+    total = acc.to(pto.float32) * rows[:, None] * columns[None, :]
+    if bias is not None:
+        total = total + bias[j : j + BN][None, :]
+    if ADD:
+        total = total + y[i : i + BM, j : j + BN]
+    y[i : i + BM, j : j + BN] = total.to(y.dtype)
 
 
 def grid(t, n, blocks):
@@ -70,4 +82,4 @@ def dequantize_matmul(a, b, row_scale, column_scale, bias, y):
     """y = (a @ b + bias) * row_scale * column_scale, summed in int32."""
     bm, bn, bk = blocks = blocks_for(*b.shape)
     sizes = {"BM": bm, "BN": bn, "BK": bk}
-    dequantize_matmul_kernel[grid(a.shape[0], b.shape[1], blocks)](a, b, row_scale, column_scale, bias, y, **sizes)
+    w8a8_kernel[grid(a.shape[0], b.shape[1], blocks)](a, b, row_scale, column_scale, bias, None, y, **sizes)

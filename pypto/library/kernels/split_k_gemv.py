@@ -27,34 +27,30 @@ def weighted(x, k, codes, ROWS: pto.constexpr):
 
 
 @pto.jit
-def int8_split_k_kernel(
-    x, codes, scale, zero, part, GROUP: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
-):
-    """SPAN rows, which lie in one group."""
+def split_k_kernel(
+    x, codes, scale, zero, low, part, GROUP: pto.constexpr, BITS: pto.constexpr, MIDDLE: pto.constexpr,
+    SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr,
+):  # fmt: skip
+    """SPAN rows of codes, which lie in one group: inputs of low nibbles come GROUP before those of high ones."""
     j, s = pto.program_id(0) * BN, pto.program_id(1)
     first, acc = s * SPAN, pto.zeros((BN,), pto.float32)
     g = first // GROUP
-    for k in range(first, first + SPAN, ROWS):
-        acc = acc + weighted(x, k, codes[k : k + ROWS, j : j + BN], ROWS)
-    if zero is not None:
-        acc = acc - pto.sum(x[0, first : first + SPAN].to(pto.float32)) * zero[g, j : j + BN].to(pto.float32)
-    part[s, j : j + BN] = acc * scale[g, j : j + BN]
-
-
-@pto.jit
-def int4_split_k_kernel(
-    x, packed, scale, zero, low, part, HALF: pto.constexpr, SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr
-):
-    """SPAN rows of bytes, which lie in one group: inputs of low nibbles come HALF before those of high ones."""
-    j, s = pto.program_id(0) * BN, pto.program_id(1)
-    first, acc = s * SPAN, pto.zeros((BN,), pto.float32)
-    g = first // HALF
-    k = first + g * HALF
+    k = first + g * GROUP if BITS == 4 else first
     for r in range(0, SPAN, ROWS):
-        codes = packed[first + r : first + r + ROWS, j : j + BN]
-        acc = acc + weighted(x, k + r, codes & 15, ROWS) + weighted(x, k + HALF + r, codes >> 4, ROWS)
-    inputs = pto.sum(x[0, k : k + SPAN].to(pto.float32)) + pto.sum(x[0, k + HALF : k + HALF + SPAN].to(pto.float32))
-    acc = acc - inputs * (8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32))
+        t = codes[first + r : first + r + ROWS, j : j + BN]
+        if BITS == 4:
+            acc = acc + weighted(x, k + r, t & 15, ROWS) + weighted(x, k + GROUP + r, t >> 4, ROWS)
+        else:
+            acc = acc + weighted(x, k + r, t, ROWS)
+    if zero is not None or low is not None or MIDDLE:
+        inputs = pto.sum(x[0, k : k + SPAN].to(pto.float32))
+        if BITS == 4:
+            inputs = inputs + pto.sum(x[0, k + GROUP : k + GROUP + SPAN].to(pto.float32))
+    if zero is not None:
+        z = zero[g, j : j + BN].to(pto.float32)
+        acc = acc - inputs * (MIDDLE + z if MIDDLE else z)
+    elif MIDDLE:
+        acc = acc - inputs * MIDDLE
     acc = acc * scale[g, j : j + BN]
     if low is not None:
         acc = acc + inputs * low[g, j : j + BN]
@@ -77,22 +73,11 @@ def spans_of(rows):
     return {"SPAN": span, "ROWS": piece_of(span, ROWS)}
 
 
-def launched(kernel, x, codes, scale, others, bias, y, group, sizes):
-    """Both launches."""
+def split_k_row(x, codes, scale, zero, bias, low, y, **form):
+    """y = x @ ((codes - zero) * scale + low) + bias, in two launches."""
     rows, n = codes.shape
+    sizes = form | spans_of(form["GROUP"])
     bn, splits = min(COLUMNS, pto.next_power_of_2(n)), pto.cdiv(rows, sizes["SPAN"])
     part = empty(x, (splits, n), float32)
-    kernel[pto.cdiv(n, bn), splits](x, codes, scale, *others, part, **group, **sizes, BN=bn)
+    split_k_kernel[pto.cdiv(n, bn), splits](x, codes, scale, zero, low, part, **sizes, BN=bn)
     sum_kernel[(pto.cdiv(n, SUMMED),)](part, bias, y, BN=SUMMED)
-
-
-def w4a16_row(x, packed, scale, zero, bias, low, y):
-    """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
-    half = packed.shape[0] // scale.shape[0]
-    launched(int4_split_k_kernel, x, packed, scale, (zero, low), bias, y, {"HALF": half}, spans_of(half))
-
-
-def w8a16_row(x, codes, scale, zero, bias, y):
-    """y = x @ ((codes - zero) * scale) + bias."""
-    group = codes.shape[0] // scale.shape[0]
-    launched(int8_split_k_kernel, x, codes, scale, (zero,), bias, y, {"GROUP": group}, spans_of(group))

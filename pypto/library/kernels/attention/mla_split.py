@@ -16,7 +16,7 @@ from pypto.library.binding import empty
 from pypto.library.kernels.attention.paged import INDICES, is_last_write
 from pypto.library.kernels.attention.rope import pairs
 from pypto.library.kernels.norms import rms_norm_tile
-from pypto.library.kernels.products import dequantize_matmul_kernel, matmul_kernel
+from pypto.library.kernels.products import matmul_kernel, w8a8_kernel
 from pypto.library.kernels.quantized.quant import quantize_row, quantize_tile
 
 SPLITS = 8
@@ -138,7 +138,7 @@ def up(qn, w_uq, scales):
     if scales is None:
         matmul_kernel[where](qn, w_uq, qb, **sizes)
     else:
-        dequantize_matmul_kernel[where](qn, w_uq, *scales, None, qb, **sizes)
+        w8a8_kernel[where](qn, w_uq, *scales, None, None, qb, **sizes)
     return qb
 
 

@@ -9,8 +9,8 @@ import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
 from pypto.library.kernels.gemv import int4_sums, piece_of, sums
-from pypto.library.kernels.products import blocks_for, grid
-from pypto.library.kernels.split_k_gemv import w4a16_row, w8a16_row
+from pypto.library.kernels.products import blocks_for, grid, w8a8_kernel
+from pypto.library.kernels.split_k_gemv import split_k_row
 
 COLUMNS = 128
 TALL = 128  # rows of a block of many on a matrix unit
@@ -21,100 +21,127 @@ WIDE = 2048  # columns from which programs take more of them
 
 
 @pto.jit
-def int4_row_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr):
-    """A row for each program: products of a group are summed before its scale is applied.
+def of_group(t, g, tile, BN: pto.constexpr, TILED: pto.constexpr):
+    """What a group has for the BN columns of a program, as float32."""
+    return (t[tile, g, :] if TILED else t[g, tile * BN : tile * BN + BN]).to(pto.float32)
 
-    A code costs one conversion so; zero points and minima need the sum of the group's inputs only.
+
+@pto.jit
+def centred(codes, zero, g, tile, MIDDLE: pto.constexpr, BN: pto.constexpr, TILED: pto.constexpr):
+    """Codes of a group as float32, less their zero points and MIDDLE."""
+    t = codes.to(pto.float32)
+    if zero is not None:
+        z = of_group(zero, g, tile, BN, TILED)
+        t = t - (MIDDLE + z if MIDDLE else z)[None, :]
+    elif MIDDLE:
+        t = t - MIDDLE
+    return t
+
+
+@pto.jit
+def numbers(codes, scale, zero, low, g, tile, MIDDLE: pto.constexpr, BN: pto.constexpr, TILED: pto.constexpr):
+    """The weights of a group, as float32."""
+    t = centred(codes, zero, g, tile, MIDDLE, BN, TILED)
+    if scale is not None:
+        t = t * of_group(scale, g, tile, BN, TILED)
+    if low is not None:
+        t = t + of_group(low, g, tile, BN, TILED)
+    return t
+
+
+@pto.jit
+def row_kernel(
+    x, codes, scale, zero, low, row_scale, bias, y, ROWS: pto.constexpr, GROUP: pto.constexpr, PIECE: pto.constexpr,
+    BITS: pto.constexpr, MIDDLE: pto.constexpr, TILED: pto.constexpr, ADD: pto.constexpr, BN: pto.constexpr,
+):  # fmt: skip
+    """GEMV: each program multiplies a row of inputs by BN columns, whose codes have ROWS rows in groups of GROUP rows.
+
+    It sums the products of a group, and then applies the scale of the group. So a code costs one conversion, and zero
+    points and minima need only the sum of the group's inputs. Without a scale, weights are floats. With TILED, there
+    is one row, and codes of BN columns lie together, as do their scales; tiles of codes are rows of one matrix.
     """
-    row, j = pto.program_id(0), pto.program_id(1) * BN
+    row, tile = 0 if TILED else pto.program_id(0), pto.program_id(1)
+    j = tile * BN
+    first, c, width = (tile * ROWS, 0, codes.shape[1]) if TILED else (0, j, BN)
     acc = pto.zeros((BN,), pto.float32)
-    for g in range(scale.shape[0]):
-        k = 2 * g * HALF
-        t = int4_sums(x, row, k, packed, g * HALF, j, HALF, PIECE, BN)
-        inputs = pto.sum(x[row, k : k + 2 * HALF].to(pto.float32))
-        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)
-        acc = acc + (t - z * inputs) * scale[g, j : j + BN]
+    for g in range(ROWS // GROUP):
+        if BITS == 4:
+            k, end = 2 * g * GROUP, 2 * g * GROUP + 2 * GROUP
+            t = int4_sums(x, row, k, codes, first + g * GROUP, c, GROUP, PIECE, width)
+        else:
+            k, end = g * GROUP, g * GROUP + GROUP
+            t = sums(x, row, k, codes, first + k, c, GROUP, PIECE, width)
+        if zero is not None:
+            z = of_group(zero, g, tile, BN, TILED)
+            t = t - (MIDDLE + z if MIDDLE else z) * pto.sum(x[row, k:end].to(pto.float32))
+        elif MIDDLE:
+            t = t - MIDDLE * pto.sum(x[row, k:end].to(pto.float32))
+        if scale is not None:
+            t = t * of_group(scale, g, tile, BN, TILED)
+        acc = acc + t
         if low is not None:
-            acc = acc + inputs * low[g, j : j + BN]
+            acc = acc + pto.sum(x[row, k:end].to(pto.float32)) * of_group(low, g, tile, BN, TILED)
+    if row_scale is not None:
+        acc = acc * row_scale[row]
     if bias is not None:
         acc = acc + bias[j : j + BN]
+    if ADD:
+        acc = acc + y[row, j : j + BN]
     y[row, j : j + BN] = acc
 
 
 @pto.jit
-def int8_weights_row_kernel(
-    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr
-):
-    """The same of eight bits."""
-    row, j = pto.program_id(0), pto.program_id(1) * BN
-    acc = pto.zeros((BN,), pto.float32)
-    for g in range(scale.shape[0]):
-        k = g * GROUP
-        t = sums(x, row, k, codes, k, j, GROUP, PIECE, BN)
-        if zero is not None:
-            t = t - pto.sum(x[row, k : k + GROUP].to(pto.float32)) * zero[g, j : j + BN].to(pto.float32)
-        acc = acc + t * scale[g, j : j + BN]
-    if bias is not None:
-        acc = acc + bias[j : j + BN]
-    y[row, j : j + BN] = acc
+def rows_kernel(
+    x, codes, scale, zero, low, bias, y, ROWS: pto.constexpr, GROUP: pto.constexpr, BITS: pto.constexpr,
+    MIDDLE: pto.constexpr, TILED: pto.constexpr, ADD: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
+):  # fmt: skip
+    """BM rows of inputs times BN columns, whose codes lie as those of `row_kernel`; tiles are a dimension of them.
 
-
-@pto.jit
-def int4_matmul_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr):
-    """Row r of a group's bytes has its input r in the low nibbles, and its input HALF + r in the high ones."""
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    Row r of a group's bytes has its input r in the low nibbles, and its input GROUP + r in the high ones.
+    """
+    i, tile = pto.program_id(0) * BM, pto.program_id(1)
+    j = tile * BN
     acc = pto.zeros((BM, BN), pto.float32)
-    for g in range(scale.shape[0]):
-        k = 2 * g * HALF
-        codes = packed[g * HALF : (g + 1) * HALF, j : j + BN]
-        s = scale[g, j : j + BN]
-        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)
-        first = ((codes & 15).to(pto.float32) - z) * s
-        second = ((codes >> 4).to(pto.float32) - z) * s
-        if low is not None:
-            first = first + low[g, j : j + BN]
-            second = second + low[g, j : j + BN]
-        acc = pto.dot(x[i : i + BM, k : k + HALF].to(pto.float32), first, acc)
-        acc = pto.dot(x[i : i + BM, k + HALF : k + 2 * HALF].to(pto.float32), second, acc)
+    for g in range(ROWS // GROUP):
+        r = g * GROUP
+        t = codes[tile, r : r + GROUP, :] if TILED else codes[r : r + GROUP, j : j + BN]
+        if BITS == 4:
+            k = 2 * g * GROUP
+            low_half = numbers(t & 15, scale, zero, low, g, tile, MIDDLE, BN, TILED)
+            high_half = numbers(t >> 4, scale, zero, low, g, tile, MIDDLE, BN, TILED)
+            acc = pto.dot(x[i : i + BM, k : k + GROUP].to(pto.float32), low_half, acc)
+            acc = pto.dot(x[i : i + BM, k + GROUP : k + 2 * GROUP].to(pto.float32), high_half, acc)
+        else:
+            k = g * GROUP
+            t = numbers(t, scale, zero, low, g, tile, MIDDLE, BN, TILED)
+            acc = pto.dot(x[i : i + BM, k : k + GROUP].to(pto.float32), t, acc)
     if bias is not None:
         acc = acc + bias[j : j + BN][None, :]
+    if ADD:
+        acc = acc + y[i : i + BM, j : j + BN]
     y[i : i + BM, j : j + BN] = acc
 
 
 @pto.jit
-def int8_weights_matmul_kernel(
-    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
-):
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    acc = pto.zeros((BM, BN), pto.float32)
-    for g in range(scale.shape[0]):
-        k = g * GROUP
-        t = codes[k : k + GROUP, j : j + BN].to(pto.float32)
-        if zero is not None:
-            t = t - zero[g, j : j + BN].to(pto.float32)
-        acc = pto.dot(x[i : i + BM, k : k + GROUP].to(pto.float32), t * scale[g, j : j + BN], acc)
-    if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
-    y[i : i + BM, j : j + BN] = acc
-
-
-@pto.jit
-def int4_pieces_kernel(
-    x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
-):
+def pieces_kernel(
+    x, codes, scale, zero, low, bias, y, GROUP: pto.constexpr, BITS: pto.constexpr, MIDDLE: pto.constexpr,
+    BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr,
+):  # fmt: skip
     """For a matrix unit: codes become numbers of x's dtype, which holds them; the scale multiplies a piece's sum."""
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    i, tile = pto.program_id(0) * BM, pto.program_id(1)
+    j = tile * BN
     acc = pto.zeros((BM, BN), pto.float32)
-    for p in range(0, packed.shape[0], BK):
-        g = p // HALF
-        k = p + g * HALF
-        codes = packed[p : p + BK, j : j + BN]
-        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)[None, :]
-        first = x[i : i + BM, k : k + BK]
-        second = x[i : i + BM, k + HALF : k + HALF + BK]
-        t = pto.dot(first, ((codes & 15).to(pto.float32) - z).to(x.dtype))
-        t = pto.dot(second, ((codes >> 4).to(pto.float32) - z).to(x.dtype), t)
-        acc = acc + t * scale[g, j : j + BN][None, :]
+    for p in range(0, codes.shape[0], BK):
+        g = p // GROUP
+        t = codes[p : p + BK, j : j + BN]
+        if BITS == 4:
+            k = p + g * GROUP
+            first, second = x[i : i + BM, k : k + BK], x[i : i + BM, k + GROUP : k + GROUP + BK]
+            total = pto.dot(first, centred(t & 15, zero, g, tile, MIDDLE, BN, False).to(x.dtype))
+            total = pto.dot(second, centred(t >> 4, zero, g, tile, MIDDLE, BN, False).to(x.dtype), total)
+        else:
+            total = pto.dot(x[i : i + BM, p : p + BK], centred(t, zero, g, tile, MIDDLE, BN, False).to(x.dtype))
+        acc = acc + total * scale[g, j : j + BN][None, :]
         if low is not None:
             inputs = pto.sum(first.to(pto.float32), axis=1) + pto.sum(second.to(pto.float32), axis=1)
             acc = acc + inputs[:, None] * low[g, j : j + BN][None, :]
@@ -124,59 +151,26 @@ def int4_pieces_kernel(
 
 
 @pto.jit
-def int8_weights_pieces_kernel(
-    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+def w8a8_groups_kernel(
+    a, b, row_scale, column_scale, bias, y, TRANSPOSED: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
 ):
-    """The same of eight bits."""
+    """Products of int8, whose sums over a group are multiplied by the group's scale of the row.
+
+    With TRANSPOSED, there is a row of scales for each group.
+    """
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    acc = pto.zeros((BM, BN), pto.float32)
-    for k in range(0, codes.shape[0], BK):
-        g = k // GROUP
-        t = codes[k : k + BK, j : j + BN].to(pto.float32)
-        if zero is not None:
-            t = t - zero[g, j : j + BN].to(pto.float32)[None, :]
-        acc = acc + pto.dot(x[i : i + BM, k : k + BK], t.to(x.dtype)) * scale[g, j : j + BN][None, :]
-    if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
-    y[i : i + BM, j : j + BN] = acc
-
-
-@pto.jit
-def w8a8_linear_kernel(
-    a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
-):
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    acc = pto.zeros((BM, BN), pto.int32)
-    for k in range(0, a.shape[1], BK):
-        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
-    if offset is not None:
-        acc = acc + offset[j : j + BN][None, :]
-    t = acc.to(pto.float32) * row_scale[i : i + BM][:, None] * column_scale[j : j + BN][None, :]
-    if bias is not None:
-        t = t + bias[j : j + BN][None, :]
-    y[i : i + BM, j : j + BN] = t
-
-
-@pto.jit
-def group_sums(a, b, row_scale, i, j, BM: pto.constexpr, BN: pto.constexpr):
-    """Products of int8, whose sums over a group are multiplied by the group's scale of the row."""
-    groups = row_scale.shape[1]
+    groups = row_scale.shape[0] if TRANSPOSED else row_scale.shape[1]
     size = a.shape[1] // groups
     acc = pto.zeros((BM, BN), pto.float32)
     for g in range(groups):
         k = g * size
         t = pto.dot(a[i : i + BM, k : k + size], b[k : k + size, j : j + BN])
-        acc = acc + t.to(pto.float32) * row_scale[i : i + BM, g][:, None]
-    return acc
-
-
-@pto.jit
-def w8a8_group_linear_kernel(a, b, row_scale, column_scale, bias, y, BM: pto.constexpr, BN: pto.constexpr):
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    t = group_sums(a, b, row_scale, i, j, BM, BN) * column_scale[j : j + BN][None, :]
+        scales = row_scale[g, i : i + BM] if TRANSPOSED else row_scale[i : i + BM, g]
+        acc = acc + t.to(pto.float32) * scales[:, None]
+    acc = acc * column_scale[j : j + BN][None, :]
     if bias is not None:
-        t = t + bias[j : j + BN][None, :]
-    y[i : i + BM, j : j + BN] = t
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
 
 
 @pto.jit
@@ -184,22 +178,6 @@ def transpose_kernel(x, y, BM: pto.constexpr):
     """Columns become rows, so that some numbers of a column are neighbours."""
     i = pto.program_id(0) * BM
     y[:, i : i + BM] = pto.trans(x[i : i + BM, :])
-
-
-@pto.jit
-def w8a8_groups_on_cube_kernel(a, b, scales, column_scale, bias, y, BM: pto.constexpr, BN: pto.constexpr):
-    """The same with a row of scales for each group."""
-    i, j, groups = pto.program_id(0) * BM, pto.program_id(1) * BN, scales.shape[0]
-    size = a.shape[1] // groups
-    acc = pto.zeros((BM, BN), pto.float32)
-    for g in range(groups):
-        k = g * size
-        t = pto.dot(a[i : i + BM, k : k + size], b[k : k + size, j : j + BN])
-        acc = acc + t.to(pto.float32) * scales[g, i : i + BM][:, None]
-    acc = acc * column_scale[j : j + BN][None, :]
-    if bias is not None:
-        acc = acc + bias[j : j + BN][None, :]
-    y[i : i + BM, j : j + BN] = acc
 
 
 def rows_for(t):
@@ -218,52 +196,44 @@ def row_columns_for(n):
     return min(columns, pto.next_power_of_2(n))
 
 
+def by_columns(codes, scale):
+    """What kernels are told about codes by columns: rows of a group, bits, and the nibble of 0."""
+    bits = 4 if "uint8" in str(codes.dtype) else 8
+    return {"GROUP": codes.shape[0] // scale.shape[0], "BITS": bits, "MIDDLE": 8.0 if bits == 4 else 0.0}
+
+
 def w4a16_matmul(x, packed, scale, zero, bias, low, y):
     """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
-    (t, n), half = y.shape, packed.shape[0] // scale.shape[0]
+    (t, n), form = y.shape, by_columns(packed, scale)
+    form |= {"ROWS": packed.shape[0], "TILED": False, "ADD": False}
     if t <= FLOATS_BY_ROW:
         bn = row_columns_for(n)
-        sizes = {"HALF": half, "PIECE": piece_of(half), "BN": bn}
-        int4_row_kernel[t, pto.cdiv(n, bn)](x, packed, scale, zero, bias, low, y, **sizes)
+        sizes = form | {"PIECE": piece_of(form["GROUP"]), "BN": bn}
+        row_kernel[t, pto.cdiv(n, bn)](x, packed, scale, zero, low, None, bias, y, **sizes)
         return
     bm, bn = rows_for(t), columns_for(n)
-    where = grid(t, n, (bm, bn))
-    int4_matmul_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BM=bm, BN=bn)
-
-
-def w4a16_pieces(x, packed, scale, zero, bias, low, y):
-    """The same for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
-    if x.shape[0] == 1:
-        w4a16_row(x, packed, scale, zero, bias, low, y)
-        return
-    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
-    half = packed.shape[0] // scale.shape[0]
-    sizes = {"HALF": half, "BM": bm, "BN": bn, "BK": piece_of(half, 128)}
-    int4_pieces_kernel[grid(x.shape[0], packed.shape[1], (bm, bn))](x, packed, scale, zero, bias, low, y, **sizes)
-
-
-def w8a16_pieces(x, codes, scale, zero, bias, y):
-    """The same for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
-    if x.shape[0] == 1:
-        w8a16_row(x, codes, scale, zero, bias, y)
-        return
-    bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
-    group = codes.shape[0] // scale.shape[0]
-    sizes = {"GROUP": group, "BM": bm, "BN": bn, "BK": piece_of(group, 128)}
-    int8_weights_pieces_kernel[grid(x.shape[0], codes.shape[1], (bm, bn))](x, codes, scale, zero, bias, y, **sizes)
+    rows_kernel[grid(t, n, (bm, bn))](x, packed, scale, zero, low, bias, y, **form, BM=bm, BN=bn)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
     """y = x @ ((codes - zero) * scale) + bias."""
-    (t, n), group = y.shape, codes.shape[0] // scale.shape[0]
-    if t <= FLOATS_BY_ROW:
-        bn = row_columns_for(n)
-        sizes = {"GROUP": group, "PIECE": piece_of(group), "BN": bn}
-        int8_weights_row_kernel[t, pto.cdiv(n, bn)](x, codes, scale, zero, bias, y, **sizes)
+    w4a16_matmul(x, codes, scale, zero, bias, None, y)
+
+
+def w4a16_pieces(x, packed, scale, zero, bias, low, y):
+    """The product for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
+    form = by_columns(packed, scale)
+    if x.shape[0] == 1:
+        split_k_row(x, packed, scale, zero, bias, low, y, **form)
         return
-    bm, bn = rows_for(t), columns_for(n)
-    where = grid(t, n, (bm, bn))
-    int8_weights_matmul_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BM=bm, BN=bn)
+    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
+    sizes = form | {"BM": bm, "BN": bn, "BK": piece_of(form["GROUP"], 128)}
+    pieces_kernel[grid(x.shape[0], packed.shape[1], (bm, bn))](x, packed, scale, zero, low, bias, y, **sizes)
+
+
+def w8a16_pieces(x, codes, scale, zero, bias, y):
+    """The product of codes of eight bits for a matrix unit."""
+    w4a16_pieces(x, codes, scale, zero, bias, None, y)
 
 
 def int8_rows_for(t):
@@ -286,7 +256,7 @@ def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
     bm, bn = int8_rows_for(t), int8_columns_for(t, n)
     sizes = {"BM": bm, "BN": bn, "BK": min(128, pto.next_power_of_2(k))}
     where = grid(t, n, (bm, bn))
-    w8a8_linear_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
+    w8a8_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
 
 
 def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
@@ -294,7 +264,7 @@ def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
     bm, bn, bk = blocks = blocks_for(*b.shape)
     sizes = {"BM": bm, "BN": bn, "BK": bk}
     where = grid(a.shape[0], b.shape[1], blocks)
-    w8a8_linear_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
+    w8a8_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)
 
 
 def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
@@ -303,7 +273,7 @@ def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
     bm = 1 if t <= BY_ROW else 16 if t <= FEW else 32
     bn = 192 if t <= FEW and n % 192 == 0 else columns_for(n)
     where = grid(t, n, (bm, bn))
-    w8a8_group_linear_kernel[where](a, b, row_scale, column_scale, bias, y, BM=bm, BN=bn)
+    w8a8_groups_kernel[where](a, b, row_scale, column_scale, bias, y, TRANSPOSED=False, BM=bm, BN=bn)
 
 
 def w8a8_groups_on_cube(a, b, row_scale, column_scale, bias, y):
@@ -313,4 +283,4 @@ def w8a8_groups_on_cube(a, b, row_scale, column_scale, bias, y):
     scales = empty(a, (groups, t), float32)
     transpose_kernel[(pto.cdiv(t, FEW),)](row_scale, scales, BM=FEW)
     where = grid(t, b.shape[1], (bm, bn))
-    w8a8_groups_on_cube_kernel[where](a, b, scales, column_scale, bias, y, BM=bm, BN=bn)
+    w8a8_groups_kernel[where](a, b, scales, column_scale, bias, y, TRANSPOSED=True, BM=bm, BN=bn)
