@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -25,11 +26,11 @@ from pypto.quant.models.llama_file import (
     LAST_NORM,
     LINEAR,
     LOGITS,
-    NORMS,
     Sizes,
     tensor_of,
 )
 from pypto.quant.models.llama_folder import METADATA, read_folder
+from pypto.quant.models.llama_layer import NORMS, OnArrays, attention, forward, rms_norm, rotated, rotation
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
 from pypto.quant.tensor import GroupedWeight
 
@@ -120,48 +121,26 @@ class Llama(Summary, Sequence[Block]):
         """A block, with its weights in float32."""
         read = self.array
         layers = [Layer(f"{number}.{part}", read(f"blk.{number}.{name}.weight")) for part, name in LINEAR.items()]
-        norms = [read(f"blk.{number}.{name}.weight") for name in NORMS]
+        norms = {name: read(f"blk.{number}.{name}.weight") for name in NORMS}
 
-        def forward(values: Values, linear: Linear) -> Values:
-            x = values["x"]
-            x = x + self.attention(str(number), self.norm(x, norms[0]), linear)
-            t = self.norm(x, norms[1])
-            gate = linear(f"{number}.gate", t)
-            hidden = library.silu(gate.reshape(-1, gate.shape[-1])).reshape(gate.shape)
-            hidden *= linear(f"{number}.up", t)
-            return {"x": x + linear(f"{number}.down", hidden)}
+        def run(values: Values, linear: Linear) -> Values:
+            layer = OnArrays(str(number), linear, norms, self.sizes.eps)
+            return {"x": forward(values["x"], layer, partial(self.attend, str(number)))}
 
-        return Block(str(number), layers, forward)
+        return Block(str(number), layers, run)
 
-    def norm(self, x: Array, weight: Array) -> Array:
-        """RMS norm."""
-        return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=self.sizes.eps).reshape(x.shape)
-
-    def attention(self, name: str, x: Array, linear: Linear) -> Array:
-        """Causal attention with rotary positions, whose heads of keys and values are shared by several of queries."""
-        batch, length, _ = x.shape
-        heads, shared = self.sizes.heads, self.sizes.shared
-        q, k, v = (linear(f"{name}.{part}", x) for part in "qkv")
-        q = self.rotate(q.reshape(batch, length, heads, -1))
-        k = self.rotate(k.reshape(batch, length, shared, -1))
-        v = v.reshape(batch, length, shared, -1)
+    def attend(self, name: str, parts: Sequence[Array]) -> Array:
+        """Attention of a block, whose heads of keys and values are shared by several of queries."""
+        q, k, v = (t.reshape(*t.shape[:2], -1, self.sizes.depth) for t in parts)
+        q, k = self.rotate(q), self.rotate(k)
         if self.cache is not None:
             k, v = self.cache(name, k, v)
-        q, k, v = (np.ascontiguousarray(t.transpose(0, 2, 1, 3)) for t in (q, k, v))
-        y = library.attention(q, k, v, causal=1)
-        return linear(f"{name}.output", y.transpose(0, 2, 1, 3).reshape(batch, length, -1))
+        return attention(q, k, v)
 
     def rotate(self, x: Array) -> Array:
         """Rotary positions; neighbours are pairs, as GGUF orders the weights of this family."""
-        angles = self.angles(x.shape[1])
-        cos, sin = (f(angles).astype(np.float32)[None, :, None, :] for f in (np.cos, np.sin))
-        even = x[..., 0::2]
-        odd = x[..., 1::2]
-        return np.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
-
-    def angles(self, length: int) -> Array:
-        """Of the first positions and the pairs of a head: (length, depth / 2), float64."""
-        return np.outer(np.arange(length), self.sizes.frequencies)
+        cos, sin = (t[:, None] for t in rotation(self.sizes.frequencies, np.arange(x.shape[1])))
+        return np.stack(rotated(x[..., 0::2], x[..., 1::2], cos, sin), axis=-1).reshape(x.shape)
 
     def rows(self, ids: Any) -> Array:
         """Embeddings of tokens of any shape.
@@ -299,7 +278,7 @@ class Llama(Summary, Sequence[Block]):
         norm = self.array(LAST_NORM)
         total = 0.0
         for i, value in enumerate(values):
-            x = self.norm(value["x"][:, :-1], norm).reshape(-1, len(norm))
+            x = rms_norm(value["x"][:, :-1], norm, self.sizes.eps).reshape(-1, len(norm))
             total += surprise(x, head, ids[i * batch : (i + 1) * batch, 1:].ravel())
         return float(np.exp(total / (ids.size - len(ids))))
 

@@ -14,6 +14,7 @@ from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, check_finite
 from pypto.quant.formats.gguf import GGUF
+from pypto.quant.models.llama_layer import NORMS
 
 ARCHITECTURE: Final = "llama"
 EMBEDDING: Final = "token_embd.weight"
@@ -25,7 +26,6 @@ LINEAR: Final = {
     "down": "ffn_down",
 }  # fmt: skip
 LOGITS: Final = "head"  # the name of the layer of the logits
-NORMS: Final = ("attn_norm", "ffn_norm")
 OPTIONAL: Final = (HEAD, ROPE_FACTORS)
 
 # Keys behind "llama." that `Sizes` reads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ from pypto.quant.models.decoding.fused_products import FusedProducts
 from pypto.quant.models.decoding.sampling import check_draw, choose
 from pypto.quant.models.decoding.weights import Launch, RowProduct, fuse, product_of
 from pypto.quant.models.llama import Llama, integers
-from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS, NORMS
+from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS
+from pypto.quant.models.llama_layer import AFTER, BEFORE, NORMS, forward, rotated, rotation
 from pypto.quant.tensor import QuantizedTensor
 
 KEYS: Final = 64  # positions that attention takes at once
@@ -82,16 +83,13 @@ class Decoder:
         head = fuse([self.columns(LOGITS, model.head_name)])
         self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
         self.row = np.zeros((1, self.width), np.float32)
-        self.heads_row = np.zeros((1, self.heads + 2 * self.shared, self.depth), np.float32)
-        self.attended = np.zeros((1, self.heads * self.depth), np.float32)
         self.logits = np.zeros((1, sizes.vocabulary), np.float32)
-        self.launches = [self.bound(*products) for products in self.blocks]
-        self.last_launches = self.last.bound(self.row, self.logits)
+        self.last_launches = list(self.last.launches(self.row, self.logits))
 
     @property
     def bytes(self) -> int:
         """Of all weights that a step reads."""
-        every = [fused for block in self.blocks for fused in block]
+        every = [fused for block in self.blocks for fused in block.values()]
         return sum(product.weight.bytes for fused in (*every, self.last) for product in fused.products)
 
     def columns(self, name: str, tensor: str) -> RowProduct:
@@ -106,26 +104,18 @@ class Decoder:
         is_rotated = name.endswith((".q", ".k"))
         return found.take(halves(found.outputs, self.depth)) if is_rotated else found
 
-    def products(self, number: int) -> tuple[FusedProducts, FusedProducts, FusedProducts, FusedProducts]:
-        """Of a block: queries, keys and values; the output of attention; both inputs of SwiGLU; its output."""
+    def products(self, number: int) -> dict[str, FusedProducts]:
+        """Of a block, by the first of the layers that have the same inputs."""
         found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
-        before, after = (self.model.array(f"blk.{number}.{name}.weight") for name in NORMS)
-        hidden = found["gate"].outputs
-        return (
-            FusedProducts(fuse([found[part] for part in "qkv"]), self.width, before, self.eps),
-            FusedProducts(fuse([found["output"]]), self.heads * self.depth, add=True),
-            FusedProducts(fuse([found["gate"], found["up"]]), self.width, after, self.eps),
-            FusedProducts(fuse([found["down"]]), hidden, gated=True, add=True),
-        )
+        norms = {name: self.model.array(f"blk.{number}.{name}.weight") for name in NORMS}
 
-    def bound(
-        self, qkv: FusedProducts, output: FusedProducts, gate: FusedProducts, down: FusedProducts
-    ) -> tuple[list[Launch], list[Launch]]:
-        """Launches of a block before its attention and after it."""
-        hidden = np.zeros((1, 2 * down.count), np.float32)
-        before = qkv.bound(self.row, self.heads_row.reshape(1, -1))
-        after = [*output.bound(self.attended, self.row), *gate.bound(self.row, hidden), *down.bound(hidden, self.row)]
-        return before, after
+        def fused(*parts: str, norm: str | None = None) -> FusedProducts:
+            products = [found[part] for part in parts]
+            weight = None if norm is None else norms[norm]
+            return FusedProducts(fuse(products), products[0].weight.shape[1], weight, self.eps)
+
+        every = (fused("q", "k", "v", norm=BEFORE), fused("output"), fused("gate", "up", norm=AFTER), fused("down"))
+        return dict(zip(("q", "output", "gate", "down"), every, strict=True))
 
     def cache(self, tokens: int | None = None) -> KeyValueCache:
         """An empty cache for a sequence of so many tokens; without, 1024 or as many as the model's context has.
@@ -145,10 +135,11 @@ class Decoder:
                 [self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))]
             )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
-        cos, sin = (f(self.model.angles(tokens)).astype(np.float32) for f in (np.cos, np.sin))
+        cos, sin = rotation(self.model.sizes.frequencies, np.arange(tokens))
         launches: list[Launch] = []
-        for number, (before, after) in enumerate(self.launches):
-            launches += [*before, self.attention(number, cache, cos, sin), *after]
+        for number, products in enumerate(self.blocks):
+            attend = partial(self.attention, number, cache, cos, sin, launches)
+            forward(self.row, Launches(products, launches.append), attend)
         return replace(cache, launches=[*launches, *self.last_launches], owner=self)
 
     def reserve(self, cache: KeyValueCache, count: int) -> None:
@@ -157,15 +148,24 @@ class Decoder:
             raise WrongCalibration(what="the cache is of another decoder", way="use one that this one's cache() gives")
         cache.reserve(count)
 
-    def attention(self, number: int, cache: KeyValueCache, cos: Array, sin: Array) -> Launch:
-        """The launch of one token's attention in a block."""
-        q, k, v = np.split(self.heads_row, [self.heads, self.heads + self.shared], axis=1)
+    def attention(
+        self, number: int, cache: KeyValueCache, cos: Array, sin: Array, launches: list[Launch], heads: Array
+    ) -> Array:
+        """Attention of one token in a block, as a launch; gives the memory of its results."""
+        q, k, v = self.heads_of(heads)
         key_scale = None if cache.key_scales is None else cache.key_scales[number]
         value_scale = None if cache.value_scales is None else cache.value_scales[number]
-        out = self.attended.reshape(1, self.heads, self.depth)
+        out = np.zeros((1, self.heads, self.depth), np.float32)
         stored = cache.keys[number], cache.values[number], key_scale, value_scale
         sizes = {"UNIT": math.log2(math.e) / math.sqrt(self.depth), "BN": KEYS}
-        return attend_kernel.bind(q, k, v, cos, sin, *stored, cache.position, out, grid=(self.shared,), **sizes)
+        given = q, k, v, cos, sin, *stored, cache.position, out
+        launches.append(attend_kernel.bind(*given, grid=(self.shared,), **sizes))
+        return out.reshape(1, -1)
+
+    def heads_of(self, rows: Array) -> list[Array]:
+        """Queries, keys and values (tokens, heads, depth) that lie side by side."""
+        heads = rows.reshape(len(rows), -1, self.depth)
+        return np.split(heads, [self.heads, self.heads + self.shared], axis=1)
 
     def step(self, token: int, cache: KeyValueCache) -> Array:
         """Append a token to a cache, and give the logits of the next one.
@@ -216,22 +216,17 @@ class Decoder:
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
         """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
-        angles = self.model.angles(cache.length + len(x))[cache.length :, None]
-        cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-        heads = np.zeros((len(x), *self.heads_row.shape[1:]), np.float32)
-        for number, (qkv, output, gate, down) in enumerate(self.blocks):
-            qkv.multiply(x, heads.reshape(len(x), -1))
-            q, k, v = np.split(heads, [self.heads, self.heads + self.shared], axis=1)
-            y = self.attend(number, cache, rotated(q, cos, sin), rotated(k, cos, sin), v)
-            output.multiply(y, x)
-            hidden = np.zeros((len(x), 2 * down.count), np.float32)
-            gate.multiply(x, hidden)
-            down.multiply(hidden, x)
+        cos, sin = rotation(self.model.sizes.frequencies, np.arange(cache.length, cache.length + len(x)))
+        for number, products in enumerate(self.blocks):
+            forward(x, Launches(products, make), partial(self.attend, number, cache, cos[:, None], sin[:, None]))
         cache.length += len(x)
         self.row[:] = x[-1]
 
-    def attend(self, number: int, cache: KeyValueCache, q: Array, k: Array, v: Array) -> Array:
+    def attend(self, number: int, cache: KeyValueCache, cos: Array, sin: Array, heads: Array) -> Array:
         """Attention of several tokens, whose keys and values are stored first."""
+        q, k, v = self.heads_of(heads)
+        half = self.depth // 2
+        q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
         here = slice(cache.length, cache.length + len(q))
         q, k, v = (np.ascontiguousarray(t.transpose(1, 0, 2)) for t in (q, k, v))
         keys, values = cache.keys[number], cache.values[number]
@@ -338,7 +333,30 @@ def halves(count: int, depth: int) -> Array:
     return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).ravel()
 
 
-def rotated(x: Array, cos: Array, sin: Array) -> Array:
-    """Heads (tokens, heads, depth) at their positions, by halves."""
-    first, second = np.split(x, 2, axis=2)
-    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Linear layers as launches, each of which is handed on: to be made at once, or kept for all steps.
+
+    Parameters
+    ----------
+    products : mapping of str to FusedProducts
+    hand_on : callable
+    """
+
+    products: Mapping[str, FusedProducts]
+    hand_on: Callable[[Launch], None]
+
+    def __call__(
+        self, parts: Sequence[str], x: Array, norm: str | None = None, gated: bool = False, add: Array | None = None
+    ) -> Array:
+        """The memory of the results, those of several parts side by side; the products know their norms."""
+        fused = self.products[parts[0]]
+        y = np.zeros((len(x), fused.outputs), np.float32) if add is None else add
+        for launch in fused.launches(x, y, gated, add is not None):
+            self.hand_on(launch)
+        return y
+
+
+def make(launch: Launch) -> None:
+    """Make a launch."""
+    launch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -27,36 +26,28 @@ class FusedProducts(Summary):
         The weight of an RMS norm of the inputs.
     eps : float
         Of the norm.
-    gated : bool
-        Whether inputs are SwiGLU of two halves.
-    add : bool
-        Whether results are added to what is there: the residual.
     """
 
     products: Sequence[RowProduct]
     count: int
     norm: Array | None = field(default=None, repr=False)
     eps: float = 0.0
-    gated: bool = False
-    add: bool = False
 
-    def bound(self, x: Array, y: Array) -> list[Launch]:
-        """Launches for one row, in their order."""
-        launches: list[Launch] = []
-        for product, part in self.parts(y):
-            rows, row_scale, given = self.inputs(product, x, np.float32)
-            if given:
-                launches.append(inputs_kernel.bind(*given, grid=(1,), COUNT=self.count, GATED=self.gated))
-            launches.append(product.bound(rows, row_scale, part, self.add))
-        return launches
+    @property
+    def outputs(self) -> int:
+        """Outputs of all products."""
+        return sum(product.outputs for product in self.products)
 
-    def multiply(self, x: Array, y: Array) -> None:
-        """Compute the products of many rows."""
+    def launches(self, x: Array, y: Array, gated: bool = False, add: bool = False) -> Iterator[Launch]:
+        """Launches for some rows, in their order: of a product of x, or of SwiGLU of its halves, which y is added to.
+
+        Inputs of a single row stay float32 although they are rounded: its time goes into reading the weight.
+        """
         for product, part in self.parts(y):
-            rows, row_scale, given = self.inputs(product, x, np.int8)
+            rows, row_scale, given = self.inputs(product, x, gated)
             if given:
-                inputs_kernel[len(x),](*given, COUNT=self.count, GATED=self.gated)
-            product.multiply(rows, row_scale, part, self.add)
+                yield inputs_kernel.bind(*given, grid=(len(x),), COUNT=self.count, GATED=gated)
+            yield product.launch(rows, row_scale, part, add)
 
     def parts(self, y: Array) -> Iterator[tuple[RowProduct, Array]]:
         """Each product with its part of the results."""
@@ -65,13 +56,13 @@ class FusedProducts(Summary):
             yield product, y[:, first : first + product.outputs]
             first += product.outputs
 
-    def inputs(self, product: RowProduct, x: Array, codes: Any) -> tuple[Array, Array | None, tuple[object, ...]]:
+    def inputs(self, product: RowProduct, x: Array, gated: bool) -> tuple[Array, Array | None, tuple[object, ...]]:
         """Inputs of a product, their scales, and arguments of the kernel that makes both, if `x` is not as it is."""
         weight, has_scale = product.weight, product.has_scale
         is_plain = weight.order is None and weight.transform is None and product.rows == self.count
-        if is_plain and not (self.gated or self.norm is not None or has_scale):
+        if is_plain and not (gated or self.norm is not None or has_scale):
             return x, None, ()
-        rows = np.zeros((len(x), product.rows), codes if has_scale else np.float32)
+        rows = np.zeros((len(x), product.rows), np.int8 if has_scale and len(x) > 1 else np.float32)
         row_scale = np.zeros(len(x), np.float32) if has_scale else None
         order, factors, norm = weight.order, weight.transform, self.norm
         if order is not None:

@@ -10,16 +10,18 @@ import numpy as np
 
 from pypto.errors.quant import WrongScheme
 from pypto.library.kernels.gemv import piece_of
+from pypto.library.kernels.products import w8a8_kernel
+from pypto.library.kernels.quantized.weights import row_kernel, rows_kernel
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.deploy import DeployedLayer, Product
 from pypto.quant.layer import Layer
-from pypto.quant.models.decoding.kernels import int4_row_kernel, int4_rows_kernel, row_kernel, rows_kernel
 from pypto.quant.schemes import Scheme
 from pypto.quant.tensor import MIDDLE, UNSIGNED, QuantizedTensor, tiled
 
 WIDTHS: Final = (128, 64)  # columns of a tile: the first that divides the outputs, or the last
 FEW: Final = 64  # rows of inputs up to which blocks have 16
+DEPTH: Final = 128  # columns of inputs that a step of a product of int8 takes
 Launch = Callable[[], None]
 
 
@@ -73,25 +75,21 @@ class RowProduct(Summary):
         scales = self.weight.scales
         return int(self.weight.codes.shape[1]) // (1 if scales is None else scales.shape[1])
 
-    def bound(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> Launch:
-        """The product of one row, as a launch that is ready to be made."""
+    def launch(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> Launch:
+        """The product, as a launch that is ready to be made; rows of int8 are products in int32."""
         weight = self.weight
         tiles, rows, width = weight.codes.shape
-        arrays = weight.codes.reshape(tiles * rows, width), weight.scales, weight.offset
-        sizes = {"PIECE": piece_of(self.group), "ADD": add}
-        if weight.has_nibbles:
-            return int4_row_kernel.bind(x, *arrays, y, grid=(tiles,), HALF=self.group, **sizes)
-        return row_kernel.bind(x, *arrays, row_scale, y, grid=(tiles,), ROWS=rows, GROUP=self.group, **sizes)
-
-    def multiply(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> None:
-        """The product of many rows."""
-        size = 16 if len(x) <= FEW else FEW
-        grid = (-(-len(x) // size), len(self.weight.codes))
-        arrays = self.weight.codes, self.weight.scales, self.weight.offset
-        if self.weight.has_nibbles:
-            int4_rows_kernel[grid](x, *arrays, y, HALF=self.group, BM=size, ADD=add)
-        else:
-            rows_kernel[grid](x, *arrays, row_scale, y, GROUP=self.group, BM=size, ADD=add)
+        size = 1 if len(x) == 1 else 16 if len(x) <= FEW else FEW
+        given = {"grid": (-(-len(x) // size), tiles), "TILED": True, "ADD": add, "BN": width}
+        if x.dtype == np.int8:
+            scales = np.reshape(weight.scales, -1)
+            return w8a8_kernel.bind(x, weight.codes, row_scale, scales, None, None, y, **given, BM=size, BK=DEPTH)
+        others = weight.scales, None, weight.offset
+        given |= {"ROWS": rows, "GROUP": self.group, "BITS": 4 if weight.has_nibbles else 8, "MIDDLE": 0.0}
+        if size > 1:
+            return rows_kernel.bind(x, weight.codes, *others, None, y, **given, BM=size)
+        codes = weight.codes.reshape(-1, width)
+        return row_kernel.bind(x, codes, *others, row_scale, None, y, **given, PIECE=piece_of(self.group))
 
 
 def product_of(layer: DeployedLayer | Layer) -> RowProduct:
