@@ -46,7 +46,7 @@ def facts(row: Operator) -> Iterator[tuple[str, str]]:
         yield "written in place", ", ".join(f"`{name}`" for name in row.effects)
     for implementation in row.implementations:
         dtypes = ", ".join(implementation.dtypes) or "all dtypes"
-        yield f"version `{implementation.version}`", f"{', '.join(implementation.platforms)}; {dtypes}"
+        yield f"version `{implementation.version}`", f"{implementation.where}; {dtypes}"
     for name, tolerance in row.tolerance.items():
         yield f"tolerance of `{name}`", str(tolerance)
     for name, size in row.sizes.items():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def operator_card(row: Operator) -> Markup:
     """How an operator is called, what it computes, by which kernels, and how exactly."""
-    kernels = [(i.version, ", ".join(i.platforms), ", ".join(i.dtypes) or "all of the signature")
+    kernels = [(i.version, i.where, ", ".join(i.dtypes) or "all of the signature")
                for i in row.implementations]  # fmt: skip
     signature = row.signature
     results = [(spec.name, dtype) for spec in signature.outputs for dtype in spec.dtypes or signature.main_dtypes]

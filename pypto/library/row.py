@@ -27,7 +27,6 @@ from pypto.runtime.tensors import is_traced
 
 Values = dict[str, Any]
 Rng = np.random.Generator
-PLATFORMS: Final = ("cpu", "ascend")
 SMALL: Final = "small"
 MODEL: Final = "model"
 
@@ -43,19 +42,24 @@ class Implementation:
     run : callable
         Gets all arguments and results by name, and launches kernels. It writes to results and effects only.
     platforms : tuple of str
-        ``"cpu"``, ``"ascend"``, or both.
+        Backends with what it needs, as in ``"cpu"`` or ``"ascend"``; empty, it runs on any.
     dtypes : tuple of str
         Those of the first array; empty, all that the signature allows.
     """
 
     version: str
     run: Callable[..., None]
-    platforms: tuple[str, ...] = PLATFORMS
+    platforms: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The backends that it runs on, as text."""
+        return ", ".join(self.platforms) or "any backend"
 
     def fits(self, plugin: Plugin, dtype: DType) -> bool:
         """Whether it runs on a backend, on arrays of this dtype."""
-        here = any(plugin_of(platform) is plugin for platform in self.platforms)
+        here = not self.platforms or any(plugin_of(platform) is plugin for platform in self.platforms)
         return here and (not self.dtypes or str(dtype) in self.dtypes)
 
 
@@ -196,7 +200,7 @@ class Operator(Shown):
                 return found
         what = f"of version {version!r} for {dtype} here" if version else f"for {dtype} here"
         there = "; ".join(
-            f"{i.version} on {', '.join(i.platforms)}" + (f" for {', '.join(i.dtypes)}" if i.dtypes else "")
+            f"{i.version} on {i.where}" + (f" for {', '.join(i.dtypes)}" if i.dtypes else "")
             for i in self.implementations
         )
         raise NoImplementation(operator=self.name, what=what, there=there)

@@ -40,7 +40,7 @@ class TargetConstants:
     cube_cores: int | None = None
     l2_bytes: int | None = None
     vector_bytes: int | None = None
-    has_exp2: bool | None = None
+    has_exp2: bool = True  # of lane rules, too
 
     def read(self, name: str, loc: Loc | None = None) -> Any:
         """A fact by its name.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto import library as lib
 from pypto.backends import registry
 from pypto.compile import compiler_hash, hash_of_sources, session
 from pypto.debug.explain import explain
@@ -22,11 +23,14 @@ from tests.house.measure import ROOT
 
 FOLDER = ROOT / "examples" / "portable_c"
 NARROW = {"add_native_f16", "add_pointers", "axpy_mixed", "reduce_f16", "reduce_bf16", "reduce_bf16_one_left",
-          "matmul_bf16", "matmul_f16"}  # fmt: skip
-PRODUCTS = {"likest_one", "likest_many", "matmul_native", "matmul_transposed", "matmul_pointers", "matmul_wrapped",
-            "batched_dot_f32", "batched_dot_f64", "batched_dot_i8", "batched_dot_i16", "attention",
-            "attention_causal"}  # fmt: skip
-SUPPORTED = sorted(ALL.keys() - NARROW - PRODUCTS)
+          "matmul_bf16", "matmul_f16", "matmul_pointers", "matmul_wrapped"}  # fmt: skip
+SUPPORTED = sorted(ALL.keys() - NARROW)
+# Rows of the library whose kernels need what this backend has not: floats of 16 and 8 bits, and histograms.
+NEEDY = {"w8a8_matmul", "quantize_mx", "mx_matmul", "window_attention", "compressed_attention", "topk",
+         "sparse_compressed_attention", "mla_prolog", "mla_prolog_quant", "lightning_indexer", "indexer_prolog",
+         "mla_prolog_v4", "mla_prolog_v4_quant", "indexer_prolog_v4", "compressor", "sparse_attention",
+         "sparse_attention_quant"}  # fmt: skip
+ROWS = sorted(lib.rows.keys() - NEEDY)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,13 +67,34 @@ def test_conformance(device: Any, name: str) -> None:
     assert_close(found, launch.expected, launch.tolerance, name)
 
 
-@pytest.mark.parametrize("name", sorted(NARROW | PRODUCTS))
+@pytest.mark.parametrize("name", sorted(NARROW))
 def test_what_is_not_supported_is_refused_with_its_line(device: Any, name: str) -> None:
     launch = make_launch(name)
     with device, pytest.raises(Diagnostic, match="is not supported by portable-c") as caught:
         run(launch.kernel, launch)
     assert caught.value.code == "C001"
     assert caught.value.loc is not None and caught.value.loc.user.file.endswith(".py")
+
+
+def small(name: str) -> dict[str, str]:
+    """The small size of a row, on float32 where the row takes it."""
+    takes_floats = "f32" in map(str, lib.rows[name].signature.main_dtypes)
+    return {"platform": "portable-c", "case": "small", **({"dtype": "f32"} if takes_floats else {})}
+
+
+def test_most_rows_of_the_library_have_no_special_needs() -> None:
+    assert len(ROWS) >= 55
+
+
+@pytest.mark.parametrize("name", quick_part(3, ROWS))
+def test_rows_of_the_library_run_on_a_third_backend(name: str) -> None:
+    assert lib.rows[name].check(**small(name)), "no version runs here"
+
+
+@pytest.mark.parametrize("name", sorted(NEEDY))
+def test_rows_with_special_needs_are_refused_by_what_they_need(name: str) -> None:
+    with pytest.raises(Diagnostic, match=r"(`histogram`|the element type \w+) is not supported by portable-c"):
+        lib.rows[name].check(**small(name))
 
 
 def test_functions_of_the_op_table_run_by_their_lane_rules(device: Any) -> None:

@@ -15,7 +15,8 @@ from pypto.library.tolerance import MostlyClose
 from pypto.runtime.arrays import array_info
 
 NAMES = tuple(lib.rows)
-ON_ASCEND = tuple(name for name, row in lib.rows.items() if any("ascend" in i.platforms for i in row.implementations))
+ASCEND = ("ascend", "any backend")
+ON_ASCEND = tuple(name for name, row in lib.rows.items() if any(i.where in ASCEND for i in row.implementations))
 CASES = [(name, case) for name in NAMES for case in lib.rows[name].cases]
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pypto.backends.base import Artifact, Backend, Show, timed
 from pypto.ir.core import Function
+from pypto.ops.target import TargetConstants
 from pypto.passes import optimize
 from pypto_portable_c.errors import NoCompiler
 from pypto_portable_c.lower import lower
@@ -37,6 +38,10 @@ class Target:
 class PortableCBackend(Backend):
     target: Target
     name: str = "portable-c"
+
+    @property
+    def constants(self) -> TargetConstants:
+        return TargetConstants(name=self.name, cores=1)  # launches are serial
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         return ("target", repr(self.target)), ("compiler", version_of(" ".join(compiler()))), ("flags", " ".join(FLAGS))

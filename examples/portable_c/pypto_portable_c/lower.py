@@ -235,6 +235,27 @@ def reshape(low: Lowering, op: Op) -> None:
     low.line(f"for (int64_t k = 0; k < {op.result.tile.size}; k++) {names[0]} = {names[1]};")
 
 
+def slice_of(low: Lowering, op: Op) -> None:
+    starts, steps = op.attrs["starts"], op.attrs["steps"]
+
+    def element(index: list[str]) -> str:
+        return low.at(op.operands[0], [f"({a} + {i} * {b})" for a, i, b in zip(starts, index, steps, strict=True)])
+
+    fill(low, op, element)
+
+
+def dot(low: Lowering, op: Op) -> None:
+    """A matrix product, term by term in the type of the result."""
+    a, b, *acc = op.operands
+    kind = C_TYPES[low.dtype(op.result, op).mnemonic]
+    with low.loops(op.result.shape) as index:
+        total, k = low.at(op.result, index), "k"
+        low.line(f"{total} = {low.at(acc[0], index) if acc else 0};")
+        with low.block(f"for (int64_t {k} = 0; {k} < {a.shape[-1]}; {k}++)"):
+            row, column = low.at(a, [*index[:-1], k]), low.at(b, [*index[:-2], k, index[-1]])
+            low.line(f"{total} += ({kind}){row} * ({kind}){column};")
+
+
 def program_id(low: Lowering, op: Op) -> None:
     low.line(f"{low.name(op.result)} = program[{op.attrs['axis']}];")
 
@@ -359,6 +380,7 @@ def while_loop(low: Lowering, op: Op) -> None:
 
 HANDLERS: Final[Mapping[str, Callable[[Lowering, Op], None]]] = MappingProxyType({
     "constant": constant, "undef": undef, "arange": arange, "broadcast_to": broadcast_to, "reshape": reshape,
+    "slice": slice_of, "dot": dot,
     "permute": permute, "program_id": program_id, "num_programs": num_programs, "array_ptr": of_array("ptr"),
     "array_shape": of_array("shape"), "array_stride": of_array("stride"), "addptr": addptr, "load": load,
     "store": store, "tile_load": tile_access, "tile_store": tile_access, "if": branch, "for": for_loop,

@@ -14,7 +14,7 @@ from pypto.library.kernels.products import matmul_by_rows
 
 BM, BN, BK = 64, 256, 128
 COUNTED = 512
-TOKENS, CORES = 32, 48  # tokens of a program that selects at most, and programs that there are to be
+TOKENS = 32  # of a program that selects, at most
 
 
 @pto.jit
@@ -175,7 +175,7 @@ def select_experts_in_batches(logits, bias, k, groups, kept, sigmoid, renormaliz
     """The same, some tokens in a program."""
     flags = {"K": k, "GROUPS": groups, "KEPT": kept, "SIGMOID": bool(sigmoid), "RENORMALIZE": bool(renormalize)}
     tokens = logits.shape[0]
-    each = min(TOKENS, pto.cdiv(pto.cdiv(tokens, CORES), 8) * 8)
+    each = min(TOKENS, pto.cdiv(pto.cdiv(tokens, pto.target.cores), 8) * 8)
     select_batch_kernel[(pto.cdiv(tokens, each),)](logits, bias, ids, weights, scaling, T=each, **flags)
 
 

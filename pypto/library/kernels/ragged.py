@@ -15,7 +15,7 @@ from pypto.ir.types import int32
 from pypto.library.binding import empty
 
 BM, BN, BK = 128, 256, 256
-WAVE_BYTES = 96 << 20  # weights of a wave
+WAVE = 2  # part of L2 that the weights of a wave take: one half
 
 
 @pto.jit
@@ -67,7 +67,7 @@ def grouped_matmul(x, w, ends, y):
     """Rows up to ends[0] times w[0], those up to ends[1] times w[1], and so on."""
     experts, depth, n = w.shape
     count, columns = pto.cdiv(x.shape[0], BM) + experts, pto.cdiv(n, BN)
-    wave = max(1, WAVE_BYTES // (depth * n * x.dtype.itemsize))
+    wave = max(1, pto.target.l2_bytes // WAVE // (depth * n * x.dtype.itemsize))
     tiles, used = empty(x, (count, 3), int32), empty(x, (1,), int32)
     tiles_kernel[(experts,)](ends, tiles, used, E=experts, WAVE=min(wave, experts), BM=BM)
     grouped_kernel[(count * columns,)](x, w, tiles, used, y, COLUMNS=columns, BM=BM, BN=BN, BK=BK)

@@ -9,7 +9,7 @@ from pypto.ir.types import float32
 from pypto.library.binding import empty
 
 TOKENS, COLUMNS = 16, 256
-BATCH, CORES = 64, 48  # matrices of a program at most, and programs that there are to be
+BATCH = 64  # matrices of a program at most
 TALL, SPLITS = 64, 3  # tokens of a product, and spans of its columns
 FAR = 1e30  # below all scores
 MIXED = 16  # tokens of a program that makes mixing matrices
@@ -155,7 +155,7 @@ def sinkhorn(x, rounds, y):
 
 def sinkhorn_in_batches(x, rounds, y):
     """The same, many matrices in a program."""
-    batch = max(8, min(BATCH, pto.next_power_of_2(x.shape[0] // CORES)))
+    batch = max(8, min(BATCH, pto.next_power_of_2(x.shape[0] // pto.target.cores)))
     sinkhorn_batch_kernel[(pto.cdiv(x.shape[0], batch),)](x, y, ROUNDS=rounds, BATCH=batch)
 
 

@@ -13,24 +13,23 @@ from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
 
 SUMS: Final = Close(1e-4, 2e-3)  # sums of some hundred products, in float32
-CPU: Final = ("cpu",)
 ASCEND: Final = ("ascend",)
 WEIGHTS4: Final = (
-    Implementation("groups", kernels.w4a16_matmul, CPU),
     Implementation("pieces", kernels.w4a16_pieces, ASCEND),
+    Implementation("groups", kernels.w4a16_matmul),
 )
 WEIGHTS8: Final = (
-    Implementation("groups", kernels.w8a16_matmul, CPU),
     Implementation("pieces", kernels.w8a16_pieces, ASCEND),
+    Implementation("groups", kernels.w8a16_matmul),
 )
 
 INT8: Final = (
-    Implementation("tiles", kernels.w8a8_linear, CPU),
     Implementation("cube", kernels.w8a8_on_cube, ASCEND),
+    Implementation("tiles", kernels.w8a8_linear),
 )
 INT8_GROUPS: Final = (
-    Implementation("tiles", kernels.w8a8_group_linear, CPU),
     Implementation("cube", kernels.w8a8_groups_on_cube, ASCEND),
+    Implementation("tiles", kernels.w8a8_group_linear),
 )
 
 

@@ -20,7 +20,6 @@ from pypto.library.kernels.attention.attention import attention_kernel, combine,
 BLOCK = 128
 KEYS = 256  # of a step for one query
 ROWS = 64  # that a program converts
-CORES = 24  # that parts of the keys are made for
 
 
 @pto.jit
@@ -75,7 +74,7 @@ def attention_int8_cache(q, k, key_scale, v, value_scale, scale, causal, out):
         sizes = {"DV": dv, "GROUP": group, "CAUSAL": bool(causal), "BM": BLOCK, "BN": BLOCK, "NATURAL": True}
         attention_kernel[pto.cdiv(n, BLOCK), heads, batch](scaled, wide_k, wide_v, out, n, keys, 1.0, **sizes)
         return
-    splits = max(1, min(CORES // (groups * batch), pto.cdiv(keys, KEYS)))
+    splits = max(1, min(pto.target.cube_cores // (groups * batch), pto.cdiv(keys, KEYS)))
     part = empty(q, (batch, groups, splits, group, dv), float32)
     sums = empty(q, (batch, groups, splits, 2, group), float32)
     sizes = {"D": d, "DV": dv, "GROUP": group, "BN": KEYS}
