@@ -184,5 +184,5 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
                 raise FusionConflict("a position over several axes has no form")
     parallel = tuple(a for a in space.parallel if a in sizes)
     head = {a: axis for axis in first for a in chain(axis, merged)}
-    choice = ProductTiling(space, sizes, values, reads, parallel, head, threads)
+    choice = ProductTiling(space, sizes, values, reads, parallel, head, threads, strides)
     return choice.with_products() if choice.dots else choice.without_products()

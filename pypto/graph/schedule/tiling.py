@@ -23,6 +23,7 @@ from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.schedule.axes import Dim, FusionConflict
+from pypto.graph.schedule.dim_collapsing import Strides, steps_of
 from pypto.graph.schedule.index_space import IndexSpace, Use
 from pypto.graph.schedule.online_softmax import Online, online_of
 from pypto.ops.table import REDUCTIONS, SCANS
@@ -107,6 +108,7 @@ class TilingChoice:
     parallel: tuple[int, ...]
     head: Mapping[int, int]  # of every axis the one that it has become part of
     threads: int
+    strides: Strides
 
     def operand(self, node: Node, number: int) -> Dim:
         found = self.reads.get((node, number))
@@ -149,12 +151,17 @@ class TilingChoice:
         if not self.space.reduced or not self.parallel:
             return 1
         last = self.parallel[-1]
-        wide = [line for line in self.reads.values() if any(a in self.space.reduced for a in line) and last in line]
-        if not wide or any(line[-1] != last for line in wide):
+        wide = [(u, line) for u, line in self.reads.items() if last in line and not self.space.reduced.isdisjoint(line)]
+        if not wide or any(line[-1] != last or self.is_turned(use) for use, line in wide):
             return 1
         size = hint(self.sizes[last])
         share = -(-size // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
         return min(size, max(64, min(share, COLUMNS_BLOCK)))
+
+    def is_turned(self, use: Use) -> bool:
+        """Whether an operand lies in memory along another axis than its last: that of a transposed view."""
+        steps = steps_of(*use, self.strides)
+        return steps is not None and steps[-1] != 1 and 1 in steps[:-1]
 
     def product(self, axes: tuple[int, ...]) -> int:
         total = 1
