@@ -104,6 +104,53 @@ graph @f(%0: i8[4, 8], %1: i8[2, 8]) {
 }
 """,
     ),
+    "unpacking": (
+        """
+graph @f(%0: u8[4, 8]) {
+  %1: u8[] = constant {value = 15}
+  %2: u8[4, 8] = and_ %0, %1
+  %3: u8[] = constant {value = 4}
+  %4: u8[4, 8] = shr %0, %3
+  %5: u8[4, 16] = concat %2, %4 {axis = 1}
+  return %5
+}
+""",
+        """
+graph @f(%0: u8[4, 8]) {
+  %1: u8[] = constant {value = 15}
+  %2: u8[4, 8] = and_ %0, %1
+  %3: u8[] = constant {value = 4}
+  %4: u8[4, 8] = shr %0, %3
+  %5: i32[2] = arange {end = 2, start = 0}
+  %6: i32[2, 1] = reshape %5 {shape = [2, 1]}
+  %7: u8[4, 1, 8] = reshape %2 {shape = [4, 1, 8]}
+  %8: u8[4, 1, 8] = reshape %4 {shape = [4, 1, 8]}
+  %9: i32[] = constant {value = 0}
+  %10: i1[2, 1] = eq %6, %9
+  %11: u8[4, 2, 8] = where %10, %7, %8
+  %12: u8[4, 16] = reshape %11 {shape = [4, 16]}
+  return %12
+}
+""",
+    ),
+    "late_reshape": (
+        """
+graph @f(%0: f32[3, 4, 2], %1: f32[3, 4, 5], %2: f32[7, 6]) {
+  %3: f32[3, 4, 7] = concat %0, %1 {axis = 2}
+  %4: f32[12, 7] = reshape %3 {shape = [12, 7]}
+  %5: f32[12, 6] = dot %4, %2
+  return %5
+}
+""",
+        """
+graph @f(%0: f32[3, 4, 2], %1: f32[3, 4, 5], %2: f32[7, 6]) {
+  %3: f32[3, 4, 7] = concat %0, %1 {axis = 2}
+  %4: f32[3, 4, 6] = dot %3, %2
+  %5: f32[12, 6] = reshape %4 {shape = [12, 6]}
+  return %5
+}
+""",
+    ),
     "split_k": (
         """
 graph @f(%0: f32[8, 8192], %1: f32[8192, 4]) {
@@ -144,6 +191,11 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "narrow_products": (
         lambda x, y: x.astype(np.int32) @ y.astype(np.int32).T,
         (np.arange(32, dtype=np.int8).reshape(4, 8), np.arange(16, dtype=np.int8).reshape(2, 8)),
+    ),
+    "unpacking": (lambda c: np.concatenate([c & 15, c >> 4], 1), (np.arange(32, dtype=np.uint8).reshape(4, 8),)),
+    "late_reshape": (
+        lambda x, y, w: np.concatenate([x, y], 2).reshape(12, 7) @ w,
+        (drawn(3, 4, 2), drawn(3, 4, 5), drawn(7, 6)),
     ),
     "split_k": (lambda x, y: x @ y, (drawn(8, 8192), drawn(8192, 4))),
 }

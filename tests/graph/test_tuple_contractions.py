@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import ml_dtypes
@@ -11,8 +12,10 @@ import pytest
 
 import pypto as pto
 from pypto.graph import trace
+from pypto.graph.ir.dims import Dim
 from pypto.graph.ir.node import Node
 from pypto.graph.plan.planning import groups_of, surroundings_of
+from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.schedule.contraction import Contraction, contraction_loops
 from pypto.graph.schedule.tiling import Program
 
@@ -64,6 +67,7 @@ def arrays(m: int, n: int, groups: int, size: int, dtype: Any = F4) -> tuple[Arr
 def programs(function: Callable[..., Any], *given: Any) -> list[Program]:
     """The tilings of a function's kernels."""
     traced = trace(function, *given)
+    traced = replace(traced, graph=rewritten(traced.graph))
     layouts, _ = surroundings_of(traced)
     return [g.program for g in groups_of(traced.graph, layouts).groups if g.program is not None]
 
@@ -170,3 +174,85 @@ def test_no_elements(m: int, n: int, k: int) -> None:
     x, codes, scales = np.ones((m, k), F4), np.ones((n, k), np.int8), np.ones((n, max(1, k // 32)), F4)
     for form in (dequantised, scaled_after):
         assert_near(pto.fuse(form)(x, codes, scales), form(x, codes, scales).astype(float), 0)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+@pytest.mark.parametrize(("m", "n", "groups", "size"), [(64, 48, 8, 32), (5, 7, 3, 3), (1, 30, 4, 16)])
+def test_unpacked_codes_are_not_stored(m: int, n: int, groups: int, size: int, axis: int) -> None:
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 256, (n, groups, size)).astype(np.uint8)
+    scales = rng.random((n, groups)).astype(F4)
+    x = rng.standard_normal((m, groups * size * 2)).astype(F4)
+
+    def linear(x: Array, codes: Array, scales: Array) -> Array:
+        w = np.stack([codes & 15, codes >> 4], axis=axis).reshape(n, groups, -1).astype(x.dtype) * scales[:, :, None]
+        found: Array = x @ w.reshape(n, -1).T
+        return found
+
+    fused = pto.fuse(linear)
+    assert_near(fused(x, codes, scales), linear(x.astype(float), codes, scales), 3e-6)
+    assert len(fused.plan(x, codes, scales).steps) == 1
+
+
+def test_only_parts_of_one_array_are_chosen_from() -> None:
+    def joined(x: Array, y: Array) -> tuple[Array, ...]:
+        return np.concatenate([x * 2, x + 1, -x]), np.stack([x, x * 2], 1), np.concatenate([x * 2, y + 1])
+
+    x, y = np.arange(12, dtype=F4).reshape(3, 4), np.ones((2, 4), F4)
+    for found, wanted in zip(pto.fuse(joined)(x, y), joined(x, y), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    graph = rewritten(trace(joined, x, y).graph)
+    assert [node.op for node in graph.outputs] == ["reshape", "concat", "concat"]
+
+
+def test_row_by_transposed_matrix_reads_its_rows() -> None:
+    x, w = np.ones((1, 512), F4), np.random.default_rng(0).standard_normal((300, 512)).astype(F4)
+    (program,) = programs(lambda x, w: x @ w.T, x, w)
+    assert program.form == "rows"
+    (program,) = programs(lambda x, w: x @ w, x, np.ascontiguousarray(w.T))
+    assert program.form == "columns"
+    assert_near(pto.fuse(lambda x, w: x @ w.T)(x, w), x.astype(float) @ w.T, 1e-6)
+
+
+@pytest.mark.parametrize("form", [dequantised, scaled_after])
+def test_rows_that_are_known_when_a_plan_runs(form: Callable[..., Array]) -> None:
+    fused = pto.fuse(form, dims={"x": (Dim("rows", 1, 4096), None)})
+    for m in (1, 3, 17, 64, 200):
+        given = arrays(m, 80, 4, 32)
+        assert_near(fused(*given), exact(*given), 3e-6)
+    assert len(fused.plan(*given).kernels) == 1
+
+
+@pytest.mark.parametrize("form", [dequantised, scaled_after])
+@pytest.mark.parametrize(("m", "n", "groups", "size"), [(20, 24, 3, 32), (5, 7, 3, 5), (16, 16, 2, 300)])
+def test_interpreter_agrees(form: Callable[..., Array], m: int, n: int, groups: int, size: int) -> None:
+    given = arrays(m, n, groups, size)
+    with pto.interpreter():
+        found = pto.fuse(form)(*given)
+    assert_near(found, exact(*given), 3e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [dequantised, scaled_after])
+def test_simulated_device_agrees(form: Callable[..., Array]) -> None:
+    given = arrays(20, 48, 3, 32)
+    fused = pto.fuse(form)
+    with pto.device("ascend-sim"):
+        found = fused(*given)
+    assert_near(found, exact(*given), 1e-5)
+
+
+@pytest.mark.parametrize(("shape", "outputs"), [((20, 21, 16), 24), ((5, 4, 3), 2), ((3, 8, 9, 4), 5)])
+def test_patches_as_rows_of_a_product_are_not_stored(shape: tuple[int, ...], outputs: int) -> None:
+    def convolution(x: Array, w: Array) -> Array:
+        *_, height, width, channels = x.shape
+        windows = [x[..., i : i + height - 2, j : j + width - 2, :] for i in range(3) for j in range(3)]
+        found: Array = np.concatenate(windows, axis=-1).reshape(-1, 9 * channels) @ w
+        return found
+
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal(shape).astype(F4), rng.standard_normal((9 * shape[-1], outputs)).astype(F4)
+    fused = pto.fuse(convolution)
+    assert_near(fused(x, w), convolution(x.astype(float), w.astype(float)), 3e-6)
+    plan = fused.plan(x, w)
+    assert (len(plan.steps), plan.arena_bytes) == (1, 0)

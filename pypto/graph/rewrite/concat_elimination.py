@@ -50,9 +50,14 @@ pad_windows: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_o
 
 def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
     """Whether arrays are joined for a product alone, along the axis that it contracts."""
-    if node.op != "concat" or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
-        return False
-    if not all(map(is_fixed, node.shape)) or not 2 <= len(node.inputs) <= _MOST_PARTS:
+    if not is_joined_last(node):
         return False
     (reader, *others) = consumers or [node]
     return not others and reader.op == "dot" and reader.inputs[0] is node and reader.inputs[1] is not node
+
+
+def is_joined_last(node: Node) -> bool:
+    """Whether a few arrays of fixed sizes are joined along their last axis."""
+    if node.op != "concat" or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
+        return False
+    return all(map(is_fixed, node.shape)) and 2 <= len(node.inputs) <= _MOST_PARTS

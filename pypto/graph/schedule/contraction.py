@@ -21,7 +21,7 @@ from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.even_sizes import even_piece
 
 DEPTH_BLOCK = 128  # elements of the contracted axis in a tile
-LEAST_DEPTH = 32  # elements of K of which a product of tiles is worth its launch of the micro-kernel
+LEAST_DEPTH = 16  # elements of K of which a product of tiles is worth its launch of the micro-kernel
 UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
 MOST_DEPTH = 2 * DEPTH_BLOCK  # elements of K that a program takes at once
 
