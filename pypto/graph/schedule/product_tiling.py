@@ -31,7 +31,8 @@ MOST_COLUMNS = 512  # columns of a product that a program has as a whole
 ROW_BLOCKS = (256, 128, 64, 32, 16)
 UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
 CHAIN_BLOCK = 128  # columns of a first product, which a second one contracts
-STACK_BLOCK = 64  # rows and columns of a product that is added to a sum: both tiles are in the first cache
+STACK_TILE = 4096  # elements of a product that is added to a sum: both tiles are in the first cache
+STACK_COLUMNS = 64  # columns of it for operands of floats, whose panels are larger than those of 8 bits
 LONG_SUM = 1 << 20  # multiplications of a sum of products that is left to a few programs
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 
@@ -62,13 +63,15 @@ class ProductTiling(TilingChoice):
             raise FusionConflict("a program would have too many columns of a product")
         if any(not is_fixed(self.sizes[a]) for a in inner):
             raise FusionConflict("an axis whose size is not fixed would be in each program as a whole")
-        blocks = dict.fromkeys(self.parallel, 1)
+        blocks, stacked = dict.fromkeys(self.parallel, 1), bool(parts[-1].stack)
         if columns is not None and columns in blocks:
-            blocks[columns] = self.columns_block(columns, chained, bool(parts[-1].stack))
+            blocks[columns] = self.columns_block(columns, chained, stacked)
         form = "online" if online else "chain" if chained else "product"
         if rows in blocks:
-            self.choose_rows(blocks, rows, inner, loops)
-        if parts[-1].stack:
+            wide = 1 if columns is None else blocks.get(columns, 1)
+            most = STACK_TILE // wide if stacked else ROW_BLOCKS[0]
+            self.choose_rows(blocks, rows, inner, loops, most)
+        if stacked:
             self.check_sum(blocks, dots[-1])
         return self.made(blocks, inner, loops.axis, loops.chunk, form, online, loops.outer)
 
@@ -92,7 +95,10 @@ class ProductTiling(TilingChoice):
         most = bounds(self.sizes[columns])[1]
         if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
             raise FusionConflict("a program would have too many columns of a product")
-        return most if chained else min(most, STACK_BLOCK if stacked else even_block(most))
+        if stacked:
+            is_narrow = self.dots[-1].inputs[0].type.dtype.bits == 8
+            return min(most, 2 * STACK_COLUMNS if is_narrow else STACK_COLUMNS)
+        return most if chained else min(most, even_block(most))
 
     def contraction(self, dot: Node) -> Contraction:
         """The axes of a product, by what a program makes of them."""
@@ -124,13 +130,15 @@ class ProductTiling(TilingChoice):
             return loops, self.online_along(axis)
         return loops, None
 
-    def choose_rows(self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loops: ContractionLoops) -> None:
+    def choose_rows(
+        self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loops: ContractionLoops, most: int
+    ) -> None:
         """As many rows as fit and leave all threads something to do."""
         others = 1
         for axis, block in blocks.items():
             others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
         size = hint(self.sizes[rows])
-        wanted = [x for x in ROW_BLOCKS if is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS]
+        wanted = [x for x in ROW_BLOCKS if x <= most and (is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS)]
         fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loops) <= TILE_BYTES]
         if not fitting:
             raise FusionConflict("a program would need more than fits its caches")
