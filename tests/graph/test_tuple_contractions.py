@@ -169,6 +169,13 @@ def dot_types(nodes: tuple[Node, ...]) -> list[str]:
     return [str(n.inputs[0].type.dtype) for n in nodes if n.op == "dot"]
 
 
+def test_long_axis_of_several_is_not_cut_through_one_of_them() -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((31, 64, 256)).astype(F4), rng.standard_normal((31, 256, 31)).astype(F4)
+    found = pto.fuse(lambda x, y: np.einsum("bmk,bkn->mn", x, y))(x, y)
+    assert_near(found, np.einsum("bmk,bkn->mn", x.astype(float), y.astype(float)), 3e-6)
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 4, 64), (4, 0, 64), (4, 4, 0)])
 def test_no_elements(m: int, n: int, k: int) -> None:
     x, codes, scales = np.ones((m, k), F4), np.ones((n, k), np.int8), np.ones((n, max(1, k // 32)), F4)

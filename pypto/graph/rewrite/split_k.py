@@ -48,9 +48,14 @@ def product_by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def lie_in_memory(a: Node, b: Node) -> bool:
-    """Whether operands are arguments, or one array in two orders, which has to be stored for that."""
+    """Whether operands are arguments, or one array in two orders, which has to be stored for that.
+
+    An axis that a reshape joins of axes in another order is not cut, as the cut may go through one of them.
+    """
     bases = [a, b]
     for n in (0, 1):
+        if bases[n].op == "reshape" and bases[n].inputs[0].op in MOVEMENT_OPS:
+            return False
         while bases[n].op in MOVEMENT_OPS:
             bases[n] = bases[n].inputs[0]
     return bases[0] is bases[1] or all(x.op == "input" for x in bases)
