@@ -37,7 +37,8 @@ class State:
 def wide(x: Any) -> Any:
     """Floats as those that their sums are kept in, or wider."""
     narrow = x.dtype in (np.float16, ml_dtypes.bfloat16)
-    return x.astype(np.float32) if narrow else x.astype(np.float64) if x.dtype == np.float32 else x
+    wider = {"float32": np.float64, "float64": np.longdouble}
+    return x.astype(np.float32) if narrow else x.astype(wider.get(str(x.dtype), x.dtype))
 
 
 NAMES["wide"] = wide

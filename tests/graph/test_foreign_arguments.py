@@ -148,3 +148,9 @@ def test_a_kernel_is_no_function_on_arrays() -> None:
     with pytest.raises(WrongDecorator, match="the kernel `kernel`"):
         pto.fuse(kernel)
     assert copy.copy(kernel) is kernel
+
+
+def test_an_array_on_a_device_with_dimensions_by_name() -> None:
+    fused = pto.fuse(lambda x: x + 1, dims={"x": (pt.Dim("n", 1, 64),)})
+    with pytest.raises(UnsupportedArgument, match="`x` is an array on the device"):
+        fused(pto.to_device(np.ones(3, np.float32), "ascend-sim"))

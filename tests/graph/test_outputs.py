@@ -9,7 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.arrays import Dim
-from pypto.errors.graph import WrongDims, WrongOut
+from pypto.errors.graph import NegativePower, WrongDims, WrongOut
 from pypto.graph.plan.outputs import overlap
 
 X = np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)
@@ -231,3 +231,20 @@ def test_an_argument_that_is_written_and_overlaps_another_one_is_refused() -> No
     other = X.copy()
     np.testing.assert_allclose(fused(memory, other), X.sum(axis=0), rtol=1e-5)
     np.testing.assert_array_equal(other, X + 1)
+
+
+def test_nothing_is_written_when_an_exponent_is_refused() -> None:
+    """A check that runs behind other kernels leaves the arrays of the caller as they were."""
+
+    def function(x: Any, k: Any) -> Any:
+        return x * 2.0, (x + 1).sum(axis=0), 2**k
+
+    x, k = np.ones((300, 300)), np.array([1, -1, 2])
+    out = (np.zeros((300, 300)), np.zeros(300), np.zeros(3, np.int64))
+    fused = pto.fuse(function)
+    with pytest.raises(NegativePower):
+        fused(x, k, out=out)
+    assert not any(array.any() for array in out)
+    fused(x, abs(k), out=out)
+    for a, b in zip(out, function(x, abs(k)), strict=True):
+        np.testing.assert_array_equal(a, b)

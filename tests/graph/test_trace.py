@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import pypto as pto
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory, WrongShapes
 from pypto.graph import evaluate, parse_graph, text, trace, verify
 from pypto.graph.tracing.pytree import mapped
@@ -227,3 +228,18 @@ def test_what_cannot_be_traced_is_an_error_at_its_line_with_a_way_out(name: str)
     assert way in str(caught.value)
     loc: Any = getattr(caught.value, "loc", None)
     assert name == "a result that is no array" or (loc is not None and loc.file == __file__)
+
+
+def test_a_format_needs_the_value() -> None:
+    """Text of an array would be that of its stand-in; `!r` asks for it."""
+
+    def shown(x: Any) -> Any:
+        y = x * 2
+        return y if f"{y!r}" else x
+
+    x = np.ones(3)
+    np.testing.assert_array_equal(pto.fuse(shown)(x), x * 2)
+    for function in (lambda x: x * len(f"{x}"), lambda x: x * len(f"{x.sum():.2f}"), lambda x: x * len(format(x))):
+        with pytest.raises(NeedsValue, match="a format needs the value") as caught:
+            pto.fuse(function)(x)
+        assert "test_trace.py" in str(caught.value)

@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import threading
+from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ _NAMES: Final = frozenset(
     (
         "time", "random", "secrets", "uuid", "datetime", "date", "environ", "getenv", "urandom", "default_rng",
         "SystemRandom", "Generator", "RandomState", "SeedSequence", "PCG64", "perf_counter", "monotonic", "now",
-        "today",
+        "today", "get",
     )
 )  # fmt: skip
 _CLOCKS: Final = frozenset(
@@ -77,7 +78,9 @@ class Ambient:
         elif event == "c_call" and is_refused(function) and is_of_user(frame):
             name = f"{getattr(function, '__module__', None) or 'random'}.{function.__name__}"
             owner = getattr(function, "__self__", None)
-            if isinstance(owner, type):
+            if isinstance(owner, ContextVar):
+                name = f"{owner.name}.get()"
+            elif isinstance(owner, type):
                 name = f"{owner.__name__}.{function.__name__}"
             raise NotTraced(
                 here().loc(), what=f"`{name}`", problem="its value would be that of the first call in every call",
@@ -99,6 +102,8 @@ def is_refused(function: Any) -> bool:
     name, module, owner = function.__name__, getattr(function, "__module__", None), getattr(function, "__self__", None)
     if isinstance(owner, random.Random):
         return name in ("random", "getrandbits")
+    if isinstance(owner, ContextVar):
+        return name == "get"
     if isinstance(owner, type):
         return owner.__module__ == "datetime" and name in _CLOCKS
     return name in _CLOCKS and module in ("time", "posix", "nt")

@@ -16,6 +16,7 @@ from pypto.graph.plan.horizontal_fusion import ends_of
 from pypto.graph.plan.in_place import is_in_place
 from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.schedule import Schedule
+from pypto.graph.tracing.exponents import ExponentCheck
 from pypto.graph.tracing.pytree import leaves
 from pypto.graph.tracing.trace import Slot, Traced
 
@@ -46,13 +47,19 @@ def run_into(
         memory[node] = arrays[number]
     for number, array in targets:
         memory[plan.graph.outputs[number]] = array
-    usable = {node: array for node, array in memory.items() if array.flags.c_contiguous}
+    usable = {node: array for node, array in memory.items() if array.flags.c_contiguous and not may_raise(plan)}
     outputs = plan.run(arrays, sizes, usable)
     for number, array in targets:
         if outputs[number] is not array:
             np.copyto(array, outputs[number])
             outputs[number] = array
     return outputs
+
+
+def may_raise(plan: Plan) -> bool:
+    """Whether a step finds exponents that numpy refuses, so that no array of the caller may be written before it."""
+    calls = (step.nodes[-1] for step in plan.steps if step.kernel is None)
+    return any(node.op == "call" and isinstance(node.attr("function"), ExponentCheck) for node in calls)
 
 
 def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Target]:

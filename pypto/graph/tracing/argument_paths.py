@@ -10,7 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from pypto.errors.graph import WrongDims
-from pypto.graph.capture.kinds import is_array
+from pypto.errors.launch import UnsupportedArgument
+from pypto.graph.capture.kinds import is_array, objection
 from pypto.graph.ir.dims import Dim, Size, size_of
 from pypto.graph.tracing.pytree import children
 
@@ -57,6 +58,9 @@ class ArrayPath:
         for name in way:
             found = children(tree)
             tree = None if found is None else dict(found[1]).get(name)
+        refused = objection(tree)
+        if refused is not None:
+            raise UnsupportedArgument(kernel="the function", arg=self.path, got=refused[0], way=refused[1])
         if not is_array(tree):
             raise self.wrong("there is no array of numpy")
         return cast("np.ndarray[Any, Any]", tree)

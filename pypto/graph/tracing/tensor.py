@@ -248,9 +248,7 @@ class Tensor(NDArrayOperatorsMixin):
         return float(self.needs_value("`float(…)`", _LEAVE))
 
     def __format__(self, how: str) -> str:
-        if not how:
-            return str(self)
-        way = "print it behind the call, or return it; without a format, it shows its type"
+        way = "print it behind the call, or return it; `print(x)` and `{x!r}` show its type"
         found = self.needs_value("a format", way)
         return format(found if found.ndim else found[()], how)
 
