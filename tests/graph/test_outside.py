@@ -15,9 +15,7 @@ import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -325,9 +323,6 @@ def following(numbers: Any) -> Callable[[Any], Any]:
     return lambda x: x * next(numbers)
 
 
-FACTOR: ContextVar[float] = ContextVar("factor", default=2.0)
-HELD = SimpleNamespace(factor=FACTOR)
-
 AMBIENT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "time": (lambda x: x * time.time(), r"`time\.time`"),
     "a clock": (lambda x: x * time.perf_counter(), "perf_counter"),
@@ -337,8 +332,6 @@ AMBIENT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a generator without a seed": (lambda x: x * np.random.default_rng().random(), "first call"),
     "a generator from outside": (drawn(np.random.default_rng(0)), "generator"),
     "a generator of Python": (drawn(random.Random(0)), "generator|random"),
-    "a context variable": (lambda x: x * FACTOR.get(), r"factor\.get\(\)"),
-    "a context variable of another module": (lambda x: x * HELD.factor.get(), r"factor\.get\(\)"),
     "an iterator": (following(iter([1.0, 2.0])), "iterator"),
 }
 

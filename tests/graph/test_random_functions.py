@@ -101,3 +101,12 @@ def test_positions_along_a_dimension_by_name() -> None:
     for n in (4, 300):
         x = np.random.default_rng(n).standard_normal((17, n)).astype(np.float32)
         assert [int(found) for found in fused(x)[:2]] == [int(x.argmax()), int(x.argmin())]
+
+
+@pytest.mark.parametrize("function", [lambda x: np.argmin(x, axis=None), lambda x: np.argmax(x, axis=0)])
+def test_positions_in_what_is_repeated_along_a_dimension_by_name(function: Any) -> None:
+    """The index lies in the dimension and in the copies, of which there is a fixed number."""
+    fused = pto.fuse(lambda x: function(np.repeat(x, 2, 0)), dims={"x": (pt.Dim("n", 1, 4096), None)})
+    for n in (3, 40):
+        x = np.random.default_rng(n).standard_normal((n, 2))
+        np.testing.assert_array_equal(fused(x), function(np.repeat(x, 2, 0)))

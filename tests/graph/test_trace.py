@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -243,3 +245,14 @@ def test_a_format_needs_the_value() -> None:
         with pytest.raises(NeedsValue, match="a format needs the value") as caught:
             pto.fuse(function)(x)
         assert "test_trace.py" in str(caught.value)
+
+
+FACTOR: ContextVar[float] = ContextVar("factor", default=2.0)
+HELD = SimpleNamespace(factor=FACTOR)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * FACTOR.get(), lambda x: x * HELD.factor.get()])
+def test_a_context_variable_is_refused(function: Any) -> None:
+    with pytest.raises(NotTraced, match=r"factor\.get\(\)") as caught:
+        pto.fuse(function)(np.ones(3))
+    assert "test_trace.py" in str(caught.value)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.blocking import AUTO, Blocking
+from pypto.errors.graph import NoKernel
 from pypto.graph.codegen.nan_tests import redundant_tests, unread
 from pypto.graph.codegen.op_text import CARRIED, call_text, neutral
 from pypto.graph.codegen.product_text import ProductWriter
@@ -123,11 +124,12 @@ class GroupWriter(ProductWriter):
             return self.variable(0, f"pto.full((), {start}, pto.int32)", (), node)
         if len(line) == 1:
             return self.counted_along(line[0], node, start)
-        if not all(is_fixed(self.program.sizes[a]) for a in line):
+        inner = tuple(self.program.sizes[a] for a in line[1:])
+        if not all(map(is_fixed, inner)):
             raise FusionConflict("an index lies in several axes of sizes that are not fixed")
         tiles = [self.counted_along(axis, node) for axis in line]
         axes = tuple(a for a in line if self.is_tiled(a))
-        steps = contiguous(tuple(self.program.sizes[a] for a in line))
+        steps = contiguous((1, *inner))
         terms = [f"{self.aligned(t, axes)} * {step}" for t, step in zip(tiles, steps, strict=True)]
         return self.variable(self.stage(*tiles), " + ".join([*terms, str(start)]), axes, node)
 
@@ -379,7 +381,10 @@ def shared_text(programs: Programs, program: Program, precision: str, known: dic
     lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
     found = known.get((key, lines))
     if found is None:
-        made = kernel_text(program, precision)
+        try:
+            made = kernel_text(program, precision)
+        except FusionConflict as conflict:
+            raise NoKernel(nodes[-1].loc, op=nodes[-1].op, type=nodes[-1].type, problem=str(conflict)) from None
         known[key, lines] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
         return made
     return with_nodes(found, dict(enumerate((*nodes, *outside))))
