@@ -17,6 +17,7 @@ class Drawing(Diagram, SavablePicture):
 
     Examples
     --------
+    >>> from pypto.graph.views.diagram import Arrow, Box
     >>> pair = Drawing("pair", "Two boxes.", (Box("a", "exp"), Box("b", "sum")), (Arrow("a", "b"),))
     >>> pair.dot.splitlines()[-2]
     '  "a" -> "b";'
