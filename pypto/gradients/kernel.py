@@ -14,7 +14,7 @@ from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.card import ShownAdjoint
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
-from pypto.gradients.launches import StepLaunch, run_steps, step_launch, zero
+from pypto.gradients.launches import StepLaunch, run_steps, schedule, step_launch
 from pypto.gradients.versions import (
     ATOMIC,
     BUDGET,
@@ -33,9 +33,9 @@ from pypto.passes.adjoint.derive import Workspace, read_arrays
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.launch import check_grid
+from pypto.runtime.launches import LaunchList, zero
 
 if TYPE_CHECKING:
-    from pypto.gradients.schedule import BackwardSchedule
     from pypto.jit import Kernel
 
 
@@ -156,13 +156,11 @@ class AdjointKernel(ShownAdjoint):
             run_steps(prepared.steps, everything, in_place, self.wrt)
 
     @Boundary()
-    def schedule(self, grid: Any, /, *args: Any, **given: Any) -> BackwardSchedule:
+    def schedule(self, grid: Any, /, *args: Any, **given: Any) -> LaunchList:
         """The derived kernels that a launch with these arguments runs, and their memory, as data.
 
         Arrays are contiguous. A backward pass by hand is Python: the schedule is the derived one's in any case.
         """
-        from pypto.gradients.schedule import schedule
-
         derived = AdjointKernel(self.kernel, replace(self.request, in_place=False), is_always_derived=True)
         plan = derived._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         return schedule(plan, self.request)
@@ -207,7 +205,7 @@ class AdjointKernel(ShownAdjoint):
         return PreparedLaunch(plan.version, launches, is_empty, pairs, plan.backward)
 
     def _step_launch(self, plan: LaunchPlan, step: Step) -> StepLaunch:
-        return step_launch(step, plan.version.function, plan.numbers, self.request)
+        return step_launch(plan, step, self.request)
 
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
         """What a launch runs, derived if need be."""

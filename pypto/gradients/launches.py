@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,12 +18,18 @@ from pypto import language as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.versions import Request, Step
 from pypto.ir.core import Function
-from pypto.ir.types import ArrayType, DType
+from pypto.ir.types import int32
 from pypto.jit import jit
 from pypto.passes.adjoint.bounded_loops import UNFINISHED
 from pypto.passes.adjoint.derive import Target, Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.passes.adjoint.launch_values import LaunchValues
+from pypto.runtime.arena import Arena, ArrayRef, Buffer, ScalarRef, Slot
+from pypto.runtime.arrays import ArrayInfo
+from pypto.runtime.launches import HOST, BoundLaunches, LaunchList, LaunchStep
+
+if TYPE_CHECKING:
+    from pypto.gradients.kernel import LaunchPlan
 
 Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
@@ -33,37 +39,19 @@ SUM_BLOCK: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
-    """Memory that a derived kernel needs under the name of one of its arguments."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * int(np.dtype(self.dtype.numpy).itemsize)
-
-
-@dataclass(frozen=True, slots=True)
 class StepLaunch:
-    """A launch of one derived kernel: what it takes in which order, and what it brings itself.
+    """The launches of one derived kernel: its own, then the sums of its partial gradients.
 
-    `partials` are sums of blocks of programs, with the gradient that their own sum is written to. `zeroed` are
-    gradients with elements that no program writes.
+    `saved` is the memory for what loops save. `summed` are the gradients that the sums write, as contiguous arrays.
     """
 
-    kernel: Any
-    grid: tuple[int, int, int]
-    arguments: tuple[str, ...]
-    numbers: Mapping[str, int]
-    zeroed: tuple[str, ...]
-    partials: tuple[tuple[Buffer, str], ...]
+    launches: LaunchList
     saved: tuple[Buffer, ...]
+    summed: tuple[str, ...]
 
 
-def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, request: Request) -> StepLaunch:
-    """What a launch of a derived kernel brings, from the numbers of the forward launch.
+def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
+    """The launches of a derived kernel, for the arguments of a forward launch.
 
     The budget are the bytes that saved values may take: blocks of programs are made fewer until they fit.
 
@@ -72,13 +60,37 @@ def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, request: 
     NoGradient
         When they do not fit, or the bounds of a loop are no numbers of the launch.
     """
+    forward, numbers = plan.version.function, plan.numbers
     rows, budget = saved_rows(step, forward, numbers, request.max_trips), request.budget
     row_bytes = sum(buffer.nbytes for buffer in rows)
     grid = grid_of(step, numbers, budget // row_bytes if row_bytes else _BLOCKS)
     programs = grid[0] * grid[1] * grid[2]
     if programs * row_bytes > budget:
         raise over_budget(step, forward, programs * row_bytes, budget)
+    saved = tuple(replace(row, shape=(programs, *row.shape[1:])) for row in rows)
     kinds = {arg.hint: arg.type for arg in step.derived.function.args}
+    zeroed, partials = targets_of(step, kinds, numbers, programs)
+    sums = [sum_launch(buffer, gradient) for buffer, gradient in partials if math.prod(buffer.shape[1:])]
+    flags = (Buffer(UNFINISHED, (1,), int32),) if UNFINISHED in kinds else ()
+    slots = [*(Slot(x, 0, 0) for x in saved), *(Slot(x, 0, len(sums), is_zeroed=True) for x, _ in partials)]
+    arena = Arena.packed((*slots, *(Slot(x, 0, len(sums), is_zeroed=True) for x in flags)))
+    keys = {slot.buffer.key for slot in arena.slots}
+    counts = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
+    callers = [n for n in kinds if n not in keys and n not in counts]
+    refs = {**{n: ArrayRef(n) for n in keys}, **{n: given_ref(plan, n) for n in callers}}
+    given: dict[str, Any] = {n: counts[n] if n in counts else refs[n] for n in kinds}
+    names = [*callers, *zeroed, *(n for _, n in partials)]
+    arrays = tuple(x for n in dict.fromkeys(names) if isinstance(x := given_buffer(plan, n), Buffer))
+    scalars = tuple(x.key for x in given.values() if isinstance(x, ScalarRef))
+    own = LaunchStep(step.kernel, grid, given)
+    launches = LaunchList((own, *sums), arrays, arena=arena, zeroed=tuple(zeroed), scalars=scalars)
+    return StepLaunch(launches, saved, tuple(gradient for _, gradient in partials))
+
+
+def targets_of(
+    step: Step, kinds: Mapping[str, Any], numbers: LaunchNumbers, programs: int
+) -> tuple[list[str], list[tuple[Buffer, str]]]:
+    """Gradients with elements that no program writes, and partial gradients, with the gradient that they sum up to."""
     zeroed: list[str] = []
     partials: list[tuple[Buffer, str]] = []
     for target in step.derived.targets:
@@ -90,13 +102,31 @@ def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, request: 
         elif kind is None:  # no gradient reaches it
             zeroed.append(gradient)
         else:
-            assert isinstance(kind, ArrayType)
             blocks = programs if target.workspace is Workspace.BLOCKS else 1
             shape = (blocks, *numbers.shapes[target.name])
             partials.append((Buffer(f"partial_{target.name}", shape, kind.elem), gradient))
-    counts = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
-    saved = tuple(replace(row, shape=(programs, *row.shape[1:])) for row in rows)
-    return StepLaunch(step.kernel, grid, tuple(kinds), counts, tuple(zeroed), tuple(partials), saved)
+    return zeroed, partials
+
+
+def given_buffer(plan: LaunchPlan, name: str) -> Buffer | None:
+    """An array of the caller: an argument or a gradient; None for what is no array."""
+    array = name if name in plan.infos else name.removeprefix("d_")
+    info = plan.infos[plan.version.in_place.get(array, array)]
+    return Buffer(name, tuple(plan.numbers.shapes[array]), info.dtype) if isinstance(info, ArrayInfo) else None
+
+
+def given_ref(plan: LaunchPlan, name: str) -> ArrayRef | ScalarRef:
+    """What a derived kernel is given of the caller's."""
+    return ScalarRef(name) if given_buffer(plan, name) is None else ArrayRef(name)
+
+
+def sum_launch(partial: Buffer, gradient: str) -> LaunchStep:
+    """The launch that adds up a partial gradient."""
+    size = math.prod(partial.shape[1:])
+    matrix, total = ArrayRef(partial.key, (partial.shape[0], size)), ArrayRef(gradient, (size,))
+    return LaunchStep(
+        sum_of_rows, (-(-size // SUM_BLOCK), 1, 1), {"partial": matrix, "total": total, "BLOCK": SUM_BLOCK}
+    )
 
 
 def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, int, int]:
@@ -147,30 +177,30 @@ def over_budget(step: Step, forward: Function, wanted: int, budget: int) -> NoGr
     return NoGradient(largest.loop.loc, kernel=forward.name, problem=problem, way=way)
 
 
-class BufferPool(threading.local):
-    """Buffers that the launches of one thread use again."""
+class MemoryPool(threading.local):
+    """Memory of arenas that the launches of one thread use again."""
 
     def __init__(self) -> None:
-        self.free: dict[tuple[Any, ...], list[Array]] = {}
+        self.free: dict[int, list[Array]] = {}
         self.size = 0
 
-    def take(self, buffer: Buffer) -> Array:
-        """A buffer that no other launch uses, with any content."""
-        dtype = np.dtype(buffer.dtype.numpy)
-        free = self.free.get((buffer.shape, dtype))
+    def take(self, arena: Arena) -> Array:
+        """Memory that no other launch uses, with any content."""
+        free = self.free.get(arena.nbytes)
         if not free:
-            return np.empty(buffer.shape, dtype)
+            found: Array = arena.memory(HOST)
+            return found
         array = free.pop()
         self.size -= array.nbytes
         return array
 
-    def give_back(self, array: Array) -> None:
+    def give_back(self, arena: Arena, array: Array) -> None:
         if self.size + array.nbytes <= _POOL_BYTES:
             self.size += array.nbytes
-            self.free.setdefault((array.shape, array.dtype), []).append(array)
+            self.free.setdefault(arena.nbytes, []).append(array)
 
 
-_POOL: Final = BufferPool()
+_POOL: Final = MemoryPool()
 
 
 def run_steps(
@@ -194,39 +224,34 @@ def run_steps(
 
 def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
     """Run one derived kernel, and add up its partial gradients."""
-    for name in step.zeroed:
-        zero(given[name])
-    values = {**given, **step.numbers}
-    buffers = [(buffer, _POOL.take(buffer)) for buffer in step.saved]
-    for buffer, _ in step.partials:
-        partial = _POOL.take(buffer)
-        partial.fill(0)
-        buffers.append((buffer, partial))
-    values.update((buffer.name, array) for buffer, array in buffers)
-    unfinished = None
-    if UNFINISHED in step.arguments:
-        unfinished = values[UNFINISHED] = np.zeros(1, np.int32)
-    step.kernel[step.grid](*[values[name] for name in step.arguments])
-    if unfinished is not None and unfinished[0]:
+    launches = step.launches
+    apart = {name: contiguous(given[name]) for name in step.summed if not is_contiguous(given[name])}
+    values = {**given, **apart}
+    memory = _POOL.take(launches.arena)
+    bound = BoundLaunches(launches, memory)
+    bound.run([values[key] for key in bound.inputs])
+    if UNFINISHED in bound.arrays and bound.arrays[UNFINISHED][0]:
+        kernel = launches.steps[0].kernel.signature.kernel
         problem = "a loop ran more often than `max_trips`, and the gradients are not right"
-        raise WrongGradient(kernel=step.kernel.signature.kernel, problem=problem, way="pass a larger `max_trips`")
-    for buffer, gradient in step.partials:
-        add_rows(values[buffer.name], given[gradient])
-    for _, array in buffers:
-        _POOL.give_back(array)
+        raise WrongGradient(kernel=kernel, problem=problem, way="pass a larger `max_trips`")
+    for name, array in apart.items():
+        given[name][...] = array
+    _POOL.give_back(launches.arena, memory)
+
+
+def is_contiguous(x: Any) -> bool:
+    """Whether the elements of an array or tensor lie one behind the other."""
+    return bool(x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous)
+
+
+def contiguous(x: Any) -> Any:
+    """A contiguous array or tensor like one."""
+    return x.contiguous() if hasattr(x, "contiguous") else np.empty(x.shape, x.dtype)
 
 
 def copied(x: Any) -> Any:
     """A copy of an array or tensor."""
     return x.clone() if hasattr(x, "clone") else x.copy()
-
-
-def zero(x: Any) -> None:
-    """Set an array or tensor to zero."""
-    if hasattr(x, "zero_"):
-        x.zero_()
-    else:
-        x.fill(0)
 
 
 @jit
@@ -239,14 +264,49 @@ def sum_of_rows(partial, total, BLOCK: pto.constexpr):  # type: ignore[no-untype
     total[j : j + BLOCK] = result
 
 
-def add_rows(partial: Array, gradient: Any) -> None:
-    """Write the sum over blocks to a gradient."""
-    size = math.prod(partial.shape[1:])
-    if not size:
-        return
-    matrix = partial.reshape(partial.shape[0], size)
-    contiguous = gradient.is_contiguous() if hasattr(gradient, "is_contiguous") else gradient.flags.c_contiguous
-    target = gradient.reshape(-1) if contiguous else np.empty(size, partial.dtype)
-    sum_of_rows[(-(-size // SUM_BLOCK),)](matrix, target, BLOCK=SUM_BLOCK)
-    if not contiguous:
-        gradient[...] = target.reshape(partial.shape[1:])
+def schedule(plan: LaunchPlan, request: Request) -> LaunchList:
+    """The launches of all derived kernels as one list, whose arrays are contiguous.
+
+    Memory of the second kernel on has its number behind its key.
+
+    Raises
+    ------
+    NoGradient
+        When the trips of a loop are not known before the launch.
+    """
+    if not math.prod(plan.numbers.grid):
+        names = [f"d_{n}" for n in request.wrt]
+        buffers = tuple(x for n in names if (x := given_buffer(plan, n)) is not None)
+        return LaunchList((), buffers, zeroed=tuple(names))
+    steps: list[LaunchStep] = []
+    slots: list[Slot] = []
+    lists = [step_launch(plan, step, request).launches for step in plan.steps]
+    check_trips(plan, lists)
+    for number, launches in enumerate(lists):
+        behind = f"_{number}" if number else ""
+        keys = {slot.buffer.key: f"{slot.buffer.key}{behind}" for slot in launches.arena.slots}
+        for s in launches.arena.slots:
+            buffer, start = replace(s.buffer, key=keys[s.buffer.key]), len(steps)
+            slots.append(replace(s, buffer=buffer, first=start + s.first, last=start + s.last))
+        steps += [replace(step, arguments=renamed(step, keys)) for step in launches.steps]
+    inputs = dict.fromkeys(x for launches in lists for x in launches.inputs)
+    zeroed = tuple(dict.fromkeys(key for launches in lists for key in launches.zeroed))
+    scalars = tuple(dict.fromkeys(key for launches in lists for key in launches.scalars))
+    return LaunchList(tuple(steps), tuple(inputs), arena=Arena.packed(slots), zeroed=zeroed, scalars=scalars)
+
+
+def renamed(step: LaunchStep, keys: Mapping[Any, str]) -> dict[str, Any]:
+    """The arguments of a launch, with other keys of its memory."""
+    given = step.arguments
+    refs = {name: replace(x, key=keys[x.key]) for name, x in given.items() if isinstance(x, ArrayRef) and x.key in keys}
+    return {**given, **refs}
+
+
+def check_trips(plan: LaunchPlan, lists: Sequence[LaunchList]) -> None:
+    """Refuse kernels that find out whether a loop ran more often than it may: nobody would look."""
+    for step, launches in zip(plan.steps, lists, strict=True):
+        if UNFINISHED in launches.keys:
+            problem = "how often a loop runs is not known before the launch"
+            way = "give it bounds made of sizes and program ids"
+            loc = step.derived.saved[0].loop.loc if step.derived.saved else None
+            raise NoGradient(loc, kernel=plan.version.function.name, problem=problem, way=way)

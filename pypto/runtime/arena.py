@@ -7,7 +7,7 @@ in common. An arena that breaks this is refused when it is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ ALIGNMENT: Final = 64
 class Buffer:
     """An array of a launch list: the key that steps name it by, its shape and its dtype."""
 
-    key: Hashable
+    key: Any
     shape: tuple[int, ...]
     dtype: DType
 
@@ -101,9 +101,12 @@ class Arena:
     def nbytes(self) -> int:
         return max((s.offset + rounded(s.buffer.nbytes) for s in self.slots), default=0)
 
-    def arrays(self, place: Any) -> dict[Hashable, Any]:
-        """The arrays by key, in fresh memory of a place."""
-        memory = place.empty(self.nbytes + ALIGNMENT if self.slots else 0, np.uint8)
+    def memory(self, place: Any) -> Any:
+        """Memory of a place, as bytes that the arena fits in."""
+        return place.empty(self.nbytes + ALIGNMENT if self.slots else 0, np.uint8)
+
+    def arrays(self, memory: Any) -> dict[Any, Any]:
+        """The arrays by key, in memory as `memory` gives it."""
         start = -(memory.address if isinstance(memory, DeviceArray) else memory.ctypes.data) % ALIGNMENT
         return {s.buffer.key: part(memory, start + s.offset, s.buffer) for s in self.slots}
 
@@ -130,11 +133,11 @@ class ArrayRef:
         Each gives a view of an array, one after the other. Their text says which view.
     """
 
-    key: Hashable
+    key: Any
     shape: tuple[int, ...] | None = None
     views: tuple[View, ...] = ()
 
-    def seen(self, arrays: Mapping[Hashable, Any]) -> Any:
+    def seen(self, arrays: Mapping[Any, Any]) -> Any:
         """The array that the launch is given."""
         array = arrays[self.key]
         if isinstance(array, np.ndarray):
@@ -159,6 +162,19 @@ class ArrayRef:
         moved = like.ctypes.data - base.ctypes.data if like.size else 0
         steps = tuple(stride // array.elem.itemsize for stride in like.strides)
         return DeviceArray(array.device, array.memory, array.offset + moved, like.shape, steps, array.elem, array.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarRef:
+    """A number, or another value that is no array, which comes with a call under a key."""
+
+    key: Any
+
+    def seen(self, arrays: Mapping[Any, Any]) -> Any:
+        return arrays[self.key]
+
+
+Ref = ArrayRef | ScalarRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ and a run is one native call. On a device the arena lies in the device's memory,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,7 +17,7 @@ import numpy as np
 
 from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
-from pypto.runtime.arena import Arena, ArrayRef, Buffer
+from pypto.runtime.arena import Arena, ArrayRef, Buffer, Ref, ScalarRef
 from pypto.runtime.device_arrays import DeviceArray
 from pypto.runtime.places import HostDevice
 
@@ -35,7 +35,7 @@ class LaunchStep:
     ----------
     kernel : Kernel or None
     grid : tuple of int
-    arguments : mapping from str to ArrayRef, array or number
+    arguments : mapping from str to ArrayRef, ScalarRef, array or number
         By parameter, in the order of the kernel's.
     wave : int
         How many steps, from this one on, may overlap, as none needs another; 0 within those of an earlier one.
@@ -50,9 +50,9 @@ class LaunchStep:
     host: Callable[[], None] | None = None
 
     @property
-    def refs(self) -> list[tuple[str, ArrayRef]]:
-        """The arguments that are arrays of the list, by parameter."""
-        return [(name, x) for name, x in self.arguments.items() if isinstance(x, ArrayRef)]
+    def refs(self) -> list[tuple[str, Ref]]:
+        """The arguments that the list names by key, by parameter."""
+        return [(name, x) for name, x in self.arguments.items() if isinstance(x, Ref)]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class LaunchList:
         Arrays in the memory of another one.
     zeroed : tuple of key
         Arrays that are set to zero before the first step.
+    scalars : tuple of key
+        Numbers that come with every call, behind its arrays.
     memory : Place
         Where the arena and the results are: the host, or a device.
 
@@ -89,7 +91,8 @@ class LaunchList:
     arena: Arena = EMPTY
     constants: Mapping[Any, Any] = field(default_factory=dict)
     aliases: Mapping[Any, Any] = field(default_factory=dict)
-    zeroed: tuple[Hashable, ...] = ()
+    zeroed: tuple[Any, ...] = ()
+    scalars: tuple[Any, ...] = ()
     memory: Any = field(default=HOST, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,10 +103,10 @@ class LaunchList:
                     raise CompilerBug(f"step {number}: argument `{name}` is {ref.key}, which is no array of its list")
 
     @property
-    def keys(self) -> tuple[Hashable, ...]:
-        """All arrays: inputs, results, those of the arena, constants, aliases."""
+    def keys(self) -> tuple[Any, ...]:
+        """All that steps may name: inputs, results, arrays of the arena, constants, aliases, scalars."""
         buffers = (*self.inputs, *self.results, *(slot.buffer for slot in self.arena.slots))
-        return (*(buffer.key for buffer in buffers), *self.constants, *self.aliases)
+        return (*(buffer.key for buffer in buffers), *self.constants, *self.aliases, *self.scalars)
 
     def bind(self, arrays: Mapping[str, Any] = NOTHING) -> BoundLaunches:
         """The list on the arrays of its inputs, by key.
@@ -119,12 +122,12 @@ class LaunchList:
 
     def checked(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The arrays of the inputs in order."""
-        names = [str(buffer.key) for buffer in self.inputs]
+        names = [*(str(buffer.key) for buffer in self.inputs), *map(str, self.scalars)]
         if unknown := sorted(set(arrays).difference(names)):
             self.fail(f"`{unknown[0]}` is none of its inputs", f"pass {', '.join(names) or 'no array'}")
-        for name, buffer in zip(names, self.inputs, strict=True):
-            if name not in arrays:
-                self.fail(f"`{name}` is missing", f"pass {', '.join(names)}")
+        if missing := [name for name in names if name not in arrays]:
+            self.fail(f"`{missing[0]}` is missing", f"pass {', '.join(names)}")
+        for name, buffer in zip(names, self.inputs, strict=False):
             shape, dtype = tuple(arrays[name].shape), arrays[name].dtype
             if shape != buffer.shape:
                 self.fail(f"`{name}` has the shape {shape}", f"pass one of the shape {buffer.shape}")
@@ -153,6 +156,8 @@ class LaunchList:
             yield f"constant {names[key]}"
         for key, owner in self.aliases.items():
             yield f"alias {names[key]} = {names[owner]}"
+        for key in self.scalars:
+            yield f"scalar {names[key]}"
         for key in self.zeroed:
             yield f"zero {names[key]}"
         for step in self.steps:
@@ -163,7 +168,7 @@ def buffer_text(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
 
 
-def step_text(step: LaunchStep, names: Mapping[Hashable, str]) -> str:
+def step_text(step: LaunchStep, names: Mapping[Any, str]) -> str:
     """A step as a line."""
     if step.kernel is None:
         return f"host {getattr(step.host, '__name__', step.host)}"
@@ -173,8 +178,10 @@ def step_text(step: LaunchStep, names: Mapping[Hashable, str]) -> str:
     return f"{wave}{host}{step.kernel.signature.kernel}[{', '.join(map(str, step.grid))}]({given})"
 
 
-def argument_text(x: Any, names: Mapping[Hashable, str]) -> str:
+def argument_text(x: Any, names: Mapping[Any, str]) -> str:
     """An argument of a launch."""
+    if isinstance(x, ScalarRef):
+        return names[x.key]
     if isinstance(x, ArrayRef):
         shape = "" if x.shape is None else f"[{', '.join(map(str, x.shape))}]"
         return f"{names[x.key]}{''.join(f'.{view}' for view in x.views)}{shape}"
@@ -189,7 +196,7 @@ class BoundStep:
 
     Attributes
     ----------
-    moving : list of (int, ArrayRef)
+    moving : list of (int, ArrayRef or ScalarRef)
         Arguments that are other arrays in other calls, by their place.
     """
 
@@ -198,7 +205,7 @@ class BoundStep:
     def __init__(self, step: LaunchStep) -> None:
         self.step = step
         self.arguments: list[Any] = []
-        self.moving: list[tuple[int, ArrayRef]] = []
+        self.moving: list[tuple[int, Ref]] = []
         self.launch: Callable[..., Any] | None = None
 
     def run(self, bound: BoundLaunches) -> None:
@@ -219,9 +226,9 @@ class BoundStep:
             return
         given = self.step.arguments.values()
         self.launch = self.step.kernel[self.step.grid]
-        self.arguments = [x.seen(arrays) if isinstance(x, ArrayRef) else x for x in given]
+        self.arguments = [x.seen(arrays) if isinstance(x, Ref) else x for x in given]
         changing = bound.changing
-        self.moving = [(n, x) for n, x in enumerate(given) if isinstance(x, ArrayRef) and x.key in changing]
+        self.moving = [(n, x) for n, x in enumerate(given) if isinstance(x, Ref) and x.key in changing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +267,17 @@ class BoundLaunches:
         From the second run on, how steps are made.
     """
 
-    def __init__(self, launches: LaunchList) -> None:
+    def __init__(self, launches: LaunchList, memory: Any = None) -> None:
+        """`memory` is what the arena lies in, as bytes; without, fresh memory."""
         self.launches = launches
         self.given: Sequence[Any] = ()
-        self.arrays: dict[Any, Any] = {**launches.constants, **launches.arena.arrays(launches.memory)}
+        memory = launches.arena.memory(launches.memory) if memory is None else memory
+        self.arrays: dict[Any, Any] = {**launches.constants, **launches.arena.arrays(memory)}
         in_arena = [(key, owner) for key, owner in launches.aliases.items() if owner in self.arrays]
         self.arrays.update((key, self.arrays[owner]) for key, owner in in_arena)
         self.shared = [(key, owner) for key, owner in launches.aliases.items() if key not in self.arrays]
         self.results = [(x.key, x.shape, x.dtype.numpy) for x in launches.results]
-        self.inputs = [x.key for x in launches.inputs]
+        self.inputs = [*(x.key for x in launches.inputs), *launches.scalars]
         results = (x.key for x in launches.results)
         self.changing = frozenset((*self.inputs, *results, *(key for key, _ in self.shared)))
         self.zeroed = (*launches.zeroed, *(s.buffer.key for s in launches.arena.slots if s.is_zeroed))
@@ -327,7 +336,7 @@ class BoundLaunches:
 
     def replay_of(self, steps: Sequence[BoundStep], arrays: Sequence[Any], numbers: Mapping[Any, int]) -> Any:
         """The native replay of some launches; None where there is none."""
-        if not isinstance(self.launches.memory, HostDevice):
+        if self.launches.scalars or not isinstance(self.launches.memory, HostDevice):
             return None
         kernel = steps[0].step.kernel
         launcher = None if any(kernel.modes) else kernel.compiler.session().launcher

@@ -166,7 +166,7 @@ def write_versions(
 
 def derived_versions(backwards: Sequence[Backward]) -> list[Version]:
     """The versions of all kernels of backwards."""
-    return [launch.version for backward in backwards for launch in backward.launches]
+    return [version for backward in backwards for version in backward.versions]
 
 
 def project_texts(versions: Sequence[Version], backwards: Sequence[Backward]) -> dict[str, str]:

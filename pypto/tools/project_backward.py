@@ -15,8 +15,9 @@ import numpy as np
 
 from pypto.errors.project import NoOperator
 from pypto.gradients.kernel import AdjointKernel, adjoint
-from pypto.gradients.schedule import ArrayRef, BackwardSchedule, ScheduledLaunch
 from pypto.jit import Kernel
+from pypto.runtime.arena import ArrayRef, ScalarRef
+from pypto.runtime.launches import LaunchList, LaunchStep
 from pypto.tools.project_fields import TEMPLATES, Field, free_names
 from pypto.tools.project_torch import (
     TORCH_TYPES,
@@ -28,14 +29,6 @@ from pypto.tools.project_torch import (
 )
 
 _MARGIN: Final = " " * 4
-
-
-@dataclass(frozen=True)
-class BackwardLaunch:
-    """A launch of a schedule, and the version that was compiled for it."""
-
-    scheduled: ScheduledLaunch
-    version: Any  # of `project.Version`
 
 
 @dataclass(frozen=True)
@@ -52,24 +45,27 @@ class Backward:
         Of its launch.
     wrt : tuple of str
         Arrays by which it is differentiated.
-    schedule : BackwardSchedule
+    stored : tuple of str
+        Arrays whose gradients are read, as ``d_NAME``.
+    launches : LaunchList
         What it runs.
-    launches : tuple of BackwardLaunch
-        The same, compiled.
+    versions : tuple
+        Its launches compiled, each as a `project.Version`.
     """
 
     forward: TorchVersion
     grid: tuple[int, ...]
     arguments: Mapping[str, Any]
     wrt: tuple[str, ...]
-    schedule: BackwardSchedule
-    launches: tuple[BackwardLaunch, ...]
+    stored: tuple[str, ...]
+    launches: LaunchList
+    versions: tuple[Any, ...]
 
     @property
     def read(self) -> frozenset[str]:
         """Forward arrays that it reads."""
-        refs = (x for launch in self.schedule.launches for x in launch.arguments.values())
-        return frozenset(x.name for x in refs if isinstance(x, ArrayRef) and x.name in self.forward.infos)
+        refs = (x for step in self.launches.steps for _, x in step.refs)
+        return frozenset(x.key for x in refs if isinstance(x, ArrayRef) and x.key in self.forward.infos)
 
 
 def backward_of(
@@ -92,33 +88,29 @@ def backward_of(
     if written:
         way = "differentiate by arrays that it reads"
         raise NoOperator(kernel=forward.name, problem=f"`{written[0]}` is written, not read", way=way)
-    plan = back.schedule(grid, **arguments)
-    arrays = memory_of(plan, back.wrt, arguments)
-    launches = []
-    for number, scheduled in enumerate(plan.launches):
-        given = {name: value(x, arrays, arguments) for name, x in scheduled.arguments.items()}
-        made = compiled(scheduled.kernel, f"{forward.name}_backward_{number}", scheduled.grid, given)
-        for name, x in scheduled.arguments.items():
+    launches, stored = back.schedule(grid, **arguments), back.stored(grid, **arguments)
+    values = values_of(launches, stored, back.wrt, arguments)
+    versions = []
+    for number, step in enumerate(launches.steps):
+        refs = dict(step.refs)
+        given = {name: refs[name].seen(values) if name in refs else x for name, x in step.arguments.items()}
+        version = compiled(step.kernel, f"{forward.name}_backward_{number}", step.grid, given)
+        for name, x in refs.items():
             if isinstance(x, ArrayRef):
-                arrays[x.name] = made.expected[name].reshape(arrays[x.name].shape)
-        launches.append(BackwardLaunch(scheduled, made))
-    return Backward(forward, grid, arguments, back.wrt, plan, tuple(launches))
+                values[x.key] = version.expected[name].reshape(values[x.key].shape)
+        versions.append(version)
+    return Backward(forward, grid, arguments, back.wrt, stored, launches, tuple(versions))
 
 
-def memory_of(plan: BackwardSchedule, wrt: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of a schedule in its test: arguments, gradients of what is stored, and zeros."""
-    rng, arrays = np.random.default_rng(0), {n: x for n, x in arguments.items() if isinstance(x, np.ndarray)}
-    gradients = {f"d_{n}": rng.standard_normal(arguments[n].shape).astype(arguments[n].dtype) for n in plan.stored}
+def values_of(
+    launches: LaunchList, stored: Sequence[str], wrt: Sequence[str], arguments: Mapping[str, Any]
+) -> dict[Any, Any]:
+    """The arrays and numbers of a launch list in its test: arguments, gradients of what is stored, and zeros."""
+    rng = np.random.default_rng(0)
+    gradients = {f"d_{n}": rng.standard_normal(arguments[n].shape).astype(arguments[n].dtype) for n in stored}
     gradients |= {f"d_{n}": np.zeros_like(arguments[n]) for n in wrt}
-    rooms = {name: np.zeros(room.shape, room.dtype.numpy) for name, room in plan.memory.items()}
-    return {**arrays, **gradients, **rooms}
-
-
-def value(x: ArrayRef | str | int, arrays: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    """What a scheduled argument is in the test."""
-    if isinstance(x, ArrayRef):
-        return arrays[x.name].reshape(x.shape)
-    return arguments[x] if isinstance(x, str) else x
+    buffers = (slot.buffer for slot in launches.arena.slots)
+    return {**arguments, **gradients, **{x.key: np.zeros(x.shape, x.dtype.numpy) for x in buffers}}
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -144,20 +136,20 @@ class BackwardNames:
             When versions store floats to different arrays.
         """
         first = backwards[0]
-        if any(b.schedule.stored != first.schedule.stored for b in backwards):
+        if any(b.stored != first.stored for b in backwards):
             way = "let all versions store floats to the same arrays"
             raise NoOperator(kernel=first.forward.name, problem="versions have gradients of different arrays", way=way)
         taken = first.forward.taken
         read = frozenset().union(*(b.read for b in backwards))
-        others = [f"d_{n}" for n in (*first.schedule.stored, *first.wrt)]
-        others += [name for b in backwards for name in b.schedule.memory]
+        others = [f"d_{n}" for n in (*first.stored, *first.wrt)]
+        others += [slot.buffer.key for b in backwards for slot in b.launches.arena.slots]
         chosen = {f.slot.arg: f.name for f in taken}
         arrays = {f.slot.arg: f for f in taken if f.slot.kind == "ptr"}
         names = free_names([*chosen.values(), *dict.fromkeys(others)], str)
         return BackwardNames(
             taken,
             tuple(f for name, f in arrays.items() if name in read),
-            tuple(arrays[name] for name in first.schedule.stored),
+            tuple(arrays[name] for name in first.stored),
             tuple(f for f in taken if f.slot.kind == "scalar"),
             {**{name: names[name] for name in dict.fromkeys(others)}, **chosen},
         )
@@ -191,7 +183,7 @@ def backward_texts(name: str, backwards: Sequence[Backward]) -> dict[str, str]:
     schema = ", ".join([*words, "str binaries, int[3] grid"])
     library = f"TORCH_LIBRARY_IMPL({name}_torch,"
     text = Template((TEMPLATES / "torch_backward.cpp.txt").read_text(encoding="utf-8"))
-    versions = [one.version.name for b in backwards for one in b.launches]
+    versions = [version.name for b in backwards for version in b.versions]
     return {
         "autograd": text.substitute({"name": name, **autograd_texts(names, backwards)}),
         "autograd_definition": f' library.def("backward({schema}) -> Tensor[]");',
@@ -309,14 +301,15 @@ def body(names: BackwardNames, b: Backward) -> Iterator[str]:
     for x in names.tensors:
         yield f"{x} = {x}.contiguous();"
     for n in b.wrt:
-        info, how = b.forward.infos[n], "zeros" if f"d_{n}" in b.schedule.zeroed else "empty"
+        info, how = b.forward.infos[n], "zeros" if f"d_{n}" in b.launches.zeroed else "empty"
         yield f"const at::Tensor {names.cxx[f'd_{n}']} = {made(how, info.shape, info.dtype, like)};"
-    for name, room in b.schedule.memory.items():
-        yield f"const at::Tensor {names.cxx[name]} = {made('zeros', room.shape, room.dtype, like)};"
-    for one in b.launches:
-        version = one.version.torch.name
-        fields = ", ".join(field_value(names, one.scheduled, f) for f in one.version.torch.fields)
-        grid = ", ".join(map(str, one.scheduled.grid))
+    for slot in b.launches.arena.slots:
+        buffer = slot.buffer
+        yield f"const at::Tensor {names.cxx[buffer.key]} = {made('zeros', buffer.shape, buffer.dtype, like)};"
+    for step, one in zip(b.launches.steps, b.versions, strict=True):
+        version = one.torch.name
+        fields = ", ".join(field_value(names, step, f) for f in one.torch.fields)
+        grid = ", ".join(map(str, step.grid))
         yield f'queue<{version}_kernel>(binaries + "/{version}.bin", {version}_arguments{{{fields}}}, {{{grid}}});'
     yield f"return {{{', '.join(names.cxx[f'd_{n}'] for n in b.wrt)}}};"
 
@@ -325,12 +318,12 @@ def made(how: str, shape: Sequence[int], dtype: Any, like: str) -> str:
     return f"at::{how}({{{', '.join(map(str, shape))}}}, {like}.options().dtype(at::k{TORCH_TYPES[dtype.mnemonic]}))"
 
 
-def field_value(names: BackwardNames, scheduled: ScheduledLaunch, f: Field) -> str:
+def field_value(names: BackwardNames, step: LaunchStep, f: Field) -> str:
     """The value of a field of a launcher's record."""
-    given = scheduled.arguments[f.slot.arg]
+    given = step.arguments[f.slot.arg]
     if f.slot.kind == "ptr":
         assert isinstance(given, ArrayRef)
-        return f"{names.cxx[given.name]}.data_ptr()"
-    if isinstance(given, str):
-        return number_value(f, names.cxx[given])
+        return f"{names.cxx[given.key]}.data_ptr()"
+    if isinstance(given, ScalarRef):
+        return number_value(f, names.cxx[given.key])
     return f.literal

@@ -19,10 +19,10 @@ def test_saved_values_keep_to_a_budget() -> None:
     arguments = {**inputs, **outputs, **case.others}
     free = pto.adjoint(case.kernel, ["q"])
     schedule = free.schedule(case.grid, **arguments)
-    blocks = schedule.launches[0].grid[0]
-    least = sum(buffer.nbytes for buffer in schedule.memory.values()) // blocks
+    blocks = schedule.steps[0].grid[0]
+    least = sum(slot.buffer.nbytes for slot in schedule.arena.slots) // blocks
     tight = pto.adjoint(case.kernel, ["q"], budget=least)
-    assert blocks > 1 and tight.schedule(case.grid, **arguments).launches[0].grid[0] == 1
+    assert blocks > 1 and tight.schedule(case.grid, **arguments).steps[0].grid[0] == 1
     found = [np.full(case.inputs["q"], np.nan, np.float32) for _ in range(2)]
     for back, d_q in zip((free, tight), found, strict=True):
         back[case.grid](**arguments, **above, d_q=d_q)
