@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
 _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
+_SMALL_BYTES: Final = 1 << 18  # of all arrays of launches that stay bound
 _POOL_BYTES: Final = 1 << 25  # of memory that a thread holds for its next launch
 SUM_BLOCK: Final = 1024
 
@@ -43,11 +44,15 @@ class StepLaunch:
     """The launches of one derived kernel: its own, then the sums of its partial gradients.
 
     `saved` is the memory for what loops save. `summed` are the gradients that the sums write, as contiguous arrays.
+    `idle` are bound lists that no launch uses, where the arrays have few bytes (`nbytes`); the arenas of others lie in
+    the memory of a pool.
     """
 
     launches: LaunchList
     saved: tuple[Buffer, ...]
     summed: tuple[str, ...]
+    nbytes: int
+    idle: list[BoundLaunches] = field(default_factory=list, compare=False)
 
 
 def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
@@ -84,7 +89,8 @@ def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
     scalars = tuple(x.key for x in given.values() if isinstance(x, ScalarRef))
     own = LaunchStep(step.kernel, grid, given)
     launches = LaunchList((own, *sums), arrays, arena=arena, zeroed=tuple(zeroed), scalars=scalars)
-    return StepLaunch(launches, saved, tuple(gradient for _, gradient in partials))
+    nbytes = arena.nbytes + sum(buffer.nbytes for buffer in arrays)
+    return StepLaunch(launches, saved, tuple(gradient for _, gradient in partials), nbytes)
 
 
 def targets_of(
@@ -215,8 +221,9 @@ def run_steps(
     replaced = {f"d_{after}": f"d_{name}" for after, name in in_place.items() if name in wrt}
     before = {after: copied(gradients[after]) for after in replaced}
     for step in steps:
-        gradients.update((after, copied(x)) for after, x in before.items())
-        run_step(step, {**given, **gradients})
+        if in_place:
+            gradients.update((after, copied(x)) for after, x in before.items())
+        run_step(step, {**given, **gradients} if in_place else given)
     for after, name in replaced.items():
         target = given[name]
         target += gradients[after]
@@ -226,9 +233,12 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
     """Run one derived kernel, and add up its partial gradients."""
     launches = step.launches
     apart = {name: contiguous(given[name]) for name in step.summed if not is_contiguous(given[name])}
-    values = {**given, **apart}
-    memory = _POOL.take(launches.arena)
-    bound = BoundLaunches(launches, memory)
+    values = {**given, **apart} if apart else given
+    memory = None if step.nbytes <= _SMALL_BYTES else _POOL.take(launches.arena)
+    try:
+        bound = step.idle.pop()
+    except IndexError:
+        bound = BoundLaunches(launches, memory)
     bound.run([values[key] for key in bound.inputs])
     if UNFINISHED in bound.arrays and bound.arrays[UNFINISHED][0]:
         kernel = launches.steps[0].kernel.signature.kernel
@@ -236,7 +246,10 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
         raise WrongGradient(kernel=kernel, problem=problem, way="pass a larger `max_trips`")
     for name, array in apart.items():
         given[name][...] = array
-    _POOL.give_back(launches.arena, memory)
+    if memory is None:
+        step.idle.append(bound)
+    else:
+        _POOL.give_back(launches.arena, memory)
 
 
 def is_contiguous(x: Any) -> bool:
