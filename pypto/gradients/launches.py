@@ -87,8 +87,8 @@ def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
     names = [*callers, *zeroed, *(n for _, n in partials)]
     arrays = tuple(x for n in dict.fromkeys(names) if isinstance(x := given_buffer(plan, n), Buffer))
     scalars = tuple(x.key for x in given.values() if isinstance(x, ScalarRef))
-    own = LaunchStep(step.kernel, grid, given)
-    launches = LaunchList((own, *sums), arrays, arena=arena, zeroed=tuple(zeroed), scalars=scalars)
+    first = LaunchStep(step.kernel, grid, given)
+    launches = LaunchList((first, *sums), arrays, arena=arena, zeroed=tuple(zeroed), scalars=scalars)
     nbytes = arena.nbytes + sum(buffer.nbytes for buffer in arrays)
     return StepLaunch(launches, saved, tuple(gradient for _, gradient in partials), nbytes)
 
@@ -194,8 +194,8 @@ class MemoryPool(threading.local):
         """Memory that no other launch uses, with any content."""
         free = self.free.get(arena.nbytes)
         if not free:
-            found: Array = arena.memory(HOST)
-            return found
+            memory: Array = arena.memory(HOST)
+            return memory
         array = free.pop()
         self.size -= array.nbytes
         return array
@@ -232,8 +232,8 @@ def run_steps(
 def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
     """Run one derived kernel, and add up its partial gradients."""
     launches = step.launches
-    apart = {name: contiguous(given[name]) for name in step.summed if not is_contiguous(given[name])}
-    values = {**given, **apart} if apart else given
+    separate = {name: contiguous(given[name]) for name in step.summed if not is_contiguous(given[name])}
+    values = {**given, **separate} if separate else given
     memory = None if step.nbytes <= _SMALL_BYTES else _POOL.take(launches.arena)
     try:
         bound = step.idle.pop()
@@ -244,7 +244,7 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
         kernel = launches.steps[0].kernel.signature.kernel
         problem = "a loop ran more often than `max_trips`, and the gradients are not right"
         raise WrongGradient(kernel=kernel, problem=problem, way="pass a larger `max_trips`")
-    for name, array in apart.items():
+    for name, array in separate.items():
         given[name][...] = array
     if memory is None:
         step.idle.append(bound)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,6 +49,16 @@ class LaunchStep:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     wave: int = 1
     host: Callable[[], None] | None = None
+
+    @staticmethod
+    def of(kernel: Any, *args: Any, grid: tuple[int, ...], **given: Any) -> LaunchStep:
+        """The launch of a kernel on arrays and numbers, with its arguments as in a call."""
+        values = kernel.signature.bind(args, given)
+        return LaunchStep(kernel, grid, dict(zip(kernel.signature.names, values, strict=True)))
+
+    def make(self) -> None:
+        """Make the launch, whose arguments are arrays and numbers, at once."""
+        self.kernel[self.grid](*self.arguments.values())
 
     @property
     def refs(self) -> list[tuple[str, Ref]]:
@@ -329,10 +340,9 @@ class BoundLaunches:
     def prepare(self, arrays: Sequence[Any]) -> None:
         """Fill in the arguments of all launches, for arrays like these."""
         numbers = {key: n for n, key in enumerate((*self.inputs, *(key for key, _, _ in self.results)))}
-        self.sections = tuple(
-            Section(steps, self.replay_of(steps, arrays, numbers) if is_native else None)
-            for steps, is_native in runs(self.steps)
-        )
+        for is_native, group in groupby(self.steps, lambda bound: bound.step.host is None):
+            steps = tuple(group)
+            self.sections += (Section(steps, self.replay_of(steps, arrays, numbers) if is_native else None),)
 
     def replay_of(self, steps: Sequence[BoundStep], arrays: Sequence[Any], numbers: Mapping[Any, int]) -> Any:
         """The native replay of some launches; None where there is none."""
@@ -363,16 +373,6 @@ class BoundLaunches:
             offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
             moves.append((at, numbers[self.launches.aliases.get(ref.key, ref.key)], offset))
         return tuple(moves)
-
-
-def runs(steps: Sequence[BoundStep]) -> Iterator[tuple[tuple[BoundStep, ...], bool]]:
-    """Steps in a row that are launches and nothing else, or that the host has a part in."""
-    start = 0
-    kinds = [bound.step.host is None for bound in steps]
-    for n in range(1, len(steps) + 1):
-        if n == len(steps) or kinds[n] != kinds[start]:
-            yield tuple(steps[start:n]), kinds[start]
-            start = n
 
 
 def are_apart(written: Any, read: Sequence[Array]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from pypto.errors.quant import FullCache
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
+from pypto.runtime.launches import BoundLaunches, LaunchList
 
 
 @dataclass(slots=True, repr=False)
@@ -35,7 +35,7 @@ class KeyValueCache(Summary):
     value_scales: Array | None = field(default=None, repr=False)
     length: int = 0
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
-    launches: Sequence[Callable[[], None]] = field(default=(), repr=False)  # of a step, bound to this cache
+    launches: BoundLaunches = field(default_factory=LaunchList(()).bind, repr=False)  # of a step, on this cache
     owner: object = field(default=None, repr=False)  # the decoder that its launches are of
 
     @classmethod

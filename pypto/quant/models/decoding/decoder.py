@@ -22,11 +22,12 @@ from pypto.quant.models.decoding.attention import attend_kernel
 from pypto.quant.models.decoding.cache import KeyValueCache
 from pypto.quant.models.decoding.fused_products import FusedProducts
 from pypto.quant.models.decoding.sampling import check_draw, choose
-from pypto.quant.models.decoding.weights import Launch, RowProduct, fuse, product_of
+from pypto.quant.models.decoding.weights import RowProduct, fuse, product_of
 from pypto.quant.models.llama import Llama, integers
 from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS
 from pypto.quant.models.llama_layer import AFTER, BEFORE, NORMS, forward, rotated, rotation
 from pypto.quant.tensor import QuantizedTensor
+from pypto.runtime.launches import LaunchList, LaunchStep
 
 KEYS: Final = 64  # positions that attention takes at once
 CHUNK: Final = 256  # tokens of a prompt that are computed at once
@@ -84,7 +85,7 @@ class Decoder:
         self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
         self.row = np.zeros((1, self.width), np.float32)
         self.logits = np.zeros((1, sizes.vocabulary), np.float32)
-        self.last_launches = list(self.last.launches(self.row, self.logits))
+        self.last_launches = LaunchList(tuple(self.last.launches(self.row, self.logits))).bind()
 
     @property
     def bytes(self) -> int:
@@ -136,11 +137,11 @@ class Decoder:
             )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
         cos, sin = rotation(self.model.sizes.frequencies, np.arange(tokens))
-        launches: list[Launch] = []
+        launches: list[LaunchStep] = []
         for number, products in enumerate(self.blocks):
             attend = partial(self.attention, number, cache, cos, sin, launches)
             forward(self.row, Launches(products, launches.append), attend)
-        return replace(cache, launches=[*launches, *self.last_launches], owner=self)
+        return replace(cache, launches=LaunchList((*launches, *self.last_launches.launches.steps)).bind(), owner=self)
 
     def reserve(self, cache: KeyValueCache, count: int) -> None:
         """Check that a cache is of this decoder, and has room for so many tokens more."""
@@ -149,7 +150,7 @@ class Decoder:
         cache.reserve(count)
 
     def attention(
-        self, number: int, cache: KeyValueCache, cos: Array, sin: Array, launches: list[Launch], heads: Array
+        self, number: int, cache: KeyValueCache, cos: Array, sin: Array, launches: list[LaunchStep], heads: Array
     ) -> Array:
         """Attention of one token in a block, as a launch; gives the memory of its results."""
         q, k, v = self.heads_of(heads)
@@ -159,7 +160,7 @@ class Decoder:
         stored = cache.keys[number], cache.values[number], key_scale, value_scale
         sizes = {"UNIT": math.log2(math.e) / math.sqrt(self.depth), "BN": KEYS}
         given = q, k, v, cos, sin, *stored, cache.position, out
-        launches.append(attend_kernel.bind(*given, grid=(self.shared,), **sizes))
+        launches.append(LaunchStep.of(attend_kernel, *given, grid=(self.shared,), **sizes))
         return out.reshape(1, -1)
 
     def heads_of(self, rows: Array) -> list[Array]:
@@ -190,8 +191,7 @@ class Decoder:
         self.reserve(cache, 1)
         self.row[:] = self.model.rows([token])
         cache.position[0] = cache.length
-        for launch in cache.launches:
-            launch()
+        cache.launches.run()
         cache.length += 1
         return self.logits[0]
 
@@ -210,15 +210,15 @@ class Decoder:
         rows = self.model.rows(ids)
         for start in range(0, len(ids), CHUNK):
             self.append(rows[start : start + CHUNK].copy(), cache)
-        for launch in self.last_launches:
-            launch()
+        self.last_launches.run()
         return self.logits[0]
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
         """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
         cos, sin = rotation(self.model.sizes.frequencies, np.arange(cache.length, cache.length + len(x)))
         for number, products in enumerate(self.blocks):
-            forward(x, Launches(products, make), partial(self.attend, number, cache, cos[:, None], sin[:, None]))
+            attend = partial(self.attend, number, cache, cos[:, None], sin[:, None])
+            forward(x, Launches(products, LaunchStep.make), attend)
         cache.length += len(x)
         self.row[:] = x[-1]
 
@@ -344,7 +344,7 @@ class Launches:
     """
 
     products: Mapping[str, FusedProducts]
-    hand_on: Callable[[Launch], None]
+    hand_on: Callable[[LaunchStep], None]
 
     def __call__(
         self, parts: Sequence[str], x: Array, norm: str | None = None, gated: bool = False, add: Array | None = None
@@ -355,8 +355,3 @@ class Launches:
         for launch in fused.launches(x, y, gated, add is not None):
             self.hand_on(launch)
         return y
-
-
-def make(launch: Launch) -> None:
-    """Make a launch."""
-    launch()

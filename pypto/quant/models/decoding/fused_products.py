@@ -10,7 +10,8 @@ import numpy as np
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.models.decoding.kernels import inputs_kernel
-from pypto.quant.models.decoding.weights import Launch, RowProduct
+from pypto.quant.models.decoding.weights import RowProduct
+from pypto.runtime.launches import LaunchStep
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +39,7 @@ class FusedProducts(Summary):
         """Outputs of all products."""
         return sum(product.outputs for product in self.products)
 
-    def launches(self, x: Array, y: Array, gated: bool = False, add: bool = False) -> Iterator[Launch]:
+    def launches(self, x: Array, y: Array, gated: bool = False, add: bool = False) -> Iterator[LaunchStep]:
         """Launches for some rows, in their order: of a product of x, or of SwiGLU of its halves, which y is added to.
 
         Inputs of a single row stay float32 although they are rounded: its time goes into reading the weight.
@@ -46,7 +47,7 @@ class FusedProducts(Summary):
         for product, part in self.parts(y):
             rows, row_scale, given = self.inputs(product, x, gated)
             if given:
-                yield inputs_kernel.bind(*given, grid=(len(x),), COUNT=self.count, GATED=gated)
+                yield LaunchStep.of(inputs_kernel, *given, grid=(len(x),), COUNT=self.count, GATED=gated)
             yield product.launch(rows, row_scale, part, add)
 
     def parts(self, y: Array) -> Iterator[tuple[RowProduct, Array]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
@@ -18,11 +18,11 @@ from pypto.quant.deploy import DeployedLayer, Product
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme
 from pypto.quant.tensor import MIDDLE, UNSIGNED, QuantizedTensor, tiled
+from pypto.runtime.launches import LaunchStep
 
 WIDTHS: Final = (128, 64)  # columns of a tile: the first that divides the outputs, or the last
 FEW: Final = 64  # rows of inputs up to which blocks have 16
 DEPTH: Final = 128  # columns of inputs that a step of a product of int8 takes
-Launch = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,7 +75,7 @@ class RowProduct(Summary):
         scales = self.weight.scales
         return int(self.weight.codes.shape[1]) // (1 if scales is None else scales.shape[1])
 
-    def launch(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> Launch:
+    def launch(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> LaunchStep:
         """The product, as a launch that is ready to be made; rows of int8 are products in int32."""
         weight = self.weight
         tiles, rows, width = weight.codes.shape
@@ -83,13 +83,14 @@ class RowProduct(Summary):
         given = {"grid": (-(-len(x) // size), tiles), "TILED": True, "ADD": add, "BN": width}
         if x.dtype == np.int8:
             scales = np.reshape(weight.scales, -1)
-            return w8a8_kernel.bind(x, weight.codes, row_scale, scales, None, None, y, **given, BM=size, BK=DEPTH)
+            operands = x, weight.codes, row_scale, scales, None, None, y
+            return LaunchStep.of(w8a8_kernel, *operands, **given, BM=size, BK=DEPTH)
         others = weight.scales, None, weight.offset
         given |= {"ROWS": rows, "GROUP": self.group, "BITS": 4 if weight.has_nibbles else 8, "MIDDLE": 0.0}
         if size > 1:
-            return rows_kernel.bind(x, weight.codes, *others, None, y, **given, BM=size)
+            return LaunchStep.of(rows_kernel, x, weight.codes, *others, None, y, **given, BM=size)
         codes = weight.codes.reshape(-1, width)
-        return row_kernel.bind(x, codes, *others, row_scale, None, y, **given, PIECE=piece_of(self.group))
+        return LaunchStep.of(row_kernel, x, codes, *others, row_scale, None, y, **given, PIECE=piece_of(self.group))
 
 
 def product_of(layer: DeployedLayer | Layer) -> RowProduct:
