@@ -10,6 +10,7 @@ import pytest
 import pypto as pto
 from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
+from pypto.graph.plan.execution_context import Frame
 from pypto.ir.types import float32
 from pypto.runtime.arena import Arena, ArrayRef, Buffer, Slot
 from pypto.runtime.device_arrays import DeviceArray
@@ -132,6 +133,26 @@ def test_an_arena_lies_in_the_memory_of_a_device(monkeypatch: pytest.MonkeyPatch
     for found in results:
         np.testing.assert_array_equal(found.numpy(), x * 2 + x)
     assert "arena 192 bytes on ascend-sim" in str(bound.launches)
+
+
+@pytest.mark.slow
+def test_a_plan_of_two_kernels_runs_in_the_memory_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = pto.device("ascend-sim")
+    fused = pto.fuse(lambda x: ((x.T @ x) @ (x.T @ (x + 1)))[1:])
+    x = numbers(5)
+    plan = fused.plan(x)
+    assert len(plan.kernels) == 2 and plan.arena_bytes
+    frame = Frame(plan, 1, {}, device)
+    given = [device.array(x)]
+    copies: list[str] = []
+    monkeypatch.setattr(Staging, "upload", lambda self: copies.extend("staged" for _ in self.staged))
+    monkeypatch.setattr(DeviceArray, "fetch", lambda self: copies.append("fetched"))
+    for _ in range(2):
+        (found,) = frame.run(given)
+    monkeypatch.undo()
+    assert not copies
+    assert all(isinstance(array, DeviceArray) for array in frame.arrays.values())
+    np.testing.assert_allclose(found.numpy(), fused.function(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
 from pypto.graph.plan.schedule import Schedule, Step
 from pypto.runtime.arena import ArrayRef, Buffer, View
-from pypto.runtime.launches import BoundLaunches, LaunchList, LaunchStep
+from pypto.runtime.launches import HOST, BoundLaunches, LaunchList, LaunchStep
 
 Array = np.ndarray[Any, Any]
 
@@ -61,13 +61,15 @@ class Frame(BoundLaunches):
         Which results these are.
     """
 
-    def __init__(self, plan: Schedule, given: int, sizes: Sizes) -> None:
+    def __init__(self, plan: Schedule, given: int, sizes: Sizes, memory: Any = HOST) -> None:
         self.plan = plan
         self.sizes = sizes
         self.called: dict[Any, Sequence[Array]] = {}
         self.native: Any = None
         self.picked: tuple[int, ...] = ()
         constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}}
+        if memory is not HOST:
+            constants = {node: memory.array(array) for node, array in constants.items()}
         written = [n for s in plan.steps for n in s.writes]
         self.stored = {*constants, *plan.lifetimes, *written}
         results = (n for n in written if n not in plan.lifetimes and n not in plan.buffer_aliases)
@@ -79,6 +81,7 @@ class Frame(BoundLaunches):
                 plan.arena(sizes),
                 constants,
                 plan.buffer_aliases,
+                memory=memory,
             )
         )
 
@@ -113,8 +116,11 @@ class Frame(BoundLaunches):
 
     def view(self, node: Node) -> Array:
         """The array of a node: in memory, or a view of one that is."""
-        found = self.arrays.get(node)
-        return moved(node.op, self.view(node.inputs[0]), self.attrs(node)) if found is None else found
+        stored: Array | None = self.arrays.get(node)
+        if stored is not None:
+            return stored
+        view: Array = ArrayRef(0, None, (Movement(node.op, self.attrs(node)),)).seen({0: self.view(node.inputs[0])})
+        return view
 
     def prepare(self, arrays: Sequence[Array]) -> None:
         super().prepare(arrays)
