@@ -210,8 +210,8 @@ def arg_row(name: str, best: Any, better: Literal["gt", "lt"], doc: str) -> OpRo
 _SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b), "add")
 _RUNNING_SUM = replace(_SUM, identity=lambda d: -0.0 if d.is_float else 0)  # the first element as it is, -0.0 too
 _PROD = Reduction(lambda d: 1, lambda e, a, b: e.mul(a, b), "mul")
-_MAX = Reduction(least, lane_max, "maximum")
-_MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"), "minimum")
+_MAX = Reduction(least, lane_max, "maximum", "gt")
+_MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"), "minimum", "lt")
 _DTYPE = Param("dtype", "dtype", None, "element type to compute in")
 
 ROWS = (

@@ -51,11 +51,15 @@ LaneRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Lane rule of a reduction: its neutral element and the combination of two partial results."""
+    """Lane rule of a reduction: its neutral element and the combination of two partial results.
+
+    An extreme says by `better` how a better element compares with another one, as a `Search` does.
+    """
 
     identity: Callable[[DType], float | int]  # the neutral element in a dtype
     combine: LaneRule  # (emitter, lanes, lanes) -> lanes
     tile_op: str  # the elementwise op, with default arguments, that combines tiles
+    better: Literal["gt", "lt"] | None = None
 
 
 STRUCTURAL: Final = Structural()

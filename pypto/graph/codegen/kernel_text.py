@@ -15,22 +15,23 @@ from typing import Any, Final
 
 from pypto.blocking import AUTO, Blocking
 from pypto.errors.graph import NoKernel
-from pypto.graph.codegen.nan_tests import redundant_tests, unread
-from pypto.graph.codegen.op_text import CARRIED, call_text, neutral
+from pypto.graph.codegen.nan_tests import is_redundant, propagates_nan
+from pypto.graph.codegen.op_text import call_text, combined, name_of, neutral
 from pypto.graph.codegen.product_text import ProductWriter
 from pypto.graph.codegen.shape_versions import versions_of
 from pypto.graph.codegen.writer import Access, Argument, KernelText, Tile
 from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
+from pypto.graph.ir.op_facts import better
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.index_space import scanned
 from pypto.graph.schedule.region_dedup import Programs
 from pypto.graph.schedule.tiling import Program
-from pypto.ir.types import float32
-from pypto.ops.table import REDUCTIONS, SCANS
+from pypto.ir.types import DType, float32, int1
+from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 
 
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
@@ -69,23 +70,18 @@ class GroupWriter(ProductWriter):
         return self
 
     def first_nodes(self, second: tuple[Node, ...]) -> None:
-        """Write all nodes but those of a second loop; a redundant test for NaN is left out."""
-        space = self.program.space
-        choices = {} if self.program.loops else redundant_tests(space)
-        left_out = {*second, *unread(space, choices)}
-        for node in space.nodes:
-            if node in choices:
-                self.tiles[node] = self.tiles[choices[node]]
-            elif node not in left_out:
+        """Write all nodes but those of a second loop."""
+        for node in self.program.space.nodes:
+            if node not in second:
                 self.node(node)
 
     def node(self, node: Node) -> None:
         online = self.program.online
         if online is not None and node is online.maximum:
             self.running_maximum(node)
-        elif online is not None and node in online.guards:
+        elif online is not None and node in online.shapes:
             if online.is_read_late:
-                self.final[node] = self.guard(node)
+                self.final[node] = self.final[node.inputs[0]]
             self.tiles[node] = self.tiles[online.maximum]
         elif node.op != "concat":  # its parts are read by a product
             self.tiles[node] = self.computed(node)
@@ -145,20 +141,35 @@ class GroupWriter(ProductWriter):
 
     def reduction(self, node: Node) -> Tile:
         source = self.operand(node, 0)
+        found = self.reduced(node, node.op, source, node.inputs[0].type.dtype, node.type.dtype)
+        return self.nan_tested(node, source, found) if self.is_nan_tested(node) else found
+
+    def is_nan_tested(self, node: Node) -> bool:
+        """Whether an extreme that is NaN where an element is needs a test for it."""
+        return propagates_nan(node) and (bool(self.program.loops) or not is_redundant(self.program.space, node))
+
+    def nan_tested(self, node: Node, source: Tile, extreme: Tile) -> Tile:
+        """An extreme that ignores NaN, with NaN where an element of its operand is."""
+        odd = self.variable(self.stage(source), f"{source.name} != {source.name}", source.axes, node)
+        found = self.reduced(node, "reduce_or", odd, int1, int1)
+        text = f'pto.where({self.aligned(found, extreme.axes)}, float("nan"), {extreme.name})'
+        return self.variable(self.stage(found, extreme), text, extreme.axes, node)
+
+    def reduced(self, node: Node, op: str, source: Tile, dtype: DType, result: DType) -> Tile:
+        """A tile by a reduction, along the axes that a node reduces over."""
         line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
         gone = [a for a in line if a not in self.program.values[node]]
         axes = (*source.axes, *(a for a in gone if a not in source.axes and self.is_tiled(a)))
-        text = self.full(source, axes, node.inputs[0].type.dtype)
         where = tuple(axes.index(a) for a in gone if a in axes)
-        text = self.masked(text, axes, [axes[n] for n in where], neutral(node.op, node.inputs[0].type.dtype))
+        text = self.masked(self.full(source, axes, dtype), axes, [axes[n] for n in where], neutral(op, dtype))
         kept = tuple(a for a in axes if a not in gone)
         if where:
-            text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
-        if where and node.op in ("max", "min") and node.type.dtype.bits < 32:
-            text += f".to(pto.{node.type.dtype.public})"  # the language has these in 32 bits
+            text = f"{name_of(op, TABLE[op].public)}({text}, axis={where[0] if len(where) == 1 else where})"
+        if where and better(TABLE[op]) and result.bits < 32:
+            text += f".to(pto.{result.public})"  # the language has extremes in 32 bits
         if not any(a in self.program.loops for a in gone):
             return self.variable(self.stage(source), text, kept, node)
-        return self.accumulated(node, kept, lambda name: CARRIED[node.op].format(a=name, b=text))
+        return self.accumulated(node, op, result, kept, lambda name: combined(op, name, text))
 
     def scan(self, node: Node) -> Tile:
         source = self.operand(node, 0)
@@ -193,7 +204,7 @@ class GroupWriter(ProductWriter):
 
     def running_maximum(self, node: Node) -> None:
         """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
-        source = self.operand(node, 0)
+        source = given = self.operand(node, 0)
         loop, dtype = self.program.loop, node.type.dtype
         assert loop is not None
         kept = tuple(a for a in source.axes if a != loop)
@@ -213,19 +224,8 @@ class GroupWriter(ProductWriter):
         self.tiles[node] = self.variable(1, f"base{narrowed}", kept) if narrowed else Tile("base", kept)
         self.scale = Tile("scale", kept)
         self.final[node] = self.variable(2, f"most{narrowed}", kept) if narrowed else Tile("most", kept)
-
-    def guard(self, node: Node) -> Tile:
-        """What makes a maximum NaN behind the loop, and its other shapes."""
-        if node.op == "ne":
-            return self.elementwise(node)
-        if node.op == "reduce_or":
-            self.tiles[node.inputs[0]] = self.final[node.inputs[0]]
-            return self.reduction(node)
-        operands = [self.final.get(x) or self.operand(node, n) for n, x in enumerate(node.inputs)]
-        if node.op != "where":
-            return operands[0]
-        axes = operands[2].axes
-        return self.variable(2, call_text(node, [self.aligned(t, axes) for t in operands]), axes, node)
+        if self.program.online is not None and self.program.online.is_read_late and propagates_nan(node):
+            self.final[node] = self.nan_tested(node, given, self.final[node])
 
     def window(self, node: Node) -> Tile:
         """What lies beside an array reads as 0."""

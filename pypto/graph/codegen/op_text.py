@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from pypto.frontend.operators import OPERATORS
+from pypto.graph.ir import op_facts
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.ir.types import DType
+from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
 SYMBOLS: Final = {row: symbol for symbol, _, row in OPERATORS.values() if row}
-
-
-# Reductions in pieces: what they begin with, and how two results are one.
-CARRIED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sum": "{a} + {b}",
-        "prod": "{a} * {b}",
-        "max": "pto.maximum({a}, {b})",
-        "min": "pto.minimum({a}, {b})",
-        "reduce_or": "{a} | {b}",
-    }
-)
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:
@@ -65,10 +53,11 @@ def written(node: Node, operands: list[str]) -> str:
 
 def name_of(op: str, public: bool) -> str:
     """Where the kernel language has an op."""
-    if public:
-        return f"pto.{op}"
+    from pypto import language
     from pypto.language import libdevice
 
+    if public and hasattr(language, op):
+        return f"pto.{op}"
     if hasattr(libdevice, op):
         return f"libdevice.{op}"
     raise FusionConflict(f"{op} has no name in the kernel language")
@@ -81,11 +70,19 @@ def rounded(node: Node, text: str) -> str:
     return text
 
 
+def combined(op: str, a: str, b: str) -> str:
+    """Two results of a reduction as one."""
+    rule = TABLE[op].lane_rule
+    if not isinstance(rule, Reduction):
+        raise FusionConflict(f"{op} cannot be computed by pieces")
+    if rule.tile_op in SYMBOLS:
+        return f"{a} {SYMBOLS[rule.tile_op]} {b}"
+    return f"{name_of(rule.tile_op, TABLE[rule.tile_op].public)}({a}, {b})"
+
+
 def neutral(op: str, dtype: DType) -> float | int | bool:
     """What a reduction begins with."""
-    if op in ("sum", "reduce_or"):
-        return False if dtype.is_bool else 0
-    if op == "prod":
-        return 1
-    low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
-    return low if op in ("max", "argmax") else high
+    try:
+        return op_facts.neutral(TABLE[op], dtype)
+    except LookupError as error:
+        raise FusionConflict(str(error)) from None

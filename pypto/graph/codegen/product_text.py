@@ -10,6 +10,7 @@ from pypto.graph.codegen.op_text import neutral, number_text
 from pypto.graph.codegen.writer import Tile, Writer
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.axes import Dim, FusionConflict
+from pypto.ir.types import DType
 
 
 class ProductWriter(Writer):
@@ -33,11 +34,12 @@ class ProductWriter(Writer):
             text = f"pto.where({self.aligned(Tile(inside, (axis,)), axes)}, {text}, {number})"
         return text
 
-    def accumulated(self, node: Node, axes: Dim, combine: Callable[[str], str]) -> Tile:
+    def accumulated(self, node: Node, op: str, dtype: DType, axes: Dim, combine: Callable[[str], str]) -> Tile:
         """A reduction over the axis of the loop, in a variable that the loop carries."""
         shape = tuple(self.program.tile_size(a) for a in axes)
-        start = number_text(neutral(node.op if node.op != "dot" else "sum", node.type.dtype), node.type.dtype)
-        tile = self.variable(0, f"pto.full({shape}, {start}, pto.{node.type.dtype.public})", axes)
+        tile = self.variable(
+            0, f"pto.full({shape}, {number_text(neutral(op, dtype), dtype)}, pto.{dtype.public})", axes
+        )
         self.put(self.within, f"{tile.name} = {combine(self.scaled(node, tile.name, axes))}", node)
         self.stages[tile.name] = self.within + 1
         return tile
@@ -111,9 +113,10 @@ class ProductWriter(Writer):
 
     def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, whole: bool) -> Tile:
         if whole:
-            return self.accumulated(node, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
+            dtype = node.type.dtype
+            return self.accumulated(node, "sum", dtype, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
         text = self.reshaped(f"pto.dot({left}, {right}{how})", axes)
-        return self.accumulated(node, axes, lambda name: f"{name} + {text}")
+        return self.accumulated(node, "sum", node.type.dtype, axes, lambda name: f"{name} + {text}")
 
     def flattened(self, tile: Tile, axes: Dim) -> Tile:
         stage = self.stages[tile.name]

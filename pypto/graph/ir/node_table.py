@@ -173,7 +173,6 @@ def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
 
 
 COMBINED: Final = ("add", "subtract", "multiply", "maximum", "minimum")  # numpy's names of what `put` may do
-IN_PIECES: Final = ("sum", "prod", "max", "min", "reduce_or")  # reductions of which two results make one
 SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
 SELECTION: Final = "argtopk"  # a few elements of an axis, which a program has all of
 ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pypto.errors.graph import InvalidGraph
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.node_table import NODES
+from pypto.graph.ir.op_facts import may_propagate_nan
 from pypto.graph.ir.type_rules import infer, is_lifted
 from pypto.ops.table import TABLE
 
@@ -37,7 +38,8 @@ def problem_of(node: Node, seen: set[Node]) -> str:
     if any(x not in seen for x in node.inputs):
         return "an input is defined after it"
     attrs = dict(node.attrs)
-    unknown = attrs.keys() - {*TABLE[node.op].attributes, *TABLE[node.op].options} if node.op in TABLE else ()
+    extra = ("propagate_nan",) if may_propagate_nan(node.op) else ()
+    unknown = attrs.keys() - {*TABLE[node.op].attributes, *TABLE[node.op].options, *extra} if node.op in TABLE else ()
     if unknown:
         return f"it has no attribute `{min(unknown)}`"
     if node.op in DECLARED:

@@ -10,8 +10,9 @@ from typing import Final
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import IN_PIECES
+from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.rewrite.node_rule import Inputs, NodeRule
+from pypto.ops.table import TABLE
 
 LONG: Final = 1 << 17  # elements that are reduced in parts
 _LEAST_PART: Final = 1 << 10
@@ -33,8 +34,9 @@ def by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
     assert cut is not None
     shape, axes = cut
     full = graph.add("reshape", inputs[0], place=node.place, shape=shape)
-    parts = graph.add(node.op, full, place=node.place, axes=axes, keep_dims=False)
-    number = graph.add(node.op, parts, place=node.place, axes=tuple(range(len(parts.shape))), keep_dims=False)
+    attrs = {**dict(node.attrs), "keep_dims": False}
+    parts = graph.add(node.op, full, place=node.place, **{**attrs, "axes": axes})
+    number = graph.add(node.op, parts, place=node.place, **{**attrs, "axes": tuple(range(len(parts.shape)))})
     return graph.add("reshape", number, place=node.place, shape=node.shape)
 
 
@@ -56,4 +58,4 @@ def part_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] |
     return None
 
 
-split_reductions: Final = NodeRule(frozenset(IN_PIECES), fits, by_parts)
+split_reductions: Final = NodeRule(frozenset(op for op in TABLE if is_in_pieces(op)), fits, by_parts)

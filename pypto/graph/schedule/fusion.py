@@ -199,18 +199,23 @@ class _Partitioner:
         One after the other would not do: a softmax over a long axis has no form but together with the products around
         it, as one loop.
         """
-        groups = [self.group[node]]
+        own = self.group[node]
+        groups, seen = [own], {node}
         stack = [node.inputs[0]]
         while stack and len(groups) < MOST_SPAN:
             base, _ = self.source(stack.pop())
             group = self.group.get(base)
-            if group is None or group in groups:
+            if group is None or base in seen:
                 continue
-            groups.append(group)
-            if not any(n.op == "dot" for n in group.nodes):
-                stack += [x for n in group.nodes for x in n.inputs]
+            seen.add(base)
+            if group is own:  # a softmax that the product is one kernel with already
+                stack += base.inputs
+            elif group not in groups:
+                groups.append(group)
+                if not any(n.op == "dot" for n in group.nodes):
+                    stack += [x for n in group.nodes for x in n.inputs]
         groups += self.read_beside(groups, node)
-        if len(groups) < 3 or any(g.problem for g in groups):
+        if len(groups) < (3 if len(own.nodes) == 1 else 2) or any(g.problem for g in groups):
             return
         try:
             nodes = self.closed([n for g in groups for n in g.nodes])

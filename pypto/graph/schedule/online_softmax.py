@@ -7,16 +7,17 @@ multiplied by ``exp(m - m')``. Attention over a long axis is one instance.
 What else is read along the axis after the sums, as in ``s - m - log(sum(e))``, is computed in a second loop with the
 final maximum. Its operands from the first loop are cheap and computed again.
 
-A NaN in s makes all these sums NaN in either form, so the guard that makes the maximum NaN is left out.
+A NaN in s makes all these sums NaN in either form, so the maximum of the loop ignores NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import IN_PIECES
+from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT, IndexSpace
 from pypto.ops.table import TABLE
@@ -32,8 +33,8 @@ class Online:
     ----------
     maximum : Node
         Along the axis of the loop.
-    guards : tuple of Node
-        What makes the maximum NaN where the array has one, and its other shapes; they stand for the maximum.
+    shapes : tuple of Node
+        Reshapes and broadcasts of the maximum, which stand for it.
     difference : Node
         ``s - m``
     sums : tuple of Node
@@ -47,7 +48,7 @@ class Online:
     """
 
     maximum: Node
-    guards: tuple[Node, ...]
+    shapes: tuple[Node, ...]
     difference: Node
     sums: tuple[Node, ...]
     is_read_late: bool = False
@@ -56,7 +57,7 @@ class Online:
 
     def is_late(self, reader: Node | None, x: Node) -> bool:
         """Whether a reader of the maximum needs it as it is behind the loop."""
-        return x in (self.maximum, *self.guards) and reader is not self.difference and reader not in self.guards
+        return x in (self.maximum, *self.shapes) and reader is not self.difference and reader not in self.shapes
 
 
 def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online:
@@ -77,8 +78,8 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
     if len(found) != 1:
         raise FusionConflict(TWICE)
     maximum = found[0]
-    guards, difference = guarded(maximum, readers)
-    if not members.issuperset((difference, *guards)):  # a form of the maximum is made elsewhere
+    shapes, difference = subtracted(maximum, readers)
+    if not members.issuperset((difference, *shapes)):  # a form of the maximum is made elsewhere
         raise FusionConflict(TWICE)
     exponentials = [n for n in readers[difference] if n.op == "exp"]
     if len(exponentials) != 1 or difference.inputs[0] is not maximum.inputs[0]:
@@ -87,47 +88,28 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
     sums = tuple(n for x in forms for n in readers[x] if is_sum(n, x, axis, lines))
     if not sums:
         raise FusionConflict(TWICE)
-    found_online = Online(maximum, guards, difference, sums)
+    found_online = Online(maximum, shapes, difference, sums)
     second, repeated = second_loop(space, axis, found_online, forms, lines)
-    inner = (*guards, *(() if difference in repeated else (difference,)))
-    chain = (maximum, *guards)
+    inner = (*shapes, *(() if difference in repeated else (difference,)))
+    chain = (maximum, *shapes)
     is_read_late = any(x in space.outputs or any(r not in inner for r in readers[x]) for x in chain)
-    return Online(maximum, guards, difference, sums, is_read_late, second, repeated)
+    return Online(maximum, shapes, difference, sums, is_read_late, second, repeated)
 
 
-def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
-    """The nodes that stand for a maximum, and the difference that reads the last of them."""
-    guards: list[Node] = []
-    current = maximum
+def subtracted(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
+    """The other shapes of a maximum, and the difference that reads the last of them."""
+    shapes: list[Node] = []
+    current, source = maximum, maximum.inputs[0]
     while True:
-        reader = next((r for r in readers[current] if leads_on(r, current, maximum)), None)
-        if reader is None:
-            raise FusionConflict(TWICE)
-        if reader.op == "sub":
-            return tuple(guards), reader
-        if reader.op == "where":
-            guards += [reader.inputs[0].inputs[0], reader.inputs[0]]
-        guards.append(reader)
-        current = reader
+        difference = next((r for r in readers[current] if r.op == "sub" and r.inputs == (source, current)), None)
+        if difference is not None:
+            return tuple(shapes), difference
+        current = next((r for r in readers[current] if r.op in ("reshape", "broadcast_to")), None) or conflict()
+        shapes.append(current)
 
 
-def leads_on(reader: Node, current: Node, maximum: Node) -> bool:
-    """Whether a reader is the difference, or another form of the maximum."""
-    if reader.op == "sub":
-        return reader.inputs[1] is current and reader.inputs[0] is maximum.inputs[0]
-    if reader.op == "where":
-        return reader.inputs[2] is current and is_nan_test(reader, maximum)
-    return reader.op in ("reshape", "broadcast_to")
-
-
-def is_nan_test(choice: Node, maximum: Node) -> bool:
-    """Whether a choice is NaN where any element of the maximum's operand is."""
-    test, value, _ = choice.inputs
-    if test.op != "reduce_or" or value.op != "constant" or value.attr("value") == value.attr("value"):
-        return False
-    (odd,) = test.inputs
-    source = maximum.inputs[0]
-    return odd.op == "ne" and odd.inputs == (source, source)
+def conflict() -> NoReturn:
+    raise FusionConflict(TWICE)
 
 
 def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) -> bool:
@@ -149,7 +131,7 @@ def second_loop(
     FusionConflict
         When it is no cheap work.
     """
-    first = {online.maximum, online.difference, *exponentials, *online.guards, *online.sums}
+    first = {online.maximum, online.difference, *exponentials, *online.shapes, *online.sums}
     passing = {online.difference, *exponentials}  # by the maximum so far, which is none to read elsewhere
     late, second = set(online.sums), dict[Node, None]()
     for node in space.nodes:
@@ -168,7 +150,7 @@ def second_loop(
         if node in members and axis in lines[node] and node not in second and node not in again:
             again.add(node)
             wanted += node.inputs
-    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or n.op in IN_PIECES for n in second):
+    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or is_in_pieces(n.op) for n in second):
         raise FusionConflict(TWICE)
     return tuple(second), tuple(n for n in space.nodes if n in again)
 

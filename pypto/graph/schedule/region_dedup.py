@@ -130,7 +130,7 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
         online = replace(
             online,
             maximum=other[online.maximum],
-            guards=tuple(other[n] for n in online.guards),
+            shapes=tuple(other[n] for n in online.shapes),
             difference=other[online.difference],
             sums=tuple(other[n] for n in online.sums),
             second=tuple(other[n] for n in online.second),

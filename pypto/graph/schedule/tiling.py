@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import SELECTION, SORTS
+from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.dim_collapsing import Strides, steps_of
@@ -241,7 +242,7 @@ class TilingChoice:
             if node.op in SCANS or node.op in SORTS or node.op == SELECTION:
                 raise FusionConflict("a running result or an order is not made by pieces")
             reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
-            if reduces and node.op in ("argmax", "argmin", "xor_sum"):
+            if reduces and node.op in REDUCTIONS and not is_in_pieces(node.op):
                 raise FusionConflict("a position cannot be found by pieces")
             if reduces or any(x in late for x in node.inputs):
                 if axis in self.values[node]:

@@ -11,6 +11,7 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.op_facts import may_propagate_nan
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing.movement import concatenate, full_like, reshape
@@ -79,10 +80,9 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
         return Tensor.fresh(x.graph, cast(x, result).node)
     make = x.graph.add
     attrs: dict[str, Any] = {"axes": axes, "keep_dims": keepdims}
+    if may_propagate_nan(name) and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
+        attrs["propagate_nan"] = True
     node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
-    if name in ("max", "min") and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
-        odd = make("reduce_or", make("ne", x.node, x.node, place=here()), place=here(), **attrs)
-        node = make("where", odd, lift(x.graph, float("nan"), x.dtype).node, node, place=here())
     return cast(Tensor.fresh(x.graph, node), result)
 
 
