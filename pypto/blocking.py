@@ -13,6 +13,11 @@ from pypto.loc import Caller
 Overrides = tuple[tuple[str, int], ...]
 
 
+def round_up(n: int, unit: int) -> int:
+    """The least multiple of `unit` that is not below `n`."""
+    return -(-n // unit) * unit
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Blocking:
     """Sizes of the tiles of a matrix product, and how far ahead it prefetches; 0 lets the compiler choose.

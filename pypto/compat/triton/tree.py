@@ -14,9 +14,7 @@ from pypto.compat.triton import (
     compiled,
     compiler,
     driver,
-    filecheck,
     inside,
-    internal_testing,
     kernels,
     knobs,
     lang,
@@ -26,6 +24,7 @@ from pypto.compat.triton import (
     standard,
     utils,
 )
+from pypto.compat.triton.testing_helpers import filecheck, internal_testing
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
 from pypto.language import libdevice

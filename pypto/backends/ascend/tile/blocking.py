@@ -17,14 +17,10 @@ from typing import Final
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.cube_regions import Source
 from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, room, square
+from pypto.blocking import round_up
 
 L1_SHARE: Final = 4  # operands that stay in L1 may take one part in so many of it
 MIN_STEPS: Final = 4  # steps of L0 in a panel of L1, for long copies from GM
-
-
-def round_up(value: int, unit: int) -> int:
-    """Round a size up to a multiple of a unit."""
-    return -(-value // unit) * unit
 
 
 def blocking_of(

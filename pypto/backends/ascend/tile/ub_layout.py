@@ -10,16 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from pypto.blocking import round_up
 from pypto.ir.core import Function
 from pypto.ir.types import TileType
 
 BLOCK = 32  # bytes in UB that an address, a row and a copy are multiples of
 LANES: Final = 128  # elements of the longest repeat: a tile of any dtype fills whole repeats
-
-
-def rounded(n: int, to: int) -> int:
-    """Round a number up to a multiple."""
-    return -(-n // to) * to
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +48,8 @@ class Grain:
         sizes = [n for n in shape if n != 1] or [1]
         rows = math.prod(sizes[:-1])
         cols = sizes[-1]
-        pitch = cols if rows == 1 else rounded(cols, self.row)
-        return Layout(rows, cols, pitch, rounded(rows * pitch, self.total))
+        pitch = cols if rows == 1 else round_up(cols, self.row)
+        return Layout(rows, cols, pitch, round_up(rows * pitch, self.total))
 
     def strides(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the elements from one index to the next in each dimension; 0 for dimensions of size 1."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, Scalar, View, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
-from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.handlers.shape import fill, fill_run, permute_value
 from pypto.backends.ascend.vector.masks import from_bytes, to_bytes
@@ -32,6 +32,7 @@ from pypto.backends.ascend.vector.values import (
     Splat,
     Tile,
 )
+from pypto.blocking import round_up
 from pypto.ir.core import Op, Value, walk
 from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access
@@ -222,7 +223,7 @@ def fill_default(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
 def prefill(low: Lowering, tile: Tile, access_region: AccessRegion, default: AnyTile | None) -> None:
     """Fill what the copy will not write: elements that do not exist, and padding beyond the last block of a row."""
     layout, size = tile.layout, tile.dtype.itemsize
-    row_room = rounded(layout.cols * size, BLOCK) // size
+    row_room = round_up(layout.cols * size, BLOCK) // size
     if layout.rows > 1 and row_room < layout.pitch:
         fill_default(low, tile, default)
         return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
-from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.handlers.shape import fill, fill_run
 from pypto.backends.ascend.vector.region import AccessRegion
 from pypto.backends.ascend.vector.values import Tile
+from pypto.blocking import round_up
 from pypto.ir.types import int64
 
 _REPEATS, _STRIDE = 248, 255
@@ -52,12 +53,12 @@ def pad_row_tail(low: Lowering, row: View, stop: Scalar, cols: int, end: int, va
     """Fill a row from the block behind its last element on."""
     lane_count = BLOCK // row.elem.itemsize
     if isinstance(stop, int):
-        whole = rounded(stop, lane_count)
+        whole = round_up(stop, lane_count)
         if whole < end:
             fill_run(low, advance_view(row, whole), value, end - whole)
         return
     begin = low.let("padded", int64, fold("*", Expr("//", (fold("+", stop, lane_count - 1), lane_count)), lane_count))
-    condition = True if rounded(cols, lane_count) < end else compared("<", begin, end)
+    condition = True if round_up(cols, lane_count) < end else compared("<", begin, end)
     with low.when(condition):
         fill_run(low, advance_view(row, begin), value, fold("-", end, begin))
 
@@ -67,7 +68,7 @@ def pad_row_tails(low: Lowering, tile: Tile, stop: Scalar, value: Scalar) -> Non
     layout, size = tile.layout, tile.dtype.itemsize
     rows, cols, pitch = layout.rows, layout.cols, layout.pitch
     written = stop if isinstance(stop, int) else cols  # elements of each row; the copy pads the last block
-    begin = rounded(written * size, BLOCK) // size
+    begin = round_up(written * size, BLOCK) // size
     blocks = pitch * size // BLOCK
     if isinstance(stop, int) and begin == pitch:
         return

@@ -11,14 +11,14 @@ from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
-from pypto.backends.cpu.loopir.allocate import BufferAllocation, round_up
+from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, item_bytes, walk
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import is_enabled
 from pypto.backends.llvm.value import VectorValue
-from pypto.blocking import Blocking
+from pypto.blocking import Blocking, round_up
 from pypto.ir.core import Op, Value
 from pypto.ir.types import float32, int32, int64
 from pypto.passes.analysis.dot_facts import (

@@ -27,6 +27,7 @@ from pypto.backends.cpu.loopir.index_maps import (
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget
+from pypto.blocking import round_up
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
 from pypto.passes.analysis.carried import LAYOUTS, carried, initial, yields
@@ -76,11 +77,6 @@ class BufferAllocation:
     def lanes_of(self, elem: DType | PtrType, in_memory_format: bool = False) -> int:
         """Elements in a register, in the format of the buffer."""
         return max(1, self.target.vector_bytes // item_bytes(elem, in_memory_format))
-
-
-def round_up(n: int, unit: int) -> int:
-    """The least multiple of `unit` that is not below `n`."""
-    return -(-n // unit) * unit
 
 
 def allocate_buffers(plan: Materialization, target: CpuTarget) -> BufferAllocation:

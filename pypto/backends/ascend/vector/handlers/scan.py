@@ -12,12 +12,13 @@ from __future__ import annotations
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, Word, fold
 from pypto.backends.ascend.blockir.softfloat64 import number
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
-from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.folding import FOLDS
 from pypto.backends.ascend.vector.handlers.reduce import in_float32
 from pypto.backends.ascend.vector.handlers.shape import index_vector, initialise_padding, last_dim
 from pypto.backends.ascend.vector.values import Tile
+from pypto.blocking import round_up
 from pypto.ir.core import Op
 from pypto.ir.types import bfloat16, float16, float32, float64, int32, uint32
 from pypto.ops.row import Reduction
@@ -73,7 +74,7 @@ def scan_log_steps(low: Lowering, op: Op, tile: Tile, result: Tile) -> None:
     n = tile.shape[last]
     name = op.name.removeprefix("cum")
     reverse = op.attrs["reverse"]
-    row_room = rounded(n, BLOCK // dtype.itemsize)
+    row_room = round_up(n, BLOCK // dtype.itemsize)
     rule = TABLE[op.name].lane_rule
     assert isinstance(rule, Reduction)
     identity = rule.identity(dtype)

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, View, Word, fold
-from pypto.backends.ascend.tile.ub_layout import rounded
 from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.handlers.elementwise import compute
 from pypto.backends.ascend.vector.handlers.shape import index_vector, initialise_padding
 from pypto.backends.ascend.vector.nan_facts import is_never_nan
 from pypto.backends.ascend.vector.narrow_int64 import ODD, select_words, words32_of
 from pypto.backends.ascend.vector.values import Tile
+from pypto.blocking import round_up
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import float32, int1, int32, int64, uint32
 from pypto.ops.build import OpBuilder
@@ -87,7 +87,7 @@ def merge_sort(low: Lowering, tile: Tile, result: Tile, is_few: bool) -> None:
     n = tile.shape[-1]
     rows = math.prod(tile.shape[:-1])
     pitch = tile.layout.pitch
-    size = rounded(n, _LIST_PAIRS)
+    size = round_up(n, _LIST_PAIRS)
     rows_at_once = max(k for k in range(1, rows + 1) if rows % k == 0 and k * size <= _MAX_PAIRS)
     is_whole = n == size and (rows_at_once == 1 or pitch == n)
     padding_key = _ABOVE_16_BITS if is_few else _GREATEST
@@ -221,7 +221,7 @@ def sort_int64(low: Lowering, op: Op, result: Tile) -> None:
         return
     tile = as_words(low, upper) if upper else low.tile(op.operands[0])
     n = op.result.shape[-1]
-    size = rounded(n, _LIST_PAIRS)
+    size = round_up(n, _LIST_PAIRS)
     itemsize = tile.dtype.itemsize
     places, words = (low.new_tile((k * size,), int32, hint).view for k, hint in ((1, "places"), (2, "words")))
     passes = [(0, "lower", -1), (0, "unsigned", -1), (4, "lower", -1), (4, "upper", _GREATEST)]
@@ -312,7 +312,7 @@ def as_words(low: Lowering, v: Value) -> Tile:
 
 def gather_words(low: Lowering, to: View, source: View, places: View, itemsize: int, begin: int, n: int) -> None:
     """Gather one word of the key at each index."""
-    offsets = low.new_tile((rounded(n, _LANES),), int32, "offsets").view
+    offsets = low.new_tile((round_up(n, _LANES),), int32, "offsets").view
     low.instr("Muls", offsets, places, itemsize, n)
     low.instr("Gather", to, source, as_uint32(offsets), begin, n)
 
