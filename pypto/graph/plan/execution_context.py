@@ -119,7 +119,10 @@ class Frame(BoundLaunches):
         stored: Array | None = self.arrays.get(node)
         if stored is not None:
             return stored
-        view: Array = ArrayRef(0, None, (Movement(node.op, self.attrs(node)),)).seen({0: self.view(node.inputs[0])})
+        base: Any = self.view(node.inputs[0])
+        if isinstance(base, np.ndarray):
+            return moved(node.op, base, self.attrs(node))
+        view: Array = ArrayRef(0, None, (Movement(node.op, self.attrs(node)),)).seen({0: base})
         return view
 
     def prepare(self, arrays: Sequence[Array]) -> None:
