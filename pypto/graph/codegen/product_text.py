@@ -9,7 +9,7 @@ from typing import Any
 from pypto.graph.codegen.op_text import neutral, number_text
 from pypto.graph.codegen.writer import Tile, Writer
 from pypto.graph.ir.node import Node
-from pypto.graph.schedule.axes import Dim, FusionConflict
+from pypto.graph.schedule.axes import Dim
 from pypto.ir.types import DType
 
 
@@ -77,14 +77,10 @@ class ProductWriter(Writer):
     def joined_product(self, node: Node) -> Tile:
         """A product of arrays that are joined along the contracted axis: the sum of the products of each."""
         joined, right = node.inputs
-        line, result = self.program.reads.get((node, 1)), self.program.values[node]
-        if line is None:
-            raise FusionConflict("a product of joined arrays is with an array in memory")
+        line, result = self.program.reads[node, 1], self.program.values[node]
         (depth,) = [a for a in line if a in self.program.values[joined] and a not in result]
         columns = tuple(a for a in line if a != depth and self.is_tiled(a))
         rows = tuple(a for a in self.program.values[joined] if a != depth and self.is_tiled(a))
-        if not rows or not columns:
-            raise FusionConflict("a product of joined arrays has one row or one column")
         array, first, total = self.argument(right, line), 0, ""
         for n, part in enumerate(joined.inputs):
             left, stage = self.part(joined, n, rows)

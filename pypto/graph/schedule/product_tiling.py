@@ -109,9 +109,10 @@ class ProductTiling(TilingChoice):
 
     def dot_loops(self, parts: list[Contraction]) -> tuple[ContractionLoops, Online | None]:
         """The loops that products go through, and the softmax that is made in them."""
-        last = parts[-1]
+        last, joined = parts[-1], self.dots[-1].inputs[0]
         axis = last.contracted[-1]
-        if self.dots[-1].inputs[0].op == "concat":  # it goes through the parts
+        if joined.op == "concat" and joined in self.values:  # it goes through the parts
+            self.check_joined(last)
             return ContractionLoops((), None, 0, last.contracted), None
         loops = contraction_loops(last, self.sizes, CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK)
         if last.stack and loops.axis is not None:
@@ -130,6 +131,13 @@ class ProductTiling(TilingChoice):
             return loops, self.online_along(axis)
         return loops, None
 
+    def check_joined(self, contraction: Contraction) -> None:
+        """A product of joined arrays reads for each the rows of a matrix in memory."""
+        if (self.dots[-1], 1) not in self.reads:
+            raise FusionConflict("a product of joined arrays is with an array in memory")
+        if contraction.rows is None or contraction.columns is None:
+            raise FusionConflict("a product of joined arrays has one row or one column")
+
     def choose_rows(
         self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loops: ContractionLoops, most: int
     ) -> None:
@@ -137,8 +145,8 @@ class ProductTiling(TilingChoice):
         others = 1
         for axis, block in blocks.items():
             others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
-        size = hint(self.sizes[rows])
-        wanted = [x for x in ROW_BLOCKS if x <= most and (is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS)]
+        size, fixed = hint(self.sizes[rows]), is_fixed(self.sizes[rows])
+        wanted = [x for x in ROW_BLOCKS if x <= most and (fixed or x <= UNKNOWN_ROWS)]
         fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loops) <= TILE_BYTES]
         if not fitting:
             raise FusionConflict("a program would need more than fits its caches")
@@ -148,11 +156,11 @@ class ProductTiling(TilingChoice):
 
         def busiest(block: int) -> int:
             programs = -(-size // block) * others
-            return -(-programs // self.threads) * block
+            return -(-programs // self.threads) * (min(block, size) if fixed else block)
 
         least = min(map(busiest, fitting))
         chosen = next(block for block in fitting if busiest(block) <= 1.1 * least)
-        blocks[rows] = min(size, chosen) if is_fixed(self.sizes[rows]) else chosen
+        blocks[rows] = min(size, chosen) if fixed else chosen
 
     def tile_bytes(self, blocks: Mapping[int, int], loops: ContractionLoops) -> int:
         """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
