@@ -263,3 +263,55 @@ def test_patches_as_rows_of_a_product_are_not_stored(shape: tuple[int, ...], out
     assert_near(fused(x, w), convolution(x.astype(float), w.astype(float)), 3e-6)
     plan = fused.plan(x, w)
     assert (len(plan.steps), plan.arena_bytes) == (1, 0)
+
+
+def windows_first(x: Array, w: Array) -> Array:
+    (_, height, width), outputs = x.shape, w.shape[0]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2)).transpose(1, 2, 0, 3, 4)
+    found: Array = windows.reshape((height - 2) * (width - 2), -1) @ w.reshape(outputs, -1).T
+    return found
+
+
+def windows_summed(x: Array, w: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(1, 2))
+    found: Array = np.einsum("chwij,ocij->ohw", windows, w)
+    return found
+
+
+@pytest.mark.parametrize("function", [windows_first, windows_summed])
+@pytest.mark.parametrize(("channels", "height", "width", "outputs"), [(16, 20, 21, 24), (3, 5, 35, 2), (1, 9, 4, 5)])
+def test_windows_of_channels_are_not_stored(
+    function: Callable[..., Array], channels: int, height: int, width: int, outputs: int
+) -> None:
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((channels, height, width)).astype(F4)
+    w = rng.standard_normal((outputs, channels, 3, 3)).astype(F4)
+    fused = pto.fuse(function)
+    assert_near(fused(x, w), function(x.astype(float), w.astype(float)), 3e-6)
+    assert fused.plan(x, w).arena_bytes <= (w.nbytes + 511) // 512 * 512  # of the weights in another order
+
+
+@pytest.mark.parametrize("window", [1, 3, (2,), (4, 2)])
+def test_sliding_windows_are_those_of_numpy(window: Any) -> None:
+    view = np.lib.stride_tricks.sliding_window_view
+    axes = range(-1, -1 - np.size(window), -1)
+    x = np.arange(60, dtype=F4).reshape(2, 5, 6)
+
+    def windows(x: Array) -> Array:
+        found: Array = view(x, window, axis=tuple(axes)) + 1
+        return found
+
+    np.testing.assert_array_equal(pto.fuse(windows)(x), windows(x))
+    with pytest.raises(pto.errors.graph.WrongShapes, match="E343"):
+        pto.fuse(lambda x: view(x, 7, axis=1))(x)
+
+
+def test_joined_arrays_by_a_computed_matrix() -> None:
+    a, w = np.ones((8, 16), F4), np.arange(384, dtype=F4).reshape(32, 12)
+    functions: tuple[Callable[..., Array], ...] = (
+        lambda a, w: np.concatenate([a, a[:, ::-1]], 1) @ (w * 2),
+        lambda a, w: np.concatenate([a, a[:, ::-1]], 1) @ w.reshape(16, 2, 12).transpose(1, 0, 2).reshape(32, 12),
+        lambda a, w: np.concatenate([a[:1], a[1:2]], 1) @ w,
+    )
+    for function in functions:
+        np.testing.assert_allclose(pto.fuse(function)(a, w), function(a, w), rtol=1e-5)

@@ -4,10 +4,17 @@ A product reads the parts of a concatenation along its contracted axis, if the c
 reshape that joins only the other dimensions moves behind the product, which has a stack of matrices then:
 
     reshape(concat(x, y), (-1, k)) @ w  ->  reshape(concat(x, y) @ w, (-1, n))
+
+Where windows have their channels elsewhere, the parts are turned, and so are the rows of the weights:
+
+    reshape(permute(stack(x, y), (…, channels, taps)), (-1, k)) @ w
+        ->  reshape(concat(turned x, turned y) @ turned w, (-1, n))
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Final
 
 from pypto.graph.ir.node import Graph, Node
@@ -15,20 +22,94 @@ from pypto.graph.rewrite.concat_elimination import is_joined_last
 from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 
 
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """A joined array as rows of a matrix.
+
+    Parameters
+    ----------
+    joined : Node
+    shape : tuple of int
+        Of the joined array, whose last dimension may be cut into several.
+    dims : tuple of int
+        The dimensions of `shape` in the order of the matrix.
+    rows : int
+        How many of them are its rows.
+    """
+
+    joined: Node
+    shape: tuple[int, ...]
+    dims: tuple[int, ...]
+    rows: int
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """The contracted dimensions that are no taps."""
+        return tuple(d for d in self.dims[self.rows :] if d < len(self.joined.shape) - 1)
+
+
+def patches_of(rows: Node) -> Patches | None:
+    """The joined array that a matrix has as its rows, or None."""
+    if rows.op != "reshape" or len(rows.shape) != 2:
+        return None
+    moved = rows.inputs[0]
+    cut = moved.inputs[0] if moved.op == "permute" else moved
+    joined = cut.inputs[0] if cut.op == "reshape" else cut
+    lead = len(joined.shape) - 1
+    if not is_joined_last(joined) or cut.shape[:lead] != joined.shape[:lead] or 0 in joined.shape:
+        return None
+    dims = moved.attr("dims") if moved.op == "permute" else tuple(range(len(cut.shape)))
+    count = next((n for n in range(len(dims)) if math.prod(moved.shape[:n]) == rows.shape[0]), 0)
+    taps = [d for d in dims[count:] if d >= lead]
+    if not count or taps != list(range(lead, len(cut.shape))):
+        return None
+    return Patches(joined, cut.shape, tuple(dims), count)
+
+
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether rows of a product are a joined array with its other dimensions as one."""
+    """Whether rows of a product are a joined array with its other dimensions in front."""
     rows, weights = inputs
-    if rows.op != "reshape" or len(rows.shape) != 2 or len(weights.shape) != 2 or weights is rows:
+    found = patches_of(rows) if len(weights.shape) == 2 and weights is not rows else None
+    if found is None:
         return False
-    joined = rows.inputs[0]
-    return len(joined.shape) > 2 and joined.shape[-1] == rows.shape[-1] and is_joined_last(joined)
+    if not is_turned(found):
+        return True
+    is_worth_it = weights.shape[1] <= rows.shape[0]  # the turned weights are no more than the patches
+    return is_worth_it and all(x.shape[-1] == 1 for x in found.joined.inputs)
+
+
+def is_turned(found: Patches) -> bool:
+    """Whether the joined array has other dimensions than its last among the contracted ones, or in another order."""
+    return found.dims[: found.rows] != tuple(range(len(found.joined.shape) - 1))
 
 
 def reshaped_late(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """The product of the joined array, whose result is reshaped."""
     rows, weights = inputs
-    made = graph.add("dot", rows.inputs[0], weights, place=node.place)
+    found = patches_of(rows)
+    assert found is not None
+    joined = found.joined
+    if is_turned(found):
+        joined, weights = turned(graph, found, weights)
+    made = graph.add("dot", joined, weights, place=node.place)
     return graph.add("reshape", made, place=node.place, shape=node.shape)
+
+
+def turned(graph: Graph, found: Patches, weights: Node) -> tuple[Node, Node]:
+    """The joined array with its channels beside each tap, and the rows of the weights in that order."""
+    joined, place = found.joined, found.joined.place
+    front, inner = found.dims[: found.rows], found.dims[found.rows :]
+    last = len(joined.shape) - 1
+    shape = (*(joined.shape[d] for d in front), math.prod(joined.shape[d] for d in found.channels))
+    parts = []
+    for x in joined.inputs:
+        part = graph.add("permute", x, place=place, dims=(*front, *found.channels, last))
+        parts.append(graph.add("reshape", part, place=place, shape=shape))
+    order = [*(inner.index(d) for d in inner if d >= last), *(inner.index(d) for d in found.channels), len(inner)]
+    split = graph.add("reshape", weights, place=place, shape=(*(found.shape[d] for d in inner), weights.shape[1]))
+    split = graph.add("permute", split, place=place, dims=tuple(order))
+    made = graph.add("concat", *parts, place=place, axis=len(shape) - 1)
+    return made, graph.add("reshape", split, place=place, shape=weights.shape)
 
 
 reshape_late: Final = NodeRule(frozenset({"dot"}), fits, reshaped_late)

@@ -22,6 +22,7 @@ from pypto.graph.tracing.launches import results_of
 from pypto.graph.tracing.movement import diagonal
 from pypto.graph.tracing.tensor import Tensor, graph_of
 from pypto.graph.tracing.ufuncs import call, lift, tensor_type, to_out
+from pypto.graph.tracing.windows import sliding_window_view
 
 DECOMPOSITIONS: Final = (
     "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
@@ -236,6 +237,7 @@ STANDARD: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "diagonal": diagonal, "tril": triangle(True), "triu": triangle(False), "count_nonzero": count_nonzero,
         "searchsorted": searchsorted, "cumulative_sum": cumulative("cumsum", 0),
         "cumulative_prod": cumulative("cumprod", 1), "cross": cross,
+        "lib.stride_tricks.sliding_window_view": sliding_window_view,
         **{f"linalg.{name}": function for name, function in LINEAR.items()},
     }
 )  # fmt: skip
