@@ -21,6 +21,7 @@ SIZES: Final = (1, 2, 3, 4, 5, 8, 17, 40, 300)
 MOST_ELEMENTS: Final = 12_000
 MOST_PAIRS: Final = 4_000_000  # of elements of two operands of a product
 MOST_VALUE: Final = 2.0**40  # of values that later statements may use
+SIGN_OF_NUMBER: Final = "np.copysign({0}, np.where({1} == {1}, {1}, 1))"  # the sign of a NaN may be either
 EPS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 NAMES: Final[dict[str, Any]] = {"np": np, "bfloat16": ml_dtypes.bfloat16, "__name__": "random_functions"}
 
@@ -185,7 +186,12 @@ class Function:
         rounding = ["np.logaddexp({}, {})", "{} / (abs({}) + 1)", "np.hypot({}, {})", "np.arctan2({}, {})"]
         if exact:
             forms += ["{} // {}", "{} % {}", "np.fmod({}, {})", "{} < {}", "{} == {}", "{} >= {}", "{} != -{}"]
-            forms += ["np.floor_divide({}, {})", "np.heaviside({}, {})", "np.copysign({}, {})", "{} > {}"]
+            forms += [
+                "np.floor_divide({}, {})",
+                "np.heaviside({}, {})",
+                "np.copysign({0}, np.where({1} == {1}, {1}, 1))",
+                "{} > {}",
+            ]
             forms += ["{} & {}", "{} | {}", "{} ^ {}"] if not t.is_float else []
         form = self.pick(forms) if self.rng.random() < 0.8 else self.pick(rounding)
         self.add(form.format(a, b), exact and form not in rounding)

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.decode import check, logits
 from pypto import quant
 from pypto.errors.quant import FullCache, NoSuchLayer, WrongCalibration, WrongScheme
+from pypto.quant.models.decoding.attention import attend_kernel
 from tests.quant.test_gguf import write
 
 PROMPT = (3, 14, 15, 9, 26, 5)
@@ -175,3 +176,20 @@ def test_a_real_model() -> None:
     model = quant.load_llama(Path(str(path)))
     assert check(quant.Decoder(model))[0] == 7042  # " Paris"
     assert check(quant.Decoder(model, floats=True))[0] == 7042
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_key_that_is_not_finite_is_no_number_in_int8(odd: float) -> None:
+    """Codes cannot say that a key is NaN; the scale of the value at its position does."""
+    rng = np.random.default_rng(0)
+    heads, depth, rows = 2, 16, 32
+    q, k, v = (rng.standard_normal((1, heads, depth)).astype(np.float32) for _ in range(3))
+    cos, sin = np.ones((rows, depth // 2), np.float32), np.zeros((rows, depth // 2), np.float32)
+    keys, values = (np.zeros((heads, rows, depth), np.int8) for _ in range(2))
+    key_scale, value_scale = np.full((heads, depth), 0.02, np.float32), np.zeros((heads, rows), np.float32)
+    k[0, 1, 3] = odd
+    out = np.zeros((1, heads, depth), np.float32)
+    position = np.zeros(1, np.int64)
+    attend_kernel[(heads,)](q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, UNIT=0.25, BN=16)
+    assert np.isfinite(out[0, 0]).all()
+    assert np.isnan(out[0, 1]).all()

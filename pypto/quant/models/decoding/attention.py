@@ -9,7 +9,7 @@ import math
 
 import pypto as pto
 from pypto.library.kernels.attention.attention import merge_block, normalized
-from pypto.library.kernels.quantized.quant import quantize_row
+from pypto.library.kernels.quantized.quant import largest, quantize_row
 
 
 @pto.jit
@@ -30,10 +30,11 @@ def store_key(keys, key_scale, g, p, first, second):
 
 
 @pto.jit
-def store_value(values, value_scale, g, p, value):
-    """A value at its position."""
+def store_value(values, value_scale, g, p, value, key):
+    """A value at its position; in int8 its scale is NaN where the key is not finite, since codes cannot say so."""
     if value_scale is not None:
-        value, value_scale[g, p] = quantize_row(value)
+        value, scale = quantize_row(value)
+        value_scale[g, p] = scale + 0.0 * largest(key)
     values[g, p, :] = value
 
 
@@ -51,7 +52,7 @@ def attend_kernel(
     c, s = cos[p, :], sin[p, :]
     first, second = k[0, g, 0:H], k[0, g, H:D]
     store_key(keys, key_scale, g, p, first * c - second * s, second * c + first * s)
-    store_value(values, value_scale, g, p, v[0, g, :])
+    store_value(values, value_scale, g, p, v[0, g, :], k[0, g, :])
     c, s = c[None, :] * UNIT, s[None, :] * UNIT
     first, second = q[0, h : h + GROUP, 0:H], q[0, h : h + GROUP, H:D]
     left, right = first * c - second * s, second * c + first * s

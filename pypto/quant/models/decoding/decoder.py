@@ -235,10 +235,11 @@ class Decoder:
             y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
         else:
             scale = cache.key_scales[number]
-            keys[:, here] = key_codes(k, scale[:, None])
+            finite = np.isfinite(k).all(axis=2)  # codes of keys cannot say that one is not: scales of values do
+            keys[:, here] = key_codes(np.where(finite[..., None], k, 0), scale[:, None])
             codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
             values[:, here] = codes.reshape(v.shape)
-            cache.value_scales[number, :, here] = scales.reshape(v.shape[:2])
+            cache.value_scales[number, :, here] = np.where(finite, scales.reshape(v.shape[:2]), np.nan)
             past = keys[None, :, : here.stop], scale, values[None, :, : here.stop]
             y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
         return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
