@@ -8,7 +8,7 @@ import hashlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -263,23 +263,25 @@ def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:
     return {"noalias": noalias, **modes, **blocking, **disabled, **affinity}
 
 
-def check_disabled(names: tuple[str, ...]) -> None:
-    """Refuse names of passes that no backend has, and of those that a kernel cannot do without.
+def check_disabled(names: Sequence[str], rows: Mapping[str, Pass] | None = None, decorator: str = "pto.jit") -> None:
+    """Refuse names of passes that are not in the rows, all backends' if left out, and of those that code needs.
 
     Raises
     ------
     WrongPass
         That says which, and what may be meant.
     """
-    rows = known_passes()
+    rows = known_passes() if rows is None else rows
     optional = sorted(name for name, row in rows.items() if row.optional)
     for name in names:
         if name not in rows:
             way = suggestion(str(name), optional, "did you mean `{}`? ") + f"there are {', '.join(optional)}"
-            raise WrongPass(name=f"`{name}`", problem="the compiler has no such pass", way=way)
+            raise WrongPass(decorator=decorator, name=f"`{name}`", problem="the compiler has no such pass", way=way)
         if not rows[name].optional:
-            way = f"leave it out; a kernel may do without {', '.join(optional)}"
-            raise WrongPass(name=f"`{name}`", problem="code would not be right without it", way=way)
+            way = f"leave it out; what may be switched off is {', '.join(optional)}"
+            raise WrongPass(
+                decorator=decorator, name=f"`{name}`", problem="code would not be right without it", way=way
+            )
 
 
 def known_passes() -> dict[str, Pass]:

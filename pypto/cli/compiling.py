@@ -12,7 +12,7 @@ from pypto.cli.aot import KINDS, compile_aot
 from pypto.cli.output import Json, mistakes, say_json, say_table
 from pypto.cli.projects import project
 from pypto.cli.running import Arguments, Kernel, MadeArguments
-from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
+from pypto.cli.specs import UsageError, arguments, bare, found_in, is_fused, launch_of
 
 _LEVELS: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc")
 _EMITTED: Final = (*_LEVELS, "project", *KINDS)
@@ -55,6 +55,8 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
 ) -> None:
     """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
 
+    Of a fused function, the levels are graph, schedule and plan, and after: names a pass of the graph compiler.
+
     Example:
 
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit loop-ir
@@ -85,6 +87,10 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     from pypto.debug.passes import AFTER, text_after
     from pypto.options import KernelOptions
 
+    _, function = found_in(target, allows_fused=True)
+    if is_fused(function):
+        show_text(target, "", emit, fused_text(function, args, emit, chip), output, json)
+        return
     backend = session().devices.chip(chip).backend if chip else session().backend(KernelOptions())
     levels = level_names(backend)
     if emit.startswith(AFTER):
@@ -92,7 +98,7 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     elif emit != "timings" and emit not in levels:
         known = ", ".join(("timings", *levels, *KINDS))
         raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
-    kernel = kernel_of(target)
+    kernel = bare(function)
     with session().devices.chip(chip) if chip else nullcontext():
         version = kernel.compile(**arguments(args, kernel.arg_names))
     if emit == "timings":
@@ -101,10 +107,25 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     text = text_after(version, emit.removeprefix(AFTER)) if emit.startswith(AFTER) else level_text(version, emit)
     if not text:
         raise UsageError(f"--emit {emit}: the pass does not run for this kernel")
+    show_text(target, str(version), emit, text, output, json)
+
+
+def fused_text(function: Any, args: list[str], emit: str, chip: str) -> str:
+    """A level of a fused function, or what a pass gives."""
+    from inspect import signature
+
+    if chip:
+        raise UsageError(f"--target {chip}: the passes of a fused function know no chip; leave it out")
+    level = "plan" if emit == "timings" else emit
+    text: str = function.emit(level, **arguments(args, tuple(signature(function).parameters)))
+    return text
+
+
+def show_text(target: str, version: str, emit: str, text: str, output: Path | None, json: bool) -> None:
     if output:
         output.write_text(text, encoding="utf-8")
     elif json:
-        say_json({"kernel": target, "version": str(version), emit: text})
+        say_json({"kernel": target, "version": version, emit: text})
     else:
         print(text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,14 +49,14 @@ def text_after(version: Specialization, name: str) -> str:
 class PassLog:
     """Writes the IR to stderr after each pass that changes its text."""
 
-    kernel: str
-    backend: Backend
+    function: str
+    print_ir: Callable[[Any], str]
     texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # of IR that a pass gave, by its identity
 
     def __call__(self, step: Pass, before: Any, after: Any) -> None:
         known = self.texts.get(id(before))
-        old = known[1] if known is not None else self.backend.print_ir(before)
-        text = self.backend.print_ir(after)
+        old = known[1] if known is not None else self.print_ir(before)
+        text = self.print_ir(after)
         self.texts[id(after)] = after, text
         if text != old:
-            print(f"pypto: {self.kernel} after {step.name}\n{text}", file=sys.stderr)
+            print(f"pypto: {self.function} after {step.name}\n{text}", file=sys.stderr)

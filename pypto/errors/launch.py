@@ -245,7 +245,7 @@ class WrongBlocking(Diagnostic, OptionError):
 
 class WrongPass(Diagnostic, OptionError, ValueError):
     code = "E317"
-    template = "pto.jit cannot switch off {name}: {problem}"
+    template = "{decorator} cannot switch off {name}: {problem}"
     hint = "{way}"
     example = programs(
         """

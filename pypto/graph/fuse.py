@@ -6,10 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from pypto.arguments import BOUNDARY
 from pypto.graph.fused import Fused
 from pypto.graph.tracing.argument_paths import Named
-from pypto.graph.tracing.arguments import check_fusable
 
 if TYPE_CHECKING:
     P = ParamSpec("P")
@@ -34,6 +32,7 @@ def fuse(
     dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
+    disable: Sequence[str] = (),
 ) -> FusedFunction[P, R]: ...
 @overload
 def fuse(
@@ -42,6 +41,7 @@ def fuse(
     dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
+    disable: Sequence[str] = (),
 ) -> Callable[[Callable[P, R]], FusedFunction[P, R]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
@@ -51,6 +51,7 @@ def fuse(
     dims: Mapping[str, Sequence[Named]] | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
+    disable: Sequence[str] = (),
 ) -> Any:
     """Make a function on arrays run as fused kernels.
 
@@ -61,7 +62,6 @@ def fuse(
         shape, type, layout or constant, on stand-ins that note what it does.
     precision : str
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
-
     dims : mapping from str to sequence of Dim, int or None, optional
         Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
         that differs from call to call, and None for the others, or a number for one that has this size. One plan serves
@@ -70,6 +70,8 @@ def fuse(
         Arguments, by parameter or path, that nobody reads after the call: results may be made in their memory.
     overlap : bool
         Whether steps run side by side that do not depend on each other, and alone would leave threads idle.
+    disable : sequence of str
+        Passes that this function does without, such as ``online_softmax``; `Fused.emit` shows what each pass gives.
 
     Returns
     -------
@@ -79,6 +81,8 @@ def fuse(
 
     Raises
     ------
+    WrongPass
+        When `disable` names a pass that there is not, or that code would not be right without.
     WrongDims
         When an argument does not fit its dimensions by name.
     WrongOut
@@ -92,16 +96,12 @@ def fuse(
     >>> f(np.float32([3]), np.float32([4]))
     array([5.], dtype=float32)
     >>> from pypto.arrays import Dim
-    >>> n = Dim("n", 1, 1000)
-    >>> f = pto.fuse(lambda x: x / x.sum(), dims={"x": (n,)})
+    >>> f = pto.fuse(lambda x: x / x.sum(), dims={"x": (Dim("n", 1, 1000),)})
     >>> plans = {f.plan(np.ones(size, np.float32)) for size in (1, 10, 1000)}
     >>> len(plans), f(np.float32([1, 3]))
     (1, array([0.25, 0.75], dtype=float32))
     """
-    if function is not None:
-        with BOUNDARY:
-            check_fusable(function)
-    make = functools.partial(Fused, precision=precision, dims=dims, donate=donate, overlap=overlap)
+    make = functools.partial(Fused, precision=precision, dims=dims, donate=donate, overlap=overlap, disable=disable)
     return make if function is None else make(function)
 
 

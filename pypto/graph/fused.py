@@ -17,6 +17,7 @@ from pypto.arguments import BOUNDARY
 from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.rows import Outside, Roots
 from pypto.graph.ir.dims import Size, Sizes
+from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, FastPath
 from pypto.graph.plan.outputs import check_updates, run_into
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap")):
+class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap", "disable")):
     """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
 
     Parameters
@@ -55,6 +56,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         Arguments that are given away, by parameter and path.
     overlap : bool
         Whether small steps that do not depend on each other run side by side.
+    disable : sequence of str
+        Passes that this function does without.
 
     Examples
     --------
@@ -77,15 +80,20 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         dims: Mapping[str, Sequence[Named]] | None = None,
         donate: Sequence[str] = (),
         overlap: bool = True,
+        disable: Sequence[str] = (),
     ) -> None:
         with BOUNDARY:
             check_fusable(function)
+            if disable:
+                check_names(disable)
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.dims = dims
         self.donate = donate
         self.precision = precision
         self.overlap = overlap
+        self.disable = disable
+        self._disabled = tuple(sorted({*disable, *(() if overlap else ("horizontal_fusion",))}))
         with BOUNDARY:
             self._named = named_arrays(function, dims) if dims else ()
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
@@ -187,7 +195,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         with BOUNDARY:
             check_tunable(self.__name__, budget)  # type: ignore[attr-defined]
             version, arrays, sizes = self.version_for(args, kwargs)
-            plan, report = tuned_plan(version.traced, self.precision, self.overlap, arrays, sizes, budget)
+            plan, report = tuned_plan(version.traced, self.precision, self._disabled, arrays, sizes, budget)
         with self._lock:
             self._cache.replace(version, Version(plan, version.traced))
             self._fast_path = None
@@ -212,6 +220,37 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         from pypto.graph.views.measured import measured
 
         return measured(self, args, kwargs)
+
+    def emit(self, what: str, /, *args: Any, **kwargs: Any) -> str:
+        """A level of this function as text, for arguments like these; nothing runs.
+
+        Parameters
+        ----------
+        what : str
+            ``graph``, ``schedule`` or ``plan``, or ``after:`` with a pass, as in ``after:fusion``.
+        *args, **kwargs
+            As the function takes them.
+
+        Raises
+        ------
+        OptionError
+            When there is no such level or pass, or the pass does not run for this function.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x) + 1)
+        >>> print(f.emit("after:tiling", np.zeros(8, np.float32)), end="")
+        schedule @lambda
+          group %1, %3 stores %3: pointwise, parallel 8 by 8
+        """
+        with BOUNDARY:
+            return emitted(what, partial(self.planned, args, kwargs))
+
+    def planned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
+        """A plan made anew for some arguments, which calls do not use."""
+        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        return self._made(args, kwargs, shapes, sizes)
 
     def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
         """A kernel of the plan from its text down: Tile IR, then the levels of a backend, linked by line.
@@ -330,9 +369,10 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
-        traced = replace(traced, graph=rewritten(traced.graph))
-        layouts, fixed = surroundings_of(traced)
-        return Version(plan_of(traced.graph, layouts, fixed, self.precision, self.overlap), traced)
+        with logged(traced.graph.name):
+            traced = replace(traced, graph=rewritten(traced.graph, self._disabled))
+            layouts, fixed = surroundings_of(traced)
+            return Version(plan_of(traced.graph, layouts, fixed, self.precision, self._disabled), traced)
 
 
 def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:

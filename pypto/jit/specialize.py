@@ -108,7 +108,7 @@ def logged(kernel: Kernel, backend: Any) -> AbstractContextManager[None]:
     from pypto.debug.passes import PassLog
     from pypto.passes.manager import observed
 
-    return observed(PassLog(kernel.signature.kernel, backend))
+    return observed(PassLog(kernel.signature.kernel, backend.print_ir))
 
 
 def build(

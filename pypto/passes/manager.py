@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pypto.ir.core import Attr, Function
 from pypto.ops.table import TABLE
@@ -65,9 +65,7 @@ def is_observed() -> bool:
 
 def disabled(attrs: Mapping[str, Attr]) -> tuple[str, ...]:
     """Names of the passes that a kernel switches off."""
-    names = attrs.get(DISABLE, ())
-    assert isinstance(names, tuple)
-    return names
+    return cast("tuple[str, ...]", attrs.get(DISABLE, ()))
 
 
 def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr] | None = None) -> Any:

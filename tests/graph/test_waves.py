@@ -33,7 +33,7 @@ def branches(x: Any, *weights: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pypto.graph.plan.plan.get_num_threads", lambda: 2)
+    monkeypatch.setattr("pypto.graph.plan.planning.get_num_threads", lambda: 2)
 
 
 def overlaps_of(plan: Plan) -> list[tuple[int, ...]]:

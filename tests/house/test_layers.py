@@ -95,7 +95,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # The stages of the graph compiler, and the modules that users call, lowest first: each may import those before it.
 # An import inside of a function, or for types alone, counts as any other.
 GRAPH = (
-    "ir", "rewrite", "capture", "tracing", "schedule", "codegen", "plan", "tune", "verification", "views",
+    "ir", "rewrite", "capture", "tracing", "schedule", "codegen", "plan", "pipeline", "tune", "verification", "views",
     "fused", "fuse", "cond", "lazy", "",
 )  # fmt: skip
 

@@ -17,36 +17,21 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pypto.graph.codegen.best_configurations import Choice
-from pypto.graph.codegen.kernel_text import texts_of
-from pypto.graph.codegen.kernels import full_source, kernel_of
-from pypto.graph.codegen.scatter import FORM as SCATTER
-from pypto.graph.codegen.scatter import has_kernel, scatter_text
-from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.dims import Sizes, hint
 from pypto.graph.ir.guards import Asked
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.ahead import compile_ahead
 from pypto.graph.plan.execution_context import Frame, memory_of
 from pypto.graph.plan.horizontal_fusion import (
-    MOST_GROWTH,
-    SMALL_ARENA,
-    WINDOWS,
     Waves,
-    alone,
     ends_of,
     overlap_text,
-    waves_of,
 )
 from pypto.graph.plan.in_place import updated_in_place
 from pypto.graph.plan.schedule import PlanKernel, Schedule, Step
-from pypto.graph.plan.step_order import steps_of
-from pypto.graph.schedule.fusion import Partition
-from pypto.graph.schedule.group import Group
 from pypto.jit import Kernel
 from pypto.markup import Shown
 from pypto.markup.pictures import SavablePicture
-from pypto.process import get_num_threads
 from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
@@ -171,41 +156,9 @@ class Plan(Shown, Schedule):
         return explanation(self)
 
 
-def make_plan(
-    graph: Graph,
-    parts: Partition,
-    fixed: dict[Node, Array],
-    precision: str = "",
-    choose: Choice | None = None,
-    overlap: bool = True,
+def planned(
+    graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]], in_place: bool = True
 ) -> Plan:
-    """The plan of a partition; `choose` may replace the kernel of a group by another that computes the same."""
-    texts = dict(zip(parts.groups, texts_of(parts, precision), strict=True))
-    if choose is not None:
-        texts = {g: text if g.program is None or text is None else choose(g.program, text) for g, text in texts.items()}
-    stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
-    steps = tuple(make_step(g, texts.get(g), stored) for g in steps_of(graph, parts))
-    reasons: dict[Node, dict[str, None]] = {}
-    for refused in (r for r in parts.refused if r.producer in stored):
-        reasons.setdefault(refused.producer, {})[refused.reason] = None
-    told = {n: tuple(why) for n, why in reasons.items()}
-    serial = planned(graph, alone(steps), fixed, told)
-    return overlapping(serial, get_num_threads()) if overlap else serial
-
-
-def overlapping(serial: Plan, threads: int) -> Plan:
-    """A plan with steps that overlap, in an arena that is not much larger; the plan itself where there are none."""
-    for window in WINDOWS:
-        waves = waves_of(serial.steps, threads, window)
-        if all(waves.sizes):
-            return serial
-        plan = planned(serial.graph, waves, serial.fixed, serial.reasons)
-        if plan.arena_bytes <= max(SMALL_ARENA, MOST_GROWTH * serial.arena_bytes):
-            return plan
-    return serial
-
-
-def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]]) -> Plan:
     """The plan of some steps."""
     steps, ends = waves.steps, ends_of(waves.sizes)
     stored = {n for s in steps for n in s.writes}
@@ -213,24 +166,9 @@ def planned(graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
-    aliases = updated_in_place(steps, ends, spans, stored)
+    aliases = updated_in_place(steps, ends, spans, stored) if in_place else {}
     in_arena = {node: span for node, span in spans.items() if aliases.get(node, node) not in results}
     return Plan(graph, steps, in_arena, fixed, constants, aliases, waves.sizes, reasons)
-
-
-def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
-    node = group.nodes[-1]
-    if text is None and has_kernel(node):
-        text = scatter_text(node)
-    if text is None:
-        return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
-    source = full_source(text)
-    function = kernel_of(source, text.name, text.sized, text.blocking)
-    kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)
-    operands = node.inputs if text.form == SCATTER else (a.node for a in text.arguments if not a.is_output)
-    reads = dict.fromkeys(memory_of(x, stored) for x in operands)
-    writes = tuple(a.node for a in text.arguments if a.is_output)
-    return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid, text.accesses)
 
 
 def lifetimes(

@@ -14,11 +14,13 @@ The form, after the text of the graph::
     overlap 2
     step …
     stored 4 "a slice of it is read"
+    in_place 4 owner 6
 
 Nodes are named by their numbers in the graph's text. A kernel's name is followed by its form, the arguments that it
 is not specialised for, and the blocking that tuning chose. A step's name is followed by its grid. A place of the
 kernel that reads or writes an argument names the axes that index it, or `-` for another index. `overlap` names the
-number of steps that overlap. Reading a text executes nothing of it.
+number of steps that overlap, and `in_place` an array that lies in the buffer of another one. Reading a text executes
+nothing of it.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ _KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]((?: \w+=\d+)*)")
 _ACCESS: Final = re.compile(r"  (read|write) (\w+)((?: (?:\d+|-))*)")
 _MODES: Final = ("  read ", "  write ")
 _WAVE: Final = re.compile(r"overlap (\d+)")
+_IN_PLACE: Final = re.compile(r"in_place (\d+) owner (\d+)")
 _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
 
@@ -100,6 +103,7 @@ def steps_text(plan: Plan) -> str:
         lines += [" ".join(("  " + x.mode, x.array, *map(axis_text, x.axes))) for x in step.accesses]
     for node, reasons in plan.reasons.items():
         lines += [f"stored {numbers[node]} {json.dumps(reason)}" for reason in reasons]
+    lines += [f"in_place {numbers[node]} owner {numbers[owner]}" for node, owner in plan.buffer_aliases.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -150,11 +154,13 @@ class _Reader:
         self.steps: list[Step] = []
         self.waves: list[int] = []
         self.reasons: dict[Node, tuple[str, ...]] = {}
+        self.aliases: dict[Node, Node] = {}
         self.stored = {*graph.inputs, *(n for n in self.nodes if n.op in ("constant", "extent"))}
 
     def plan(self) -> Plan:
         readers: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], None]], ...] = (
             (_KERNEL, self.kernel), (_STEP, self.step), (_WHY, self.why), (_WAVE, self.wave),
+            (_IN_PLACE, self.in_place),
         )  # fmt: skip
         while self.number < len(self.lines):
             line = self.lines[self.number]
@@ -166,7 +172,16 @@ class _Reader:
             read(found)
         sizes = self.waves + [1] * (len(self.steps) - len(self.waves))
         self.check_waves(sizes)
-        return planned(self.graph, Waves(tuple(self.steps), tuple(sizes)), {}, self.reasons)
+        waves = Waves(tuple(self.steps), tuple(sizes))
+        plan = planned(self.graph, waves, {}, self.reasons, in_place=bool(self.aliases))
+        if plan.buffer_aliases != self.aliases:
+            self.fail("an array cannot lie in the buffer of the one that is named")
+        return plan
+
+    def in_place(self, found: re.Match[str]) -> None:
+        """An array in the buffer of another one."""
+        (node,), (owner,) = map(self.nodes_of, found.groups())
+        self.aliases[node] = owner
 
     def wave(self, found: re.Match[str]) -> None:
         """Steps from the next one on that overlap."""

@@ -12,14 +12,18 @@ from pypto.graph.codegen.best_configurations import stored_choice
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.strides import contiguous
-from pypto.graph.plan.plan import Plan, make_plan
+from pypto.graph.plan.pipeline import PlanContext, make_plan
+from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.store import key_of_plan, load_plan, store_plan
-from pypto.graph.schedule.fusion import Partition, partition
 from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.partition import Context, Partition
+from pypto.graph.schedule.pipeline import scheduled
 from pypto.graph.tracing.trace import Traced
+from pypto.passes.manager import is_observed
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]
+Names = tuple[str, ...]  # of passes that are switched off
 
 
 def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
@@ -29,21 +33,22 @@ def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
     return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
 
 
-def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, overlap: bool = True) -> Plan:
+def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, disabled: Names = ()) -> Plan:
     """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
-    key = key_of_plan(graph, layouts, precision, overlap)
+    key = None if is_observed() else key_of_plan(graph, layouts, precision, disabled)
     stored = None if key is None else load_plan(key, graph, fixed)
     if stored is not None:
         return stored
-    parts = groups_of(graph, layouts)
+    parts = groups_of(graph, layouts, disabled)
+    choose = None if key is None else stored_choice(precision)
+    plan = make_plan(parts, PlanContext(fixed, precision, choose, get_num_threads(), disabled))
     if key is None:
-        return make_plan(graph, parts, fixed, precision, overlap=overlap)
-    plan = make_plan(graph, parts, fixed, precision, stored_choice(precision), overlap)
+        return plan
     plan.keep = partial(store_plan, key)
     return plan
 
 
-def groups_of(graph: Graph, layouts: Layouts) -> Partition:
+def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition:
     """The groups of a graph, all of which have a kernel.
 
     Raises
@@ -51,7 +56,7 @@ def groups_of(graph: Graph, layouts: Layouts) -> Partition:
     NoKernel
         At the line of an operation that has none.
     """
-    parts = partition(graph, layouts, get_num_threads())
+    parts = scheduled(graph, Context(layouts, get_num_threads(), disabled))
     for group in parts.groups:
         if group.problem:
             node = group.nodes[-1]

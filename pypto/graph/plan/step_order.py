@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.schedule.fusion import Partition, is_assembled
+from pypto.graph.schedule.fusion import is_assembled
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.incremental_toposort import Unit
+from pypto.graph.schedule.partition import Partition
 
 
 def steps_of(graph: Graph, parts: Partition) -> list[Group]:

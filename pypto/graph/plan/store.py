@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pypto.runtime.cache import CacheKey
 
 Array = np.ndarray[Any, Any]
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 _UNFIT: Final = (PyptoError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
-def key_of_plan(graph: Graph, layouts: Layouts, precision: str, overlap: bool = True) -> CacheKey | None:
+def key_of_plan(graph: Graph, layouts: Layouts, precision: str, disabled: tuple[str, ...] = ()) -> CacheKey | None:
     """What a plan depends on; None where plans are not kept: on a device, in the interpreter, under checks."""
     from pypto.compile import session
     from pypto.options import KernelOptions
@@ -43,7 +43,7 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, overlap: bool = 
     if shared.settings.cache == "off" or not compiles_here() or not package_files():
         return None
     strides = repr([layouts.given[x] for x in graph.inputs])
-    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("overlap", str(overlap))
+    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("disabled", repr(disabled))
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
     head = ("format", f"plan {_FORMAT}"), ("sources", package_files())
     return CacheKey((*head, *parts, *machine, ("options", repr(options))))

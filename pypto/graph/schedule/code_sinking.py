@@ -7,32 +7,29 @@ or a test for NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.group import Group
-from pypto.graph.schedule.tiling import Program
+from pypto.graph.schedule.partition import Partition, check_parallel
 from pypto.ops.table import TABLE
 
-Decide = Callable[[list[Node]], Program]  # the program of some nodes, or a FusionConflict
 
-
-def sink(
-    group: Group, owner: dict[Node, Group], consumers: Mapping[Node, list[Node]], kept: set[Node], decide: Decide
-) -> None:
-    """Move operations of a group to the group that reads them; `kept` are results. A group may lose all its nodes."""
+def sink(partition: Partition, group: Group) -> None:
+    """Move operations of a group to the group that reads them. A group may lose all its nodes."""
+    owner, consumers = partition.owner, partition.consumers
     for node in reversed(group.nodes):
-        reader = None if node in kept else reader_of(node, group, owner, consumers)
+        reader = None if node in partition.results else reader_of(node, group, owner, consumers)
         if reader is None or not reads_operands(node, group, reader):
             continue
         rest = [n for n in group.nodes if n is not node]
         more = sorted([*reader.nodes, node], key=lambda n: n.number)
         owner[node] = reader
         try:
-            found = decide(rest) if rest else None
-            group.program, reader.program = found, decide(more)
+            left = partition.program(rest, check_parallel) if rest else None
+            group.program, reader.program = left, partition.program(more, check_parallel)
         except FusionConflict:
             owner[node] = group
             continue

@@ -11,75 +11,51 @@ such as the reshape of a transpose, joins the group whose result it moves, or is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
-from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import ASSEMBLED, SELECTION, SORTS
+from pypto.graph.ir.node_table import ASSEMBLED
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.rewrite.concat_elimination import is_joined_in_product
-from pypto.graph.rewrite.split_reduction import LONG
 from pypto.graph.schedule.axes import FusionConflict
-from pypto.graph.schedule.code_sinking import sink
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.incremental_toposort import Order, Unit
 from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT
-from pypto.graph.schedule.layout import Layouts
-from pypto.graph.schedule.region_dedup import Check, Programs
-from pypto.graph.schedule.rematerialize import rematerialize
-from pypto.graph.schedule.tiling import Program
-from pypto.ops.table import REDUCTIONS, TABLE
+from pypto.graph.schedule.partition import Context, Partition, Refused, check_parallel
+from pypto.graph.schedule.region_dedup import Programs
+from pypto.ops.table import TABLE
 
 FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
 MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A merge that was not made."""
-
-    producer: Node
-    consumer: Node
-    reason: str
-
-
-@dataclass(slots=True)
-class Partition:
-    """Groups in the order in which they run, and why an array is stored."""
-
-    graph: Graph
-    groups: list[Group]
-    programs: Programs
-    refused: list[Refused] = field(default_factory=list)
-
-
-def partition(graph: Graph, layouts: Layouts, threads: int) -> Partition:
-    """The groups of a graph."""
-    return _Partitioner(graph, layouts, threads).run()
+def fuse_groups(graph: Graph, context: Context) -> Partition:
+    """The groups of a graph; the tilings of groups that elementwise operations have joined are still open."""
+    partition = Partition(graph, Programs(context.layouts, context.threads, context.disabled))
+    nodes = graph.live()
+    partition.results.update(graph.outputs)
+    partition.consumers.update((node, []) for node in nodes)
+    for node in nodes:
+        for x in node.inputs:
+            partition.consumers[x].append(node)
+    _Partitioner(partition, context.disabled).run(nodes)
+    return partition.refreshed(partition.owner[n] for n in nodes if n in partition.owner)
 
 
 class _Partitioner:
-    def __init__(self, graph: Graph, layouts: Layouts, threads: int) -> None:
-        self.graph = graph
-        self.layouts = layouts
-        self.programs = Programs(layouts, threads)
-        self.nodes = graph.live()
-        self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
-        for node in self.nodes:
-            for x in node.inputs:
-                self.consumers[x].append(node)
-        self.results = set(graph.outputs)
-        self.group: dict[Node, Group] = {}
+    def __init__(self, partition: Partition, disabled: Sequence[str]) -> None:
+        self.partition = partition
+        self.layouts = partition.programs.layouts
+        self.consumers, self.results, self.group = partition.consumers, partition.results, partition.owner
+        self.disabled = disabled
         self.order = Order()
         self.units: dict[Node, Unit] = {}  # of assemblies
         self.joined_by: dict[Node, Node] = {}  # the joined operand of a product, which no one makes
-        self.found = Partition(graph, [], self.programs)
 
-    def run(self) -> Partition:
-        for node in self.nodes:
+    def run(self, nodes: list[Node]) -> None:
+        for node in nodes:
             if node.op in MOVEMENT:
                 self.movement(node)
             elif self.joins_in_product(node):
@@ -88,25 +64,14 @@ class _Partitioner:
                 self.units[node] = self.order.new(self.sources(node))
             elif node.op not in ("input", "constant", "extent") and not self.joined(node):
                 self.computation(node)
-        unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
-        for group in unique:
-            if group.is_stale:
-                self.settle(group)
-        for group in unique:
-            sink(group, self.group, self.consumers, self.results, lambda nodes: self.program(nodes, check_parallel))
-        unique = dict.fromkeys(group for group in unique if group.nodes)
-        for group in unique:
-            rematerialize(group, self.group, self.consumers, self.results, self.programs, check_parallel)
-        self.found.groups = list(unique)
-        return self.found
 
     def joins_in_product(self, node: Node) -> bool:
         """Whether arrays are joined by the product alone that reads them."""
-        readers = [] if node in self.results else self.consumers[node]
+        readers = [] if node in self.results or "product_of_concat" in self.disabled else self.consumers[node]
         if not is_joined_in_product(node, readers) or is_assembled(readers[0]):
             return False
         try:
-            self.programs.of([node, readers[0]], readers[:1])
+            self.partition.programs.of([node, readers[0]], readers[:1])
         except FusionConflict:
             return False
         self.joined_by[readers[0]] = node
@@ -132,7 +97,7 @@ class _Partitioner:
         if group is None:
             return False
         if group.is_stale and group.program is None:
-            self.settle(group)
+            self.partition.settle(group)
         if group.problem or len(group.nodes) >= MOST_NODES:
             return False
         inner = [x for x in operands if x in group.dims]
@@ -169,11 +134,11 @@ class _Partitioner:
             if group.problem:
                 raise FusionConflict(group.problem)
             nodes = self.closed([*group.nodes, *path])
-            program = self.program(nodes, check_parallel)
+            program = self.partition.program(nodes, check_parallel)
         except FusionConflict as conflict:
-            self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(conflict)))
+            self.partition.refused.append(Refused(path[0].inputs[0], path[-1], str(conflict)))
             return False
-        self.become(Group(nodes, group.unit, program))
+        self.partition.become(Group(nodes, group.unit, program))
         return True
 
     def computation(self, node: Node) -> None:
@@ -187,8 +152,8 @@ class _Partitioner:
                     extra = [n for n in path if n not in self.group]
                     self.merge(self.group[base], self.group[node], base, node, extra)
                 elif not fusible:
-                    self.found.refused.append(Refused(base, node, "a slice of it is read"))
-        if node.op == "dot":
+                    self.partition.refused.append(Refused(base, node, "a slice of it is read"))
+        if node.op == "dot" and "product_chains" not in self.disabled:
             self.merge_span(node)
         elif node.op == "sum" and self.source(node.inputs[0])[0].op == "exp":
             self.merge_softmax(node)
@@ -221,11 +186,11 @@ class _Partitioner:
             nodes = self.closed([n for g in groups for n in g.nodes])
             if len(nodes) > MOST_NODES or self.order.is_cyclic(*(g.unit for g in groups)):
                 return
-            program = self.program(nodes, check_parallel)
+            program = self.partition.program(nodes, check_parallel)
         except FusionConflict as conflict:
-            self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(conflict)))
+            self.partition.refused.append(Refused(groups[-1].nodes[-1], node, str(conflict)))
             return
-        self.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
+        self.partition.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
 
     def merge_softmax(self, node: Node) -> None:
         """Merge a sum of exponentials with what makes them, back to a maximum: along a long axis they are one loop."""
@@ -259,25 +224,7 @@ class _Partitioner:
         if node.op in TABLE and TABLE[node.op].elementwise:
             group.is_stale = True
         else:
-            self.settle(group)
-
-    def settle(self, group: Group) -> None:
-        """Decide on the program of a group as it is now."""
-        group.is_stale = False
-        try:
-            group.program = self.program(group.nodes)
-            self.become(group)
-        except FusionConflict as conflict:
-            group.problem = str(conflict)
-
-    def become(self, group: Group) -> None:
-        """Make a group that of its nodes."""
-        assert group.program is not None
-        group.dims = dict(group.program.space.values)
-        shape = group.nodes[0].shape
-        group.is_pointwise = all(n.op in TABLE and TABLE[n.op].elementwise and n.shape == shape for n in group.nodes)
-        for n in group.nodes:
-            self.group[n] = group
+            self.partition.settle(group)
 
     def merge(self, a: Group, b: Group, producer: Node, consumer: Node, path: Iterable[Node] = ()) -> bool:
         """Make one group of two where that is legal."""
@@ -289,11 +236,11 @@ class _Partitioner:
                 raise FusionConflict("a kernel would have too many statements")
             if self.order.is_cyclic(a.unit, b.unit):
                 raise FusionConflict("something between them is computed elsewhere")
-            program = self.program(nodes, check_parallel)
+            program = self.partition.program(nodes, check_parallel)
         except FusionConflict as conflict:
-            self.found.refused.append(Refused(producer, consumer, str(conflict)))
+            self.partition.refused.append(Refused(producer, consumer, str(conflict)))
             return False
-        self.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
+        self.partition.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
         return True
 
     def closed(self, nodes: Iterable[Node]) -> list[Node]:
@@ -310,61 +257,6 @@ class _Partitioner:
                     raise FusionConflict("a slice of it is read")
                 members.update(dict.fromkeys(path))
         return sorted(members, key=lambda n: n.number)
-
-    def program(self, nodes: list[Node], check: Check | None = None) -> Program:
-        return self.programs.of(nodes, self.outputs(nodes), check)
-
-    def outputs(self, nodes: list[Node]) -> list[Node]:
-        """Members that someone else reads, as far back as views of them do."""
-        members = set(nodes)
-        found: dict[Node, None] = {}
-        for node in nodes:
-            n = node
-            readers = self.consumers[n]
-            if n in self.results or not readers or not members.issuperset(readers):
-                while n.op in MOVEMENT and n.inputs[0] in members and self.layouts.is_view(n):
-                    n = n.inputs[0]
-                found[n] = None
-        return list(found)
-
-
-def check_parallel(program: Program) -> None:
-    """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
-    space = program.space
-    has_product = any(n.op == "dot" for n in space.nodes)
-    chained = program.form in ("chain", "online") and has_product  # all but whole columns is parallel by its making
-    for node in space.outputs:
-        if not chained and any(
-            axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)
-        ):
-            raise FusionConflict("programs would have to share an axis that each of them needs")
-    for node in space.nodes:
-        if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
-            check_once(program, node)
-            check_shared(program, node)
-        if node.op == "dot":
-            line = program.values[node]
-            if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
-                raise FusionConflict("a product would have fewer programs")
-            if any(a not in line for a in program.blocks if program.is_shared(a)):
-                raise FusionConflict("a product would be computed more than once")
-
-
-def check_once(program: Program, node: Node) -> None:
-    """A reduction of more than a few elements is not made anew by each program."""
-    line = program.reads.get((node, 0), program.values.get(node.inputs[0], ()))
-    elements = 1
-    for a in line:
-        elements *= hint(program.sizes[a])
-    if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
-        raise FusionConflict("a reduction would be computed more than once")
-
-
-def check_shared(program: Program, node: Node) -> None:
-    """The many results of a long reduction are not left to one program, for the sake of what is made of them all."""
-    results = [a for a in program.values[node] if a not in program.blocks]
-    if hint(node.inputs[0].type.size) >= LONG and results and not any(map(program.is_shared, program.blocks)):
-        raise FusionConflict("a long reduction would be made by one program")
 
 
 def is_assembled(node: Node) -> bool:

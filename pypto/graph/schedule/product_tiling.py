@@ -176,7 +176,7 @@ class ProductTiling(TilingChoice):
         return sum(products) + 2 * max(products)
 
 
-def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
+def program_of(space: IndexSpace, strides: Strides, threads: int, allows_online: bool = True) -> Program:
     """The program of a group.
 
     Raises
@@ -200,5 +200,5 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
                 raise FusionConflict("a position over several axes has no form")
     parallel = tuple(a for a in space.parallel if a in sizes)
     head = {a: axis for axis in first for a in chain(axis, merged)}
-    choice = ProductTiling(space, sizes, values, reads, parallel, head, threads, strides)
+    choice = ProductTiling(space, sizes, values, reads, parallel, head, threads, strides, allows_online)
     return choice.with_products() if choice.dots else choice.without_products()

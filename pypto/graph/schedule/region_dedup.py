@@ -37,6 +37,7 @@ class Programs:
 
     layouts: Layouts
     threads: int
+    disabled: tuple[str, ...] = ()
     kinds: dict[Any, int] = field(default_factory=dict)  # numbers of what nodes are alike by
     members: dict[Node, int] = field(default_factory=dict)  # the kind of a node as a member of a group
     outsiders: dict[Node, int] = field(default_factory=dict)  # and as an array from outside
@@ -53,7 +54,7 @@ class Programs:
         """
         stored = tuple(outputs)
         key, outside = self.key(nodes, stored)
-        found = self.decided.get(key)
+        found = None if "region_dedup" in self.disabled else self.decided.get(key)
         if found is None:
             found = self.decided[key] = self.decide(nodes, stored, outside)
         if found.program is None:
@@ -68,7 +69,8 @@ class Programs:
 
     def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> Decided:
         try:
-            program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads)
+            allows_online = "online_softmax" not in self.disabled
+            program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads, allows_online)
         except FusionConflict as conflict:
             return Decided(None, outside, str(conflict))
         return Decided(program, outside)

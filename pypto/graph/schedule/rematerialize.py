@@ -18,24 +18,18 @@ from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.code_sinking import base_of
 from pypto.graph.schedule.group import Group
-from pypto.graph.schedule.region_dedup import Check, Programs
+from pypto.graph.schedule.partition import Partition, check_parallel
 from pypto.ops.table import TABLE
 
 MOST_COST: Final = 16  # of the operations that are made twice, in sums of two numbers
 LEAST_BYTES: Final = 1 << 16  # of an array; a smaller one is still in a cache when it is read
 
 
-def rematerialize(
-    group: Group,
-    owner: Mapping[Node, Group],
-    consumers: Mapping[Node, list[Node]],
-    kept: set[Node],
-    programs: Programs,
-    check: Check,
-) -> None:
-    """Let the one other group that reads an array of this one make it itself; `kept` are results."""
+def rematerialize(partition: Partition, group: Group) -> None:
+    """Let the one other group that reads an array of this one compute it again; a result is stored."""
+    owner, consumers, programs = partition.owner, partition.consumers, partition.programs
     for node in group.program.space.outputs if group.program else ():
-        reader = None if node in kept else other_reader(node, group, owner, consumers)
+        reader = None if node in partition.results else other_reader(node, group, owner, consumers)
         if reader is None or not is_worth_it(node, group, reader):
             continue
         assert group.program is not None and reader.program is not None
@@ -43,8 +37,8 @@ def rematerialize(
         outputs = [n for n in group.program.space.outputs if n is not node]
         more = sorted({*reader.nodes, *cone}, key=lambda n: n.number)
         try:
-            first = programs.of(needed(group.nodes, outputs), outputs, check)
-            second = programs.of(more, reader.program.space.outputs, check)
+            first = programs.of(needed(group.nodes, outputs), outputs, check_parallel)
+            second = programs.of(more, reader.program.space.outputs, check_parallel)
         except FusionConflict:
             continue
         group.program, group.nodes = first, list(first.space.nodes)

@@ -110,6 +110,7 @@ class TilingChoice:
     head: Mapping[int, int]  # of every axis the one that it has become part of
     threads: int
     strides: Strides
+    allows_online: bool = True  # whether a softmax along a long axis may be one loop
 
     def operand(self, node: Node, number: int) -> Dim:
         found = self.reads.get((node, number))
@@ -210,6 +211,8 @@ class TilingChoice:
         try:
             self.check_loop(axis)
         except FusionConflict:
+            if not self.allows_online:
+                raise
             lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
             online = online_of(self.space, axis, lines)
             if online.second and self.product(self.parallel) < self.threads:

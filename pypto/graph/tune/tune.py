@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,15 +24,17 @@ from pypto.graph.ir.dims import Sizes
 from pypto.graph.ir.node import Node
 from pypto.graph.plan.ahead import compile_ahead
 from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.plan import Plan, make_plan
+from pypto.graph.plan.pipeline import PlanContext, make_plan
+from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.planning import groups_of, surroundings_of
 from pypto.graph.plan.schedule import Schedule, Step
 from pypto.graph.plan.store import compiles_here, key_of_plan, store_plan
-from pypto.graph.schedule.fusion import Partition
+from pypto.graph.schedule.partition import Partition
 from pypto.graph.schedule.tiling import Program
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tune.candidate_run import KernelTrial, milliseconds
 from pypto.graph.tune.tune_report import PlanTuning
+from pypto.process import get_num_threads
 from pypto.runtime.copies import Copies
 from pypto.tuning.agreement import alike
 from pypto.tuning.config import Config, labels
@@ -64,13 +66,13 @@ def check_tunable(function: str, budget: float) -> None:
 
 
 def tuned_plan(
-    traced: Traced, precision: str, overlap: bool, arrays: Sequence[Array], sizes: Sizes, budget: float
+    traced: Traced, precision: str, disabled: tuple[str, ...], arrays: Sequence[Array], sizes: Sizes, budget: float
 ) -> tuple[Plan, PlanTuning]:
     """The plan of a traced function as tuning leaves it, which is kept on disk, and the report."""
     layouts, fixed = surroundings_of(traced)
-    parts = groups_of(traced.graph, layouts)
-    plan, report = Tuner(parts, fixed, precision, overlap, arrays, sizes, budget).run()
-    key = key_of_plan(traced.graph, layouts, precision, overlap)
+    parts = groups_of(traced.graph, layouts, disabled)
+    plan, report = Tuner(parts, fixed, precision, disabled, arrays, sizes, budget).run()
+    key = key_of_plan(traced.graph, layouts, precision, disabled)
     versions = compile_ahead(plan, arrays)
     if key is not None and versions is not None:
         store_plan(key, plan, versions)
@@ -97,7 +99,8 @@ class Tuner:
     fixed : mapping from Node to ndarray
         Arrays that the function took from outside.
     precision : str
-    overlap : bool
+    disabled : tuple of str
+        The passes that are switched off.
     arrays : sequence of ndarray
         Of the given inputs. They are copied, and not written to.
     sizes : mapping from str to int
@@ -107,16 +110,16 @@ class Tuner:
     """
 
     def __init__(
-        self, parts: Partition, fixed: dict[Node, Array], precision: str, overlap: bool, arrays: Sequence[Array],
-        sizes: Sizes, budget: float,
+        self, parts: Partition, fixed: dict[Node, Array], precision: str, disabled: tuple[str, ...],
+        arrays: Sequence[Array], sizes: Sizes, budget: float,
     ) -> None:  # fmt: skip
         self.start = time.perf_counter()
         self.parts = parts
         self.precision = precision
-        self.overlap = overlap
         self.sizes = sizes
         self.budget = budget
-        self.plan = make_plan(parts.graph, parts, fixed, precision, overlap=overlap)
+        self.context = PlanContext(fixed, precision, None, get_num_threads(), disabled)
+        self.plan = make_plan(parts, self.context)
         copies = Copies.of({str(n): array for n, array in enumerate(arrays)})
         if copies is None:
             self.arrays = [array.copy() for array in arrays]
@@ -139,7 +142,7 @@ class Tuner:
                 if any(section.interrupted for section in sections):
                     break
         choose = choice_of(chosen, self.precision)
-        tuned = make_plan(self.parts.graph, self.parts, self.plan.fixed, self.precision, choose, self.overlap)
+        tuned = make_plan(self.parts, replace(self.context, choose=choose))
         before, after = self.compared(tuned)
         is_faster = bool(chosen) and after < (1 - _GAIN) * before
         if is_faster:

@@ -1,0 +1,95 @@
+"""All passes from a traced function to its plan, and the text of what is between them.
+
+A pass list each for rewriting (`rewrite.pipeline`), the schedule (`schedule.pipeline`) and the plan (`plan.pipeline`).
+Their data are a graph, a partition into groups, and a plan, each of which has a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
+
+from pypto.compile import check_disabled, session
+from pypto.errors import OptionError
+from pypto.graph.ir.node import Graph
+from pypto.graph.ir.node import text as graph_text
+from pypto.graph.plan.pipeline import PLAN
+from pypto.graph.plan.plan_text import steps_text
+from pypto.graph.rewrite import pipeline as rewriting
+from pypto.graph.schedule.partition import Partition
+from pypto.graph.schedule.pipeline import SCHEDULE, TECHNIQUES
+from pypto.graph.schedule.printer import schedule_text
+from pypto.options import suggestion
+from pypto.passes.manager import Pass, observed
+
+LEVELS: Final = ("graph", "schedule", "plan")
+
+
+def passes() -> dict[str, Pass]:
+    """All passes of fused functions by name, in their order, and the techniques within them."""
+    return {row.name: row for row in (*rewriting.REWRITES, *SCHEDULE, *PLAN, *TECHNIQUES)}
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names of passes that a fused function cannot do without, or that there are not.
+
+    Raises
+    ------
+    WrongPass
+    """
+    if names:
+        check_disabled(names, passes(), "pto.fuse")
+
+
+def print_ir(ir: Any) -> str:
+    """The text of what a pass takes or gives."""
+    if isinstance(ir, Graph):
+        return graph_text(ir)
+    return schedule_text(ir) if isinstance(ir, Partition) else steps_text(ir)
+
+
+def is_logged() -> bool:
+    return "passes" in session().settings.log
+
+
+def logged(name: str) -> AbstractContextManager[None]:
+    """Log the passes of a fused function, where that is wanted."""
+    if not is_logged():
+        return nullcontext()
+    from pypto.debug.passes import PassLog
+
+    return observed(PassLog(name, print_ir))
+
+
+def emitted(what: str, plan: Callable[[], object]) -> str:
+    """A level of a fused function as text, or what a pass gives, while its plan is made.
+
+    Raises
+    ------
+    OptionError
+        When there is no such level or pass, or the pass does not run for this function.
+    """
+    from pypto.debug.passes import AFTER
+
+    name = what.removeprefix(AFTER)
+    rows = [row.name for row in passes().values() if row.run is not None]
+    known = rows if what.startswith(AFTER) else list(LEVELS)
+    if name not in known:
+        kind = "pass that gives a text" if what.startswith(AFTER) else "level"
+        raise OptionError(f"`{what}` names no {kind}{suggestion(name, known)}; there are {', '.join(known)}")
+    texts: dict[str, str] = {}
+
+    def observer(step: Pass, before: Any, after: Any) -> None:
+        if isinstance(before, Graph):
+            texts["graph"] = print_ir(before)
+        texts[step.name] = print_ir(after)
+        level = "graph" if isinstance(after, Graph) else "schedule" if isinstance(after, Partition) else "plan"
+        if step.name != "step_order":
+            texts[level] = texts[step.name]
+
+    with observed(observer):
+        plan()
+    if name not in texts:
+        raise OptionError(f"`{what}`: the pass does not run for this function")
+    return texts[name]
