@@ -28,9 +28,9 @@ from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings, suggestion
 from pypto.passes import optimize
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
-from pypto.runtime.cache import Cache, CacheKey
-from pypto.runtime.cache_sources import SOURCES, package_files
 from pypto.runtime.collection import without_collection
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.sources import SOURCES, package_files
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED

@@ -12,8 +12,8 @@ from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.running import Arguments, Kernel
 from pypto.cli.specs import arguments, kernel_of
 from pypto.compile import session
-from pypto.runtime import cache_tools
-from pypto.runtime.cache_store import default_folder
+from pypto.runtime.disk_cache import tools as cache_tools
+from pypto.runtime.disk_cache.store import default_folder
 
 Archive = Annotated[Path, typer.Argument(metavar="FILE", help="A zip file of entries.")]
 

@@ -109,7 +109,7 @@ def host() -> Iterator[Diagnosis]:
 def cache() -> Iterator[Diagnosis]:
     from pypto.cli.caching import folder
     from pypto.compile import session
-    from pypto.runtime.cache_tools import entries
+    from pypto.runtime.disk_cache.tools import entries
 
     way = "mend or remove the folder, or name another in PYPTO_CACHE_DIR"
     try:

@@ -26,8 +26,8 @@ from pypto.ir.types import ArrayType
 from pypto.jit.records import Records, Unrecorded
 from pypto.passes.manager import is_observed
 from pypto.runtime.arrays import check_writable
-from pypto.runtime.cache import CacheKey
-from pypto.runtime.cache_sources import package_files
+from pypto.runtime.disk_cache.cache import CacheKey
+from pypto.runtime.disk_cache.sources import package_files
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import Specialization, observe, why
 

@@ -22,7 +22,7 @@ from typing import Final
 from filelock import FileLock
 
 from pypto.errors import PyptoError
-from pypto.runtime.cache_store import Unusable, check
+from pypto.runtime.disk_cache.store import Unusable, check
 
 _COMPILERS: Final = ("g++", "clang++")
 _FLAGS: Final = ("-std=c++17", "-O2", "-fPIC")

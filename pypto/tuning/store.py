@@ -67,7 +67,7 @@ class Winners:
 
     def cache_key(self, key: Key, chip: str = "") -> Any:
         """What a winner depends on; None without a source."""
-        from pypto.runtime.cache import CacheKey
+        from pypto.runtime.disk_cache.cache import CacheKey
 
         if not self.source:
             return None

@@ -15,7 +15,7 @@ import pytest
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, find_toolkit, form_of, toolkit_version, user_place
 from pypto.compile import session
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
-from pypto.runtime.cache import Cache
+from pypto.runtime.disk_cache.cache import Cache
 from tests.patience import limit
 from tests.runtime.simulated import SCALE, folder, new_device, new_scale, written_by_hand
 

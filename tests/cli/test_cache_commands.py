@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pypto.runtime.cache import Cache, CacheKey
-from pypto.runtime.cache_tools import CacheToolError, entries, nearest, parts_of
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.tools import CacheToolError, entries, nearest, parts_of
 from tests.cli.commands import ADD, kernels
 from tests.patience import limit
 from tests.runtime.caching import KEY, OTHER, PAYLOAD, ROOT, database

@@ -22,7 +22,7 @@ from pypto.graph.codegen.kernels import kernel_of
 from pypto.graph.plan import store
 from pypto.graph.plan.ahead import launches
 from pypto.graph.plan.plan_text import parse_plan, plan_text
-from pypto.runtime.cache import Cache
+from pypto.runtime.disk_cache.cache import Cache
 
 RNG = np.random.default_rng(2)
 X, W = RNG.standard_normal((40, 64), np.float32), RNG.standard_normal((64, 64), np.float32)

@@ -23,7 +23,7 @@ from pypto.graph.codegen.writer import KernelText
 from pypto.graph.plan.plan_text import parse_plan, plan_text
 from pypto.graph.plan.planning import groups_of, surroundings_of
 from pypto.graph.tune import candidate_run, tune
-from pypto.runtime.cache import Cache
+from pypto.runtime.disk_cache.cache import Cache
 
 RNG = np.random.default_rng(3)
 X, W = RNG.standard_normal((200, 96), np.float32), RNG.standard_normal((96, 160), np.float32)

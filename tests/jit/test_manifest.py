@@ -236,7 +236,7 @@ def test_an_edit_of_the_package_is_noticed(folder: Path) -> None:
 
 def test_a_damaged_manifest_is_a_miss(folder: Path) -> None:
     run(folder)
-    spoiled = "import pypto.runtime.cache as c; c.unframe = lambda key, blob: None"
+    spoiled = "import pypto.runtime.disk_cache.cache as c; c.unframe = lambda key, blob: None"
     code = f"import warnings; warnings.simplefilter('ignore'); {spoiled}"
     assert run(folder, code) == (117, True)
     assert run(folder) == (117, False)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from pypto.runtime.cache import Cache, CacheKey, unframe
-from pypto.runtime.cache_store import DATABASE, FORMAT
-from pypto.runtime.cache_tools import entries, key_of
+from pypto.runtime.disk_cache.cache import Cache, CacheKey, unframe
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT
+from pypto.runtime.disk_cache.tools import entries, key_of
 from tests.patience import limit
 from tests.reliability import jobs
 from tests.reliability.jobs import finish, run, start, write_kernels
@@ -137,7 +137,7 @@ def test_trial_05_killed_at_any_moment(new: Path) -> None:
 HOLD = """
 import os, signal, sys
 from pathlib import Path
-from pypto.runtime.cache_store import Store
+from pypto.runtime.disk_cache.store import Store
 store = Store(Path(sys.argv[1]), False, 2**20, 10.0)
 with store.lock(sys.argv[2]):
     print("held", flush=True)
@@ -284,7 +284,7 @@ def test_trial_11_permissions_do_not_depend_on_the_umask(new: Path, umask: int) 
 
 AUDITED = """
 import sys
-from pypto.runtime.cache import Cache
+from pypto.runtime.disk_cache.cache import Cache
 seen, asked = [], []
 find = Cache._find
 def watched(self, key):
@@ -349,7 +349,7 @@ def test_trial_14_a_mount_that_runs_nothing(new: Path) -> None:
 READ = """
 import sys, warnings
 from pathlib import Path
-from pypto.runtime.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
 warnings.simplefilter("error")
 cache = Cache(Path(sys.argv[1]), size_limit=2**20)
 found = 0

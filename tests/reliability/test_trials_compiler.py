@@ -195,7 +195,7 @@ def test_trial_36_a_cell_that_is_run_again_is_the_new_code() -> None:
 STAGES = (
     "pypto.frontend.build.build", "pypto.passes.manager.run_unverified", "pypto.passes.optimize",
     "pypto.backends.cpu.codegen.function.lower", "pypto.backends.cpu.runtime.engine.Engine.compile",
-    "pypto.runtime.cache.Cache.get_or_make", "pypto.runtime.cache_store.Store.write",
+    "pypto.runtime.disk_cache.cache.Cache.get_or_make", "pypto.runtime.disk_cache.store.Store.write",
     "pypto.backends.cpu.runtime.engine.Engine.load", )  # fmt: skip
 
 

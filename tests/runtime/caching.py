@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pypto.errors import CacheWarning
-from pypto.runtime import cache as cache_module
-from pypto.runtime.cache import Cache, CacheKey
-from pypto.runtime.cache_store import DATABASE, FORMAT
+from pypto.runtime.disk_cache import cache as cache_module
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT
 from tests.patience import limit
 
 ROOT = Path(cache_module.__file__).parents[2]
@@ -36,7 +36,11 @@ def fail() -> bytes:
 
 
 def start(code: str, *args: object) -> subprocess.Popen[str]:
-    lines = ("import os, sys, time", "from pathlib import Path", "from pypto.runtime.cache import Cache, CacheKey")
+    lines = (
+        "import os, sys, time",
+        "from pathlib import Path",
+        "from pypto.runtime.disk_cache.cache import Cache, CacheKey",
+    )
     command = [sys.executable, "-W", "always::UserWarning", "-c", "\n".join((*lines, code)), *map(str, args)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto.errors import CacheWarning
-from pypto.runtime.cache import Cache, CacheKey, frame, unframe
-from pypto.runtime.cache_store import DATABASE, FORMAT
+from pypto.runtime.disk_cache.cache import Cache, CacheKey, frame, unframe
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT
 from tests.runtime.caching import KEY, OTHER, PAYLOAD, database, degrades_to_memory, fail, overwrite
 
 # Keys and framing

@@ -10,8 +10,8 @@ from threading import Thread
 import pytest
 
 from pypto.errors import CacheWarning
-from pypto.runtime.cache import Cache, CacheKey
-from pypto.runtime.cache_store import DATABASE, FORMAT
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT
 from tests.patience import limit
 from tests.runtime.caching import KEY, PAYLOAD, finish, needs_posix, start, wait_for
 

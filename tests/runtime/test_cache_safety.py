@@ -12,9 +12,9 @@ from pathlib import Path
 import diskcache  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from pypto.runtime.cache import Cache, CacheKey
-from pypto.runtime.cache_disk import BytesDisk
-from pypto.runtime.cache_store import DATABASE, FORMAT
+from pypto.runtime.disk_cache.cache import Cache, CacheKey
+from pypto.runtime.disk_cache.disk import BytesDisk
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT
 from tests.runtime.caching import KEY, OTHER, PAYLOAD, database, degrades_to_memory, fail, finish, needs_posix, start
 
 # Bytes only

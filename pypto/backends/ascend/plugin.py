@@ -99,7 +99,7 @@ def simulator(name: str, target: str, services: Services) -> Any:
 
 def simulated_toolkit(settings: Settings) -> Path:
     """The folder of the simulated toolkit, built when it is not there."""
-    from pypto.runtime.cache_store import default_folder
+    from pypto.runtime.disk_cache.store import default_folder
     from pypto.runtime.simulator import toolkit
 
     quiet = "CI" in os.environ or not sys.stderr.isatty()

@@ -22,11 +22,11 @@ from pypto.graph.plan.plan_text import read_steps, steps_text
 from pypto.graph.plan.stored_kernel import Facts, stored_version
 from pypto.graph.schedule.layout import Layouts
 from pypto.process import get_num_threads
-from pypto.runtime.cache_sources import package_files
+from pypto.runtime.disk_cache.sources import package_files
 from pypto.runtime.mode import MODE, PLAIN
 
 if TYPE_CHECKING:
-    from pypto.runtime.cache import CacheKey
+    from pypto.runtime.disk_cache.cache import CacheKey
 
 Array = np.ndarray[Any, Any]
 _FORMAT: Final = "3"
@@ -37,7 +37,7 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, disabled: tuple[
     """What a plan depends on; None where plans are not kept: on a device, in the interpreter, under checks."""
     from pypto.compile import session
     from pypto.options import KernelOptions
-    from pypto.runtime.cache import CacheKey
+    from pypto.runtime.disk_cache.cache import CacheKey
 
     shared, options = session(), KernelOptions()
     if shared.settings.cache == "off" or not compiles_here() or not package_files():

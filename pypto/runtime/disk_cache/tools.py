@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypto.errors import PyptoError
-from pypto.runtime.cache import MAGIC, Cache, CacheKey, unframe
-from pypto.runtime.cache_store import DATABASE, FORMAT, Unusable, check_folder
+from pypto.runtime.disk_cache.cache import MAGIC, Cache, CacheKey, unframe
+from pypto.runtime.disk_cache.store import DATABASE, FORMAT, Unusable, check_folder
 
 _KERNEL: Final = re.compile(r"^kernel @([^(\s]+)", re.MULTILINE)
 _ROWS: Final = (

@@ -114,7 +114,7 @@ class Store:
         return lock
 
     def _store(self, database: Path, digest: str, blob: bytes) -> None:
-        from pypto.runtime.cache_disk import BytesCache
+        from pypto.runtime.disk_cache.disk import BytesCache
 
         with failures():
             os.close(os.open(database, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let others read it

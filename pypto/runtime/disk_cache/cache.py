@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pypto.errors import CacheWarning
-from pypto.runtime.cache_store import Busy, Corrupt, Store, Unusable
+from pypto.runtime.disk_cache.store import Busy, Corrupt, Store, Unusable
 
 Mode = Literal["rw", "ro", "off"]
 
