@@ -2,6 +2,8 @@
 
 Within a fused function they are traced as numpy's functions are. Called on arrays of numpy, each is a fused function of
 its own. Names of the array API standard that numpy has, are numpy's: `pt.exp` is `np.exp`.
+
+Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`.
 """
 
 from pypto.arrays import linalg

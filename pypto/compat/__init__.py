@@ -1,1 +1,1 @@
-"""Bridges to other kernel languages."""
+"""Bridges to other kernel languages: `triton` (source that runs unchanged) and `helion` (its search and kernels)."""

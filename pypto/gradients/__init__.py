@@ -1,7 +1,8 @@
 """Gradients of kernels: `pto.adjoint` derives the backward kernel of a kernel, as source that one could have written.
 
 In comes a kernel and its arguments; out come derived kernels and their launches. `kernel` is what users hold,
-`versions` derives for the arguments of a launch, `launches` runs what was derived.
+`versions` derives for the arguments of a launch, `launches` runs what was derived. Beside them: `pullback` (`pto.vjp`),
+`handwritten`, `checks`, `schedule` (a backward as data), `launch_cache`, `verify`, `explain`, `card`.
 """
 
 from pypto.gradients.kernel import AdjointKernel, adjoint

@@ -1,4 +1,7 @@
-"""The interpreter: what Tile IR means, run with numpy, program by program. It shares no lowering with the backends."""
+"""The interpreter: what Tile IR means, run with numpy, program by program. It shares no lowering with the backends.
+
+Read `run`, then `memory`.
+"""
 
 from pypto.interp.run import run
 

@@ -1,6 +1,10 @@
 """The operators of large models: each is one row, from which its call, tests, benchmark and documentation are read.
 
 ``library.rms_norm(x, g)`` calls a row, ``library.rows["rms_norm"]`` is the row, and ``library.register`` adds one.
+
+Read `row`, `signature`, `expressions`, `conditions` and `binding`, then `registry`, `tolerance`, `checking`, `items`,
+`timing`, `residency` and `card`. Rows: `norms`, `activations`, `losses`, `moe`, `optim`, `residual`, `transforms`,
+`image`, `attention_rows`, `quantized_rows`. Their kernels: `kernels`.
 """
 
 from __future__ import annotations

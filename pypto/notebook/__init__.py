@@ -1,4 +1,7 @@
-"""Notebooks: `%load_ext pypto`, and the magics `%%pto` and `%pto`."""
+"""Notebooks: `%load_ext pypto`, and the magics `%%pto` and `%pto`.
+
+Read `magic`, then `cell`.
+"""
 
 from __future__ import annotations
 

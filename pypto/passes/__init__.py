@@ -1,6 +1,11 @@
 """Passes: functions from Tile IR to Tile IR with the same meaning, and the order in which they run.
 
 A launch out of the disk cache loads none of their modules.
+
+Read `manager` and `pattern`; the lists are `preparing` and `optimizing`. Facts: `target_facts`, and `analysis`.
+Simplification: `canonicalize` (with `rules`), `cse`, `dce`, `licm`, `widen`, `guards`. Accesses and loops: `access`,
+`induction`, `normalize_loops`, `unswitch_modulo`, `program_order`. Products: `products`, `k_blocking`, `coarsening`,
+`coarsen_2d`, `swap_operands`, `transpose_attention`. Gradients: `adjoint`.
 """
 
 from __future__ import annotations

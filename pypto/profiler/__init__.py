@@ -1,4 +1,7 @@
-"""The profiler: where the time of kernels goes, by kernel, label and source line, as rows, a table and a timeline."""
+"""The profiler: where the time of kernels goes, by kernel, label and source line, as rows, a table and a timeline.
+
+Read `recording` and `clock`, `rows`, `profile`, `table` and `timeline`.
+"""
 
 from pypto.profiler.profile import Profile, profile
 

@@ -1,4 +1,7 @@
-"""Measuring and comparing: what tests and benchmarks of kernels need."""
+"""Measuring and comparing: what tests and benchmarks of kernels need.
+
+Read `close`, `bench` and `report`.
+"""
 
 from pypto.testing.bench import Comparison, Times, compare, do_bench, do_bench_cudagraph, quantile
 from pypto.testing.close import assert_close

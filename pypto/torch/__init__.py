@@ -2,6 +2,8 @@
 
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it. `op`
 makes a differentiable function of a kernel.
+
+Read `autograd` and `function`; launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
 """
 
 from __future__ import annotations

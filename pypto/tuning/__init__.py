@@ -1,4 +1,9 @@
-"""Choosing a kernel's constants: by trial (`autotune`), or by rules (`heuristics`)."""
+"""Choosing a kernel's constants: by trial (`autotune`), or by rules (`heuristics`).
+
+Read `config` (what is tried), `decorator`, `autotune`, `candidates`, `order`, `search` and `bench`; then `agreement`
+(wrong candidates), `checking`, `grids`, `model` (predicted times), `snapshot`, `interrupts`, `store`. Rules:
+`heuristics`. What both wrap: `launching`. What users see: `report`, `live`, `card`.
+"""
 
 from pypto.tuning.autotune import Autotuner
 from pypto.tuning.config import Config, Space

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from types import MappingProxyType
 
 import pytest
@@ -21,7 +22,6 @@ METHODS = 25
 FIELDS = 15
 FILES = trees("pypto")
 IMPORTS = imports(FILES)
-BACKENDS = {file: tree for file, tree in FILES.items() if file.startswith("pypto/backends/")}
 
 # Imports for types of what imports a module when it is loaded, by the module that they name.
 TYPES = MappingProxyType(
@@ -83,9 +83,30 @@ LARGE = MappingProxyType(
         "pypto/backends/cpu/gemm/packing.py:PackEmitter": "all forms of packing",
         "pypto/backends/cpu/instrument/bounds.py:Checks": "one method for each kind of check",
         "pypto/backends/llvm/lane_emitter.py:LaneEmitter": "one method for each operation that rules may use",
+        "pypto/compat/triton/kernels.py:JITFunction": "one attribute for each that programs read of Triton's class",
+        "pypto/frontend/unparse.py:_Unparser": "one method for each kind of op",
+        "pypto/graph/capture/reads.py:Reads": "one method for each kind of value that is read",
+        "pypto/graph/codegen/writer.py:Writer": "the state of a kernel that is written",
+        "pypto/graph/ir/dims.py:Size": "one method for each operator of integers",
+        "pypto/graph/tracing/tensor.py:Tensor": "one method for each operator and attribute of arrays",
+        "pypto/jit/kernel.py:Kernel": "what users do with a kernel",
+        "pypto/library/row.py:Operator": "one field for each fact about an operator",
+        "pypto/ops/adjoint.py:Expression": "one method for each operator",
+        "pypto/ops/emitter.py:Emitter": "one method for each operation that rules may use",
+        "pypto/ops/row.py:OpRow": "one field for each fact about an op",
+        "pypto/passes/adjoint/sweep.py:ReverseSweep": "one method for each kind of op",
+        "pypto/profiler/rows.py:Row": "one field for each figure of a row",
+        "pypto/quant/models/decoding/decoder.py:Decoder": "the weights, buffers and launches of a model",
+        "pypto/tuning/autotune.py:Autotuner": "what users do with an autotuner",
+        "pypto/tuning/search.py:Search": "the state of a search",
     }
 )
-OUTSIDE = 130  # attributes of the backends that a file sets which does not declare them: this may only fall
+# Attributes that a file sets and does not declare, by room: these may only fall.
+OUTSIDE = {
+    "arrays": 2, "backends": 131, "cli": 1, "compat": 2, "compile.py": 1, "debug": 6, "frontend": 14, "gradients": 1,
+    "graph": 27, "ir": 4, "jit": 3, "language": 2, "notebook": 1, "passes": 2, "process.py": 1, "quant": 3,
+    "runtime": 4, "tools": 1, "torch": 6, "tuning": 12,
+}  # fmt: skip
 
 
 def test_no_circle_when_modules_are_loaded() -> None:
@@ -106,13 +127,16 @@ def test_back_edges_for_types_are_listed() -> None:
 
 
 def test_large_classes_are_listed() -> None:
-    large = {size.name for size in class_sizes(BACKENDS) if size.methods > METHODS or size.fields > FIELDS}
+    large = {size.name for size in class_sizes(FILES) if size.methods > METHODS or size.fields > FIELDS}
     assert large == LARGE.keys()
 
 
 def test_state_that_is_set_from_other_files_only_gets_less() -> None:
-    found = outside_stores(BACKENDS)
-    assert found.total() <= OUTSIDE, "\n".join(f"{count} {file}" for file, count in found.most_common())
+    found = outside_stores(FILES)
+    rooms: Counter[str] = Counter()
+    for file, count in found.items():
+        rooms[file.split("/")[1]] += count
+    assert rooms <= Counter(OUTSIDE), "\n".join(f"{count} {file}" for file, count in found.most_common())
 
 
 def test_circles_and_back_edges_of_a_graph() -> None:

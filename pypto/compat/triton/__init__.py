@@ -2,6 +2,9 @@
 
 `install()` serves the modules `triton`, `triton.language` and the rest to every later import of this process;
 ``python -m pypto.compat.triton script.py`` runs a script so.
+
+The tree of modules: `tree`, `lang`, `standard`, `mxfp`, `ragged`, `utils`, `refused`. Kernels: `kernels`, `compiled`,
+`compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `internal_testing` and `filecheck`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The disk cache: one make per key across processes, verified before use, never the reason that a call fails.
 
 An entry is the bytes of `frame`: whoever reads it checks that it belongs to the key and is whole before anything
-else sees it. Where and how entries are kept is `cache_store`'s matter; this module decides what a failure means.
+else sees it. Where and how entries are kept is the matter of `store`; this module decides what a failure means.
 """
 
 from __future__ import annotations
