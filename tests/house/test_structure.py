@@ -96,7 +96,6 @@ LARGE = MappingProxyType(
         "pypto/ops/row.py:OpRow": "one field for each fact about an op",
         "pypto/passes/adjoint/sweep.py:ReverseSweep": "one method for each kind of op",
         "pypto/profiler/rows.py:Row": "one field for each figure of a row",
-        "pypto/quant/models/decoding/decoder.py:Decoder": "the weights, buffers and launches of a model",
         "pypto/tuning/autotune.py:Autotuner": "what users do with an autotuner",
         "pypto/tuning/search.py:Search": "the state of a search",
     }
