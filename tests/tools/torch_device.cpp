@@ -39,10 +39,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     using Stream = c10::Stream;
     static Device one() { return Device(c10::DeviceType::PrivateUse1, 0); }
     c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
-    Device exchangeDevice(Device) const override { return one(); }
+    Device exchangeDevice(Device d) const override { return setDevice(d), one(); }
     Device getDevice() const override { return one(); }
-    void setDevice(Device) const override {}
-    void uncheckedSetDevice(Device) const noexcept override {}
+    // The device belongs to a thread, and autograd has threads of its own.
+    void setDevice(Device d) const override { check(aclrtSetDevice(d.index() < 0 ? 0 : d.index())); }
+    void uncheckedSetDevice(Device d) const noexcept override { setDevice(d); }
     Stream getStream(Device d) const override { return Stream(Stream::DEFAULT, d); }
     Stream exchangeStream(Stream) const override { return Stream(Stream::DEFAULT, one()); }
     c10::DeviceIndex deviceCount() const noexcept override { return 1; }
