@@ -3,7 +3,7 @@
 Whatever shows itself in a notebook is made here, in the one style of `pypto.markup.style`. Text is escaped unless it is
 `Markup` already, so a caller cannot forget it.
 
-Read `style` and `palette`, then `summary`, `drawings` and `colours`.
+Read `style` and `palette`, then `summary`, `drawings`, `pictures` and `colours`.
 """
 
 from __future__ import annotations
