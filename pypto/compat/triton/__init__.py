@@ -4,7 +4,7 @@
 ``python -m pypto.compat.triton script.py`` runs a script so.
 
 The tree of modules: `tree`, `lang`, `standard`, `mxfp`, `ragged`, `utils`, `refused`. Kernels: `kernels`, `compiled`,
-`compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `internal_testing` and `filecheck`.
+`compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `testing_helpers`.
 """
 
 from __future__ import annotations
