@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto import library
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, as_array, check_finite
 from pypto.quant.calibrate.blocks import Block, Linear, Values
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.layer import Layer
+from pypto.quant.models.bert_layer import BertLayer, Norm, OnArrays, add_norm, forward
 
 WORDS: Final = "embeddings.word_embeddings.weight"
 POSITIONS: Final = "embeddings.position_embeddings.weight"
@@ -28,31 +28,6 @@ LINEAR: Final = {
     "output": ("attention.output.dense",), "up": ("intermediate.dense",), "down": ("output.dense",),
 }  # fmt: skip
 NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Norm(Summary):
-    """Weight and bias of a layer normalisation."""
-
-    weight: Array
-    bias: Array
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class BertLayer(Summary):
-    """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
-
-    qkv: Layer
-    output: Layer
-    attention_norm: Norm
-    up: Layer
-    down: Layer
-    norm: Norm
-
-    @property
-    def linear(self) -> tuple[Layer, ...]:
-        """The linear layers in the order in which they compute."""
-        return self.qkv, self.output, self.up, self.down
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -172,8 +147,11 @@ class Bert(Summary, Sequence[Block]):
             ``x`` of shape (tokens, width), and ``starts`` of shape (batch + 1,).
         """
         x, positions, starts = self.lookup(ids, mask)
-        y = library.add_layer_norm(x, positions, self.norm.weight, self.norm.bias, eps=self.eps)[0]
-        return {"x": y, "starts": starts}
+        return {"x": add_norm(x, positions, self.norm, self.eps), "starts": starts}
+
+    def operations(self, starts: Array, linear: Linear) -> OnArrays:
+        """What layers consist of, for sentences that begin at `starts`."""
+        return OnArrays(linear, starts, self.heads, self.eps)
 
     def lookup(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
         """Rows of the tables for the tokens that are no padding, and where each sentence begins."""
@@ -191,21 +169,10 @@ class Bert(Summary, Sequence[Block]):
         """A layer for calibration."""
         layer = self.layers[number]
 
-        def forward(values: Values, linear: Linear) -> Values:
-            x, starts = values["x"], values["starts"]
-            parts = linear(layer.qkv.name, x).reshape(len(x), 3, self.heads, x.shape[1] // self.heads)
-            longest = longest_of(starts)
-            attended = library.varlen_attention(parts[:, 0], parts[:, 1], parts[:, 2], starts, longest=longest)
-            x = self.add_norm(linear(layer.output.name, attended.reshape(x.shape)), x, layer.attention_norm)
-            hidden = library.gelu(linear(layer.up.name, x))
-            return {**values, "x": self.add_norm(linear(layer.down.name, hidden), x, layer.norm)}
+        def run(values: Values, linear: Linear) -> Values:
+            return {**values, "x": forward(layer, values["x"], self.operations(values["starts"], linear))}
 
-        return Block(str(number), layer.linear, forward)
-
-    def add_norm(self, x: Array, residual: Array, norm: Norm) -> Array:
-        """The norm of a sum."""
-        y: Array = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=self.eps)[0]
-        return y
+        return Block(str(number), layer.linear, run)
 
     def embed(self, ids: Array, mask: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None) -> Array:
         """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones.
@@ -222,11 +189,6 @@ class Bert(Summary, Sequence[Block]):
                 values, {one.name: layers[one.name] for one in block.layers if layers and one.name in layers}
             )
         return pooled(values["x"], values["starts"])
-
-
-def longest_of(starts: Array) -> int:
-    """Tokens of the longest sentence; 1 without sentences."""
-    return int(np.diff(starts).max(initial=1))
 
 
 def pooled(x: Array, starts: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,8 @@ from pypto.quant.calibrate.blocks import float_layer
 from pypto.quant.checks import check_layers
 from pypto.quant.deploy import DeployedLayer, Product, deployed
 from pypto.quant.layer import Layer, QuantizedLayer
-from pypto.quant.models.bert import Bert, Norm, longest_of, pooled
+from pypto.quant.models.bert import Bert, pooled
+from pypto.quant.models.bert_layer import Norm, OnArrays, add_norm, forward, heads_of, longest_of
 
 INT8: Final = ("Bytes", "GroupBytes")  # forms of products whose inputs a fused kernel rounds
 ROWS: Final = {
@@ -25,91 +27,76 @@ ROWS: Final = {
 Kernels = Mapping[str, Callable[..., None]]  # rows of the library without their checks, which the encoder needs not
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class FloatLinear(Summary):
-    """Any deployed layer: inputs are float32."""
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Rows in int8 with their scales, and the floats that they were made of where those are kept."""
 
-    layer: DeployedLayer
-
-    def of_norm(self, x: Array, residual: Array, norm: Norm, eps: float) -> tuple[Array, Any]:
-        """The norm of a sum, twice."""
-        y = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=eps)[0]
-        return y, y
-
-    def of_gelu(self, x: Array) -> Any:
-        """The activation."""
-        return library.gelu(x)
-
-    def of_rows(self, x: Array) -> Any:
-        """Rows as they are."""
-        return x
-
-    def product(self, given: Any) -> Array:
-        """The layer."""
-        return self.layer(given)
+    q: Array
+    scale: Array
+    floats: Array = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Int8Linear(Summary):
-    """A layer whose inputs are int8 with scales for each row, or each group of a row."""
+@dataclass(frozen=True, slots=True)
+class OnKernels(OnArrays):
+    """Operations on kernels: the norm, the activation or the attention before a layer of int8 inputs writes int8.
 
-    layer: Product
+    Parameters
+    ----------
+    products : mapping of str to Product
+        The layers whose inputs are int8, by name.
+    kernels : mapping of str to callable
+    """
+
+    products: Mapping[str, Product]
     kernels: Kernels
 
-    @property
-    def rounding(self) -> dict[str, Any]:
-        """Factors of the inputs, and the number of groups of a row."""
-        return {"smooth": self.layer.weight.transform, "groups": self.layer.groups}
+    def rounded(self, kernel: str, product: Product, x: Array, floats: Array = None, **given: Any) -> Rounded:
+        """What a kernel makes of rows: int8, with a scale for each row or each group of a row."""
+        made = Rounded(np.empty(x.shape, np.int8), np.empty((len(x), product.groups), np.float32), floats)
+        given |= {"smooth": product.weight.transform, "groups": product.groups, "q": made.q, "scale": made.scale}
+        self.kernels[kernel](x=x, **given)
+        return made
 
-    def memory(self, x: Array) -> dict[str, Array]:
-        """Memory for rows in int8, and their scales."""
-        return {"q": np.empty(x.shape, np.int8), "scale": np.empty((len(x), self.layer.groups), np.float32)}
-
-    def of_norm(self, x: Array, residual: Array, norm: Norm, eps: float) -> tuple[Array, Any]:
-        """The norm of a sum, and that in int8."""
-        given, y = self.memory(x), np.empty_like(x)
-        weights = {"g": norm.weight, "b": norm.bias, **self.rounding}
-        self.kernels["norm"](x=x, residual=residual, **weights, eps=eps, y=y, **given)
-        return y, given
-
-    def of_gelu(self, x: Array) -> Any:
-        """The activation in int8."""
-        given = self.memory(x)
-        self.kernels["gelu"](x=x, **self.rounding, **given)
-        return given
-
-    def of_rows(self, x: Array) -> Any:
-        """Rows in int8."""
-        given = self.memory(x)
-        self.kernels["rows"](x=x, **self.rounding, **given)
-        return given
-
-    def product(self, given: Any) -> Array:
-        """Products of int8, and what gives back their scales."""
-        a, scale = given["q"], given["scale"]
-        weight = self.layer.weight
-        y = np.empty((len(a), weight.codes.shape[1]), np.float32)
-        operands = {"a": a, "b": weight.codes, "column_scale": weight.scales, "bias": self.layer.bias, "y": y}
-        if self.layer.groups == 1:
-            self.kernels["product"](**operands, row_scale=scale.reshape(-1), offset=None)
+    def linear(self, layer: Layer, x: Any) -> Array:
+        """Products of int8, and what gives back their scales; other layers read floats."""
+        product = self.products.get(layer.name)
+        if product is None:
+            return self.run(layer.name, floats_of(x))
+        given = x if isinstance(x, Rounded) else self.rounded("rows", product, x)
+        weight, y = product.weight, np.empty((len(given.q), product.weight.codes.shape[1]), np.float32)
+        operands = {"a": given.q, "b": weight.codes, "column_scale": weight.scales, "bias": product.bias, "y": y}
+        if product.groups == 1:
+            self.kernels["product"](**operands, row_scale=given.scale.reshape(-1), offset=None)
         else:
-            self.kernels["group_product"](**operands, row_scale=scale)
+            self.kernels["group_product"](**operands, row_scale=given.scale)
         return y
 
+    def attend(self, qkv: Array) -> Array:
+        """Attention within the sentences."""
+        q, k, v = heads_of(qkv, self.heads)
+        out = np.empty((len(qkv), qkv.shape[1] // 3), np.float32)
+        sizes = {"scale": 0.0, "causal": 0, "longest": longest_of(self.starts)}
+        self.kernels["attention"](q=q, k=k, v=v, out=out.reshape(q.shape), starts=self.starts, **sizes)
+        return out
 
-FusedLinear = FloatLinear | Int8Linear
+    def gelu(self, x: Array, reader: Layer) -> Any:
+        """The activation."""
+        product = self.products.get(reader.name)
+        return library.gelu(x) if product is None else self.rounded("gelu", product, x)
+
+    def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Any:
+        """The norm of a sum."""
+        residual, product = floats_of(residual), None if reader is None else self.products.get(reader.name)
+        if product is None:
+            return add_norm(x, residual, norm, self.eps)
+        y = np.empty_like(x)
+        given = {"residual": residual, "g": norm.weight, "b": norm.bias, "eps": self.eps, "y": y}
+        return self.rounded("norm", product, x, y, **given)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class EncoderLayer(Summary):
-    """A transformer layer on kernels."""
-
-    qkv: FusedLinear
-    output: FusedLinear
-    attention_norm: Norm
-    up: FusedLinear
-    down: FusedLinear
-    norm: Norm
+def floats_of(x: Any) -> Array:
+    """The floats of rows."""
+    return x.floats if isinstance(x, Rounded) else x
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,13 +110,15 @@ class Encoder(Summary):
     ----------
     model : Bert
         Of which tables and norms are used.
-    layers : tuple of EncoderLayer
-    kernels : mapping of str to callable
+    layers : mapping of str to DeployedLayer
+        All linear layers by name.
+    operations : callable
+        Gives, for where sentences begin, what layers consist of.
     """
 
     model: Bert
-    layers: tuple[EncoderLayer, ...]
-    kernels: Kernels
+    layers: Mapping[str, DeployedLayer]
+    operations: Callable[..., OnKernels]
 
     @classmethod
     def of(cls, model: Bert, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Encoder:
@@ -141,50 +130,33 @@ class Encoder(Summary):
             For names of layers that the model has not.
         """
         check_layers(layers, model.layer_names)
+        found = {one.name: deployed_layer(layers.get(one.name, one)) for layer in model.layers for one in layer.linear}
         kernels = {name: library.rows[row].unchecked() for name, row in ROWS.items()}
         kernels["attention"] = library.rows["varlen_attention"].unchecked("f32")
-
-        def fused(layer: Any) -> FusedLinear:
-            return fused_linear(layers.get(layer.name, layer), kernels)
-
-        found = [
-            EncoderLayer(fused(x.qkv), fused(x.output), x.attention_norm, fused(x.up), fused(x.down), x.norm)
-            for x in model.layers
-        ]
-        return cls(model, tuple(found), kernels)
+        own = {name: product for name, layer in found.items() if (product := int8_product(layer)) is not None}
+        given: dict[str, Any] = {"heads": model.heads, "eps": model.eps, "products": own, "kernels": kernels}
+        return cls(model, found, partial(OnKernels, lambda name, x: found[name](x), **given))
 
     def __call__(self, ids: Array, mask: Array) -> Array:
         """Embeddings (batch, width), unit vectors in float32, of sentences padded to (batch, length)."""
         model = self.model
-        x, residual, starts = model.lookup(ids, mask)
-        longest = longest_of(starts)
-        norm = model.norm
-        for layer in self.layers:
-            x, given = layer.qkv.of_norm(x, residual, norm, model.eps)
-            attended = self.attention(layer.qkv.product(given), starts, longest)
-            made = layer.output.product(layer.output.of_rows(attended))
-            residual, given = layer.up.of_norm(made, x, layer.attention_norm, model.eps)
-            x = layer.down.product(layer.down.of_gelu(layer.up.product(given)))
-            norm = layer.norm
-        return pooled(model.add_norm(x, residual, norm), starts)
-
-    def attention(self, qkv: Array, starts: Array, longest: int) -> Array:
-        """Attention within the sentences: (tokens, 3 width) to (tokens, width)."""
-        tokens, width = qkv.shape[0], qkv.shape[1] // 3
-        parts = qkv.reshape(tokens, 3, self.model.heads, width // self.model.heads)
-        out = np.empty((tokens, width), np.float32)
-        heads = {"q": parts[:, 0], "k": parts[:, 1], "v": parts[:, 2], "out": out.reshape(parts[:, 0].shape)}
-        self.kernels["attention"](**heads, starts=starts, scale=0.0, causal=0, longest=longest)
-        return out
+        x, positions, starts = model.lookup(ids, mask)
+        run = self.operations(starts)
+        readers = [*(layer.qkv for layer in model.layers), None]
+        x = run.add_norm(x, positions, model.norm, readers[0])
+        for layer, reader in zip(model.layers, readers[1:], strict=True):
+            x = forward(layer, x, run, reader)
+        return pooled(floats_of(x), starts)
 
 
-def fused_linear(layer: Any, kernels: Kernels) -> FusedLinear:
-    """A layer of the encoder: of int8, where its inputs are int8 in their own order."""
+def deployed_layer(layer: Any) -> DeployedLayer:
+    """A layer of the encoder."""
     if isinstance(layer, Layer):
-        layer = DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer), layer.weight.shape)
-    if not isinstance(layer, DeployedLayer):
-        layer = deployed(layer.name, layer)
+        return DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer), layer.weight.shape)
+    return layer if isinstance(layer, DeployedLayer) else deployed(layer.name, layer)
+
+
+def int8_product(layer: DeployedLayer) -> Product | None:
+    """The product of a layer whose inputs are int8 in their own order."""
     run = layer.run
-    if isinstance(run, Product) and run.form in INT8 and run.weight.order is None:
-        return Int8Linear(run, kernels)
-    return FloatLinear(layer)
+    return run if isinstance(run, Product) and run.form in INT8 and run.weight.order is None else None

@@ -1,0 +1,124 @@
+"""The forward pass of one layer of a BERT model, for evaluation and calibration in floats, and for encoders in int8.
+
+They differ in `Operations`. A norm and an activation are told which linear layer reads their result, so that one kernel
+can compute them and round for that layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from pypto import library
+from pypto.markup.summary import Summary
+from pypto.quant.arrays import Array
+from pypto.quant.layer import Layer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Norm(Summary):
+    """Weight and bias of a layer normalisation."""
+
+    weight: Array
+    bias: Array
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BertLayer(Summary):
+    """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
+
+    qkv: Layer
+    output: Layer
+    attention_norm: Norm
+    up: Layer
+    down: Layer
+    norm: Norm
+
+    @property
+    def linear(self) -> tuple[Layer, ...]:
+        """The linear layers in the order in which they compute."""
+        return self.qkv, self.output, self.up, self.down
+
+
+class Operations(Protocol):
+    """What a layer consists of; a value is an array, or one with what the next linear layer reads of it."""
+
+    def linear(self, layer: Layer, x: Any) -> Array:
+        """A linear layer."""
+
+    def attend(self, qkv: Array) -> Array:
+        """Attention within the sentences: (tokens, 3 width) to (tokens, width)."""
+
+    def gelu(self, x: Array, reader: Layer) -> Any:
+        """The activation, which `reader` reads."""
+
+    def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Any:
+        """The norm of a sum, which `reader` reads."""
+
+
+def forward(layer: BertLayer, x: Any, run: Operations, reader: Layer | None = None) -> Any:
+    """One layer: attention and a feed-forward, each added to its inputs and normalised; `reader` reads the result."""
+    attended = run.attend(run.linear(layer.qkv, x))
+    x = run.add_norm(run.linear(layer.output, attended), x, layer.attention_norm, layer.up)
+    hidden = run.gelu(run.linear(layer.up, x), layer.down)
+    return run.add_norm(run.linear(layer.down, hidden), x, layer.norm, reader)
+
+
+@dataclass(frozen=True, slots=True)
+class OnArrays:
+    """Operations on arrays; each linear layer is a function of its name and its inputs, which calibration observes.
+
+    Parameters
+    ----------
+    run : callable
+        Computes a linear layer, ``run(name, x)``.
+    starts : ndarray of shape (batch + 1,), int32
+        Where the sentences begin.
+    heads : int
+    eps : float
+        Of the norms.
+    """
+
+    run: Callable[[str, Array], Array]
+    starts: Array
+    heads: int
+    eps: float
+
+    def linear(self, layer: Layer, x: Any) -> Array:
+        """A linear layer."""
+        return self.run(layer.name, x)
+
+    def attend(self, qkv: Array) -> Array:
+        """Attention within the sentences."""
+        q, k, v = heads_of(qkv, self.heads)
+        y: Array = library.varlen_attention(q, k, v, self.starts, longest=longest_of(self.starts))
+        return y.reshape(len(y), qkv.shape[1] // 3)
+
+    def gelu(self, x: Array, reader: Layer) -> Array:
+        """The activation."""
+        y: Array = library.gelu(x)
+        return y
+
+    def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Array:
+        """The norm of a sum."""
+        return add_norm(x, residual, norm, self.eps)
+
+
+def add_norm(x: Array, residual: Array, norm: Norm, eps: float) -> Array:
+    """The layer normalisation of a sum."""
+    y: Array = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=eps)[0]
+    return y
+
+
+def heads_of(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
+    """Queries, keys and values (tokens, heads, depth) of rows that have them side by side."""
+    parts = qkv.reshape(len(qkv), 3, heads, qkv.shape[1] // (3 * heads))
+    return parts[:, 0], parts[:, 1], parts[:, 2]
+
+
+def longest_of(starts: Array) -> int:
+    """Tokens of the longest sentence; 1 without sentences."""
+    return int(np.diff(starts).max(initial=1))
