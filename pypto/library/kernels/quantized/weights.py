@@ -17,6 +17,7 @@ TALL = 128  # rows of a block of many on a matrix unit
 FEW = 64  # rows up to which blocks have 16
 BY_ROW = 2  # rows up to which each is a program
 FLOATS_BY_ROW = 4  # the same where weights become floats
+NIBBLE = 8.0  # of the code 0
 WIDE = 2048  # columns from which programs take more of them
 
 
@@ -64,7 +65,7 @@ def row_kernel(
     j = tile * BN
     first, c, width = (tile * ROWS, 0, codes.shape[1]) if TILED else (0, j, BN)
     acc = pto.zeros((BN,), pto.float32)
-    for g in range(ROWS // GROUP):
+    for g in range(ROWS // GROUP if TILED else scale.shape[0]):
         if BITS == 4:
             k, end = 2 * g * GROUP, 2 * g * GROUP + 2 * GROUP
             t = int4_sums(x, row, k, codes, first + g * GROUP, c, GROUP, PIECE, width)
@@ -196,44 +197,50 @@ def row_columns_for(n):
     return min(columns, pto.next_power_of_2(n))
 
 
-def by_columns(codes, scale):
-    """What kernels are told about codes by columns: rows of a group, bits, and the nibble of 0."""
-    bits = 4 if "uint8" in str(codes.dtype) else 8
-    return {"GROUP": codes.shape[0] // scale.shape[0], "BITS": bits, "MIDDLE": 8.0 if bits == 4 else 0.0}
-
-
 def w4a16_matmul(x, packed, scale, zero, bias, low, y):
     """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
-    (t, n), form = y.shape, by_columns(packed, scale)
-    form |= {"ROWS": packed.shape[0], "TILED": False, "ADD": False}
-    if t <= FLOATS_BY_ROW:
-        bn = row_columns_for(n)
-        sizes = form | {"PIECE": piece_of(form["GROUP"]), "BN": bn}
-        row_kernel[t, pto.cdiv(n, bn)](x, packed, scale, zero, low, None, bias, y, **sizes)
-        return
-    bm, bn = rows_for(t), columns_for(n)
-    rows_kernel[grid(t, n, (bm, bn))](x, packed, scale, zero, low, bias, y, **form, BM=bm, BN=bn)
+    by_columns(x, packed, scale, zero, bias, low, y, 4, NIBBLE)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
     """y = x @ ((codes - zero) * scale) + bias."""
-    w4a16_matmul(x, codes, scale, zero, bias, None, y)
+    by_columns(x, codes, scale, zero, bias, None, y, 8, 0.0)
+
+
+def by_columns(x, codes, scale, zero, bias, low, y, bits, middle):
+    """A product with codes by columns."""
+    (t, n), rows = y.shape, codes.shape[0]
+    group = rows // scale.shape[0]
+    if t <= FLOATS_BY_ROW:
+        bn = row_columns_for(n)
+        row_kernel[t, pto.cdiv(n, bn)](
+            x, codes, scale, zero, low, None, bias, y, rows, group, piece_of(group), bits, middle, False, False, bn
+        )
+        return
+    bm, bn = rows_for(t), columns_for(n)
+    where = grid(t, n, (bm, bn))
+    rows_kernel[where](x, codes, scale, zero, low, bias, y, rows, group, bits, middle, False, False, bm, bn)
 
 
 def w4a16_pieces(x, packed, scale, zero, bias, low, y):
     """The product for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
-    form = by_columns(packed, scale)
-    if x.shape[0] == 1:
-        split_k_row(x, packed, scale, zero, bias, low, y, **form)
-        return
-    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
-    sizes = form | {"BM": bm, "BN": bn, "BK": piece_of(form["GROUP"], 128)}
-    pieces_kernel[grid(x.shape[0], packed.shape[1], (bm, bn))](x, packed, scale, zero, low, bias, y, **sizes)
+    in_pieces(x, packed, scale, zero, bias, low, y, 4, NIBBLE)
 
 
 def w8a16_pieces(x, codes, scale, zero, bias, y):
     """The product of codes of eight bits for a matrix unit."""
-    w4a16_pieces(x, codes, scale, zero, bias, None, y)
+    in_pieces(x, codes, scale, zero, bias, None, y, 8, 0.0)
+
+
+def in_pieces(x, codes, scale, zero, bias, low, y, bits, middle):
+    """A product for a matrix unit; one row goes to the vector units."""
+    form = {"GROUP": codes.shape[0] // scale.shape[0], "BITS": bits, "MIDDLE": middle}
+    if x.shape[0] == 1:
+        split_k_row(x, codes, scale, zero, bias, low, y, **form)
+        return
+    bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
+    sizes = form | {"BM": bm, "BN": bn, "BK": piece_of(form["GROUP"], 128)}
+    pieces_kernel[grid(x.shape[0], codes.shape[1], (bm, bn))](x, codes, scale, zero, low, bias, y, **sizes)
 
 
 def int8_rows_for(t):
