@@ -63,8 +63,7 @@ class LanguageModel:
         if self.phases:
             floats, quantised = self.phases
             found["float32"] = self.blocks.perplexity(self.unseen, progress=step(floats))
-            int8 = any(layer.inputs is not None for layer in layers.values())
-            deployed = quant.deploy(layers) if int8 else layers
+            deployed = quant.deploy(layers) if any(layer.inputs for layer in layers.values()) else layers
             found["quantised"] = self.blocks.perplexity(self.unseen, deployed, progress=step(quantised))
         return Measurement("perplexity", "perplexity", 3, found)
 
