@@ -3,7 +3,7 @@
 Comes in: a numpy function and example arguments. Goes out: an execution plan of kernels. Read the stages in this order:
 `ir` (the graph as data), `rewrite`, `capture` (what a function reads from outside), `tracing`, `schedule` (groups and
 tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification` and `views`. Each stage imports only those
-before it. Above them stand what users call: `fused` with `fuse`, `cond`, and `lazy`.
+before it; `pipeline` lists their passes. Above them stands what users call: `fused` with `fuse`, `cond`, and `lazy`.
 """
 
 from pypto.graph.ir.node import Graph, Node, text

@@ -3,5 +3,5 @@
 Comes in: a function and example arguments (`arguments`, `pytree`, `argument_paths`). Goes out: a `Traced` graph.
 Read `trace`, `tensor`, then the functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `exponents`,
 `functions`, `decompositions`, `standard`, `methods`, `movement`, `indexing`, `reductions`, `ordering`, `products`,
-`launches`.
+`windows`, `launches`.
 """
