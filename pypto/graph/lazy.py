@@ -63,9 +63,9 @@ class LazyGraph(TracedGraph):
                 operands = (here_of[y] for y in x.inputs)
                 here_of[x] = target.add(x.op, *operands, place=x.place, type=x.type, **dict(x.attrs))
         target.outputs.append(here_of[node])
-        target = rewritten(target)
-        layouts = Layouts({x: strides_in(x, a) for x, a in zip(target.inputs, arrays, strict=True)})
-        plan = plan_of(target, layouts, {}, "")
+        graph = rewritten(target)
+        layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, arrays, strict=True)})
+        plan = plan_of(graph, layouts, {}, "")
         self.plans[node] = plan
         return plan.run(arrays)[0].view()
 

@@ -26,8 +26,8 @@ from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.op_facts import better
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.index_space import scanned
+from pypto.graph.schedule.partition import Partition
 from pypto.graph.schedule.region_dedup import Programs
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType, float32, int1
