@@ -87,7 +87,7 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     from pypto.debug.passes import AFTER, text_after
     from pypto.options import KernelOptions
 
-    _, function = found_in(target, allows_fused=True)
+    _, function = found_in(target, fused=True)
     if is_fused(function):
         show_text(target, "", emit, fused_text(function, args, emit, chip), output, json)
         return
@@ -116,9 +116,8 @@ def fused_text(function: Any, args: list[str], emit: str, chip: str) -> str:
 
     if chip:
         raise UsageError(f"--target {chip}: the passes of a fused function know no chip; leave it out")
-    level = "plan" if emit == "timings" else emit
-    text: str = function.emit(level, **arguments(args, tuple(signature(function).parameters)))
-    return text
+    given = arguments(args, tuple(signature(function).parameters))
+    return str(function.emit("plan" if emit == "timings" else emit, **given))
 
 
 def show_text(target: str, version: str, emit: str, text: str, output: Path | None, json: bool) -> None:
@@ -135,18 +134,15 @@ def check_pass(name: str, backend: Any) -> None:
     from pypto.debug.passes import passes_of
     from pypto.options import suggestion
 
-    known = passes_of(backend)
-    if name not in known:
-        hint = suggestion(name, known)
-        raise UsageError(f"--emit after:{name} names no pass that gives IR{hint}; there are {', '.join(known)}")
+    if name not in (known := passes_of(backend)):
+        hint = f"{suggestion(name, known)}; there are {', '.join(known)}"
+        raise UsageError(f"--emit after:{name} names no pass that gives IR{hint}")
 
 
 def target_hint(emit: str, chip: str) -> str:
     from pypto.compile import session
 
-    if chip:
-        return ""
-    is_known = emit == "project" or emit in session().devices.chip(EXAMPLE_CHIP).backend.levels
+    is_known = not chip and (emit == "project" or emit in session().devices.chip(EXAMPLE_CHIP).backend.levels)
     return f"; it needs --target {EXAMPLE_CHIP} or another chip" if is_known else ""
 
 

@@ -47,10 +47,10 @@ def module_of(path: Path) -> Any:
     return module
 
 
-def found_in(text: str, allows_fused: bool = False) -> tuple[Any, Any]:
+def found_in(text: str, fused: bool = False) -> tuple[Any, Any]:
     """The module and the kernel behind FILE:KERNEL; the kernel may be wrapped in what chooses its constants.
 
-    With `allows_fused` it may be a fused function, too.
+    With `fused` it may be a fused function, too.
 
     Raises
     ------
@@ -61,9 +61,7 @@ def found_in(text: str, allows_fused: bool = False) -> tuple[Any, Any]:
     if not colon or not file:
         raise UsageError(f"{text!r} names no kernel; write FILE:KERNEL, as in kernels.py:softmax")
     module = module_of(Path(file))
-    kernels = {
-        key: value for key, value in vars(module).items() if is_kernel(value) or (allows_fused and is_fused(value))
-    }
+    kernels = {key: value for key, value in vars(module).items() if is_kernel(value) or (fused and is_fused(value))}
     if name not in kernels:
         there = ", ".join(sorted(kernels)) or "none"
         raise UsageError(f"{file} has no kernel {name!r}{suggestion(name, kernels)}; its kernels are: {there}")
