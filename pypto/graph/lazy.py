@@ -39,7 +39,7 @@ class LazyGraph(TracedGraph):
 
     def computed(self, node: Node) -> Array:
         """The array of a node, which is read-only: others depend on it."""
-        if node.op == "input":
+        if node.is_input:
             array = self.arrays[self.inputs.index(node)].view()
             array.flags.writeable = False
             return array
@@ -56,7 +56,7 @@ class LazyGraph(TracedGraph):
         here_of: dict[Node, Node] = {}
         arrays: list[Array] = []
         for x in self.pending(node):
-            if x.op == "input" or x in self.values:
+            if x.is_input or x in self.values:
                 here_of[x] = target.input(f"array{len(arrays)}", x.type, x.place)
                 arrays.append(self.computed(x))
             else:
@@ -101,7 +101,7 @@ class LazyGraph(TracedGraph):
         for node in source.pending(tensor.node):
             if node in self.foreign:
                 continue
-            if node.op == "input" or node in source.values:
+            if node.is_input or node in source.values:
                 self.foreign[node] = self.argument(f"array{len(self.inputs)}", source.computed(node)).node
             else:
                 operands = (self.foreign[x] for x in node.inputs)

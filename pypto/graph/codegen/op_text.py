@@ -29,7 +29,7 @@ def number_text(value: float | int | bool, dtype: DType) -> str:
 
 def call_text(node: Node, operands: list[str]) -> str:
     """An elementwise op on the texts of its operands."""
-    numbers = [x.op == "constant" for x in node.inputs]
+    numbers = [x.is_constant for x in node.inputs]
     values = numbers[1:] if node.op == "where" else numbers
     if all(values) and values:  # a number alone has no type
         first = node.inputs[-1]

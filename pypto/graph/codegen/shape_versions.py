@@ -32,7 +32,7 @@ def versions_of(program: Program) -> list[Version]:
     """Programs with smaller tiles, for the fewest elements first; none where all sizes are fixed."""
     if len(program.space.nodes) > MOST_NODES or all(map(is_fixed, program.sizes.values())):
         return []
-    if any(node.op == "dot" for node in program.space.nodes):
+    if any(node.is_product for node in program.space.nodes):
         return of_products(program)
     most = {a: WHOLE for a in program.whole if not is_fixed(program.sizes[a]) and program.tile_size(a) > WHOLE}
     return [Version(most, replace(program, most=most))] if most else []

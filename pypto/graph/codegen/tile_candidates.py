@@ -73,7 +73,7 @@ def distance(sizes: tuple[int, ...], base: tuple[int, ...]) -> float:
 
 def blocking_candidates(program: Program) -> list[dict[str, int]]:
     """Fields of the blocking of matrix products to try, one at a time; nothing where there is no product."""
-    if not any(node.op == "dot" for node in program.space.nodes):
+    if not any(node.is_product for node in program.space.nodes):
         return []
     return [{field: value} for field, values in _FIELDS.items() for value in values]
 

@@ -224,7 +224,7 @@ class Writer:
 
     def operand(self, node: Node, number: int) -> Tile:
         x = node.inputs[number]
-        if x.op == "constant":
+        if x.is_constant:
             return Tile(number_text(x.attr("value"), x.type.dtype), ())
         online = self.program.online
         if online is not None and (online.is_late(node, x) or (self.within > 1 and x in self.final)):

@@ -68,6 +68,28 @@ class Node:
         return dict(self.attrs)[name]
 
     @property
+    def is_input(self) -> bool:
+        return self.op == "input"
+
+    @property
+    def is_constant(self) -> bool:
+        return self.op == "constant"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number, known now or when a plan runs."""
+        return self.op in ("constant", "extent")
+
+    @property
+    def is_source(self) -> bool:
+        """Whether nothing computes it."""
+        return self.is_input or self.is_number
+
+    @property
+    def is_product(self) -> bool:
+        return self.op == "dot"
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.type.shape
 
@@ -210,7 +232,7 @@ def text(graph: Graph, locations: bool = False) -> str:
     dims = ", ".join(f"{d.name} {d.low} {d.high} {d.hint}" for d in graph.dims)
     lines = [f"graph @{graph.name}{f' dims [{dims}] ' if dims else ''}({head}) {{"]
     for node in nodes:
-        if node.op != "input":
+        if not node.is_input:
             operands = ", ".join(names[x] for x in node.inputs)
             body = " ".join(filter(None, (node.op, operands, shown(dict(node.attrs)))))
             place = f" {loc_text(node.loc)}" if locations and node.loc != UNKNOWN else ""
@@ -220,7 +242,7 @@ def text(graph: Graph, locations: bool = False) -> str:
 
 
 def sorted_inputs_first(graph: Graph, nodes: list[Node]) -> list[Node]:
-    return [*graph.inputs, *(node for node in nodes if node.op != "input")]
+    return [*graph.inputs, *(node for node in nodes if not node.is_input)]
 
 
 def shown(attrs: dict[str, Any]) -> str:
@@ -238,7 +260,7 @@ def value_text(value: Any) -> str:
 
 def definition(node: Node) -> str:
     """A node as the text of its graph has it."""
-    if node.op == "input":
+    if node.is_input:
         return f"input {node.attr('name')}"
     operands = ", ".join(f"%{x.number}" for x in node.inputs)
     return " ".join(filter(None, (f"%{node.number} =", node.op, operands, shown(dict(node.attrs)))))

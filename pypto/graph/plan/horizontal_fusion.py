@@ -102,7 +102,7 @@ def operations(node: Node) -> float:
     """About how many nanoseconds the operations of a node take."""
     if node.op in MOVEMENT:
         return 0.0
-    if node.op == "dot":
+    if node.is_product:
         return hint(node.type.size) * hint(node.inputs[0].shape[-1]) / _PRODUCTS
     row = TABLE.get(node.op)
     elements = hint(node.inputs[0].type.size if node.op in REDUCTIONS else node.type.size)

@@ -163,7 +163,7 @@ def planned(
     steps, ends = waves.steps, ends_of(waves.sizes)
     stored = {n for s in steps for n in s.writes}
     read = (n for s in steps for n in s.reads)
-    constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
+    constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.is_number))
     results = {memory_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
     aliases = updated_in_place(steps, ends, spans, stored) if in_place else {}

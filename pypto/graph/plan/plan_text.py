@@ -155,7 +155,7 @@ class _Reader:
         self.waves: list[int] = []
         self.reasons: dict[Node, tuple[str, ...]] = {}
         self.aliases: dict[Node, Node] = {}
-        self.stored = {*graph.inputs, *(n for n in self.nodes if n.op in ("constant", "extent"))}
+        self.stored = {*graph.inputs, *(n for n in self.nodes if n.is_number)}
 
     def plan(self) -> Plan:
         readers: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], None]], ...] = (

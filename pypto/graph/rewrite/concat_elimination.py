@@ -27,7 +27,7 @@ def is_window(node: Node, inputs: Inputs) -> bool:
     base = inputs[0]
     if node.op == "slice":
         return base.op == "window"
-    if base.op != "constant" or base.type.dtype.is_bool:
+    if not base.is_constant or base.type.dtype.is_bool:
         return False
     number, value = base.attr("value"), inputs[1]
     fixed = all(map(is_fixed, (*base.shape, *value.shape, *node.attr("starts"))))
@@ -53,7 +53,7 @@ def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
     if not is_joined_last(node):
         return False
     (reader, *others) = consumers or [node]
-    return not others and reader.op == "dot" and reader.inputs[0] is node and reader.inputs[1] is not node
+    return not others and reader.is_product and reader.inputs[0] is node and reader.inputs[1] is not node
 
 
 def is_joined_last(node: Node) -> bool:

@@ -38,7 +38,7 @@ def computed_late(graph: Graph, source: Node, pick: Callable[[Node], Node]) -> N
     for node in members:
         operands = []
         for x in node.inputs:
-            if x.op == "constant":
+            if x.is_constant:
                 made[x] = graph.constant(x.attr("value"), TensorType((), x.type.dtype), x.place)
             elif x not in made:
                 whole = graph.add("reshape", x, place=x.place, shape=(*(1,) * (rank - len(x.shape)), *x.shape))

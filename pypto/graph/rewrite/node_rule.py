@@ -52,7 +52,7 @@ class NodeRule:
 def copied(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """A node of another graph on operands in this one; a copy of an array stays one, though there is another."""
     attrs = dict(node.attrs)
-    if node.op == "input":
+    if node.is_input:
         return graph.input(attrs["name"], node.type, node.place)
     if node.op == "copy":
         return graph.append(node.op, inputs, attrs, node.type, node.place)
@@ -61,5 +61,5 @@ def copied(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 def own_array(graph: Graph, node: Node) -> Node:
     """A result that has become a number or an array that is there, as an array of its own."""
-    is_there = node.op in ("input", "constant", "extent") or node in graph.outputs
+    is_there = node.is_source or node in graph.outputs
     return graph.append("copy", (node,), {}, node.type, node.place) if is_there else node

@@ -44,10 +44,10 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
             return folded
     if op in REDUCTIONS:
         return reduced_before(graph, op, inputs, attrs, type, place)
-    if inputs and inputs[-1].op != "constant":
+    if inputs and not inputs[-1].is_constant:
         return None
     row = TABLE.get(op)
-    if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
+    if row is not None and row.elementwise and all(x.is_constant for x in inputs):
         return of_numbers(graph, op, inputs, attrs, type, place)
     return None
 
@@ -65,7 +65,7 @@ def fold_reshape(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tens
         return x
     if x.op == "reshape":
         return graph.add("reshape", *x.inputs, place=place, **attrs)
-    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
 
 
 def fold_permute(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
@@ -75,21 +75,21 @@ def fold_permute(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tens
     if x.op == "permute":
         first = x.attr("dims")
         return graph.add("permute", *x.inputs, place=place, dims=tuple(first[d] for d in dims))
-    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
 
 
 def fold_broadcast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     (x,) = inputs
     if x.shape == type.shape:
         return x
-    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
 
 
 def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     (x,) = inputs
     if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
         return x
-    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
 
 
 def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
@@ -99,7 +99,7 @@ def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
         return x
     if x.op == "cast" and x.inputs[0].type == type and widens(type.dtype, x.type.dtype):
         return x.inputs[0]
-    if x.op == "where" and any(y.op == "constant" for y in x.inputs[1:]):
+    if x.op == "where" and any(y.is_constant for y in x.inputs[1:]):
         condition, *values = x.inputs
         casts = [graph.add("cast", y, place=place, **attrs) for y in values]
         return graph.add("where", condition, *casts, place=x.place)
@@ -110,7 +110,7 @@ def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
     """Along an axis of one element all indices name that element: it is repeated."""
     source, index = inputs
     axis, batch = attrs["axis"], attrs.get("batch", 0)
-    if source.op == "constant":
+    if source.is_constant:
         return graph.constant(source.attr("value"), type, place)
     if not is_fixed(source.shape[axis]) or source.shape[axis] != 1:
         return None

@@ -58,7 +58,7 @@ def lie_in_memory(a: Node, b: Node) -> bool:
             return False
         while bases[n].op in MOVEMENT_OPS:
             bases[n] = bases[n].inputs[0]
-    return bases[0] is bases[1] or all(x.op == "input" for x in bases)
+    return bases[0] is bases[1] or all(x.is_input for x in bases)
 
 
 split_products: Final = NodeRule(frozenset({"dot"}), lambda node, inputs: parts_of(*inputs) > 0, product_by_parts)

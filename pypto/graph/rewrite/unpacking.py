@@ -57,7 +57,7 @@ def source_of(node: Node) -> Node | None:
             node = node.inputs[0]
             continue
         row = TABLE.get(node.op)
-        operands = [x for x in node.inputs if x.op != "constant"]
+        operands = [x for x in node.inputs if not x.is_constant]
         if row is None or not row.elementwise or len(operands) != 1 or operations == _MOST_NODES:
             return node if operations else None
         node = operands[0]

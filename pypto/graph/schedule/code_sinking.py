@@ -49,7 +49,7 @@ def reader_of(
 
 def reads_operands(node: Node, group: Group, reader: Group) -> bool:
     """Whether the operands of an operation are in memory, and a group reads them."""
-    operands = [base_of(x) for x in node.inputs if x.op != "constant"]
+    operands = [base_of(x) for x in node.inputs if not x.is_constant]
     assert group.program is not None
     members = set(group.nodes).difference(group.program.space.outputs)
     read = {base_of(x) for n in reader.nodes for x in n.inputs}

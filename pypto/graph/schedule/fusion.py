@@ -62,7 +62,7 @@ class _Partitioner:
                 continue  # the product reads the parts
             elif is_assembled(node):
                 self.units[node] = self.order.new(self.sources(node))
-            elif node.op not in ("input", "constant", "extent") and not self.joined(node):
+            elif not node.is_source and not self.joined(node):
                 self.computation(node)
 
     def joins_in_product(self, node: Node) -> bool:
@@ -90,7 +90,7 @@ class _Partitioner:
         """
         if node.op not in TABLE or not TABLE[node.op].elementwise:
             return False
-        operands = [x for x in node.inputs if x.op != "constant"]
+        operands = [x for x in node.inputs if not x.is_constant]
         if any(x.shape != node.shape for x in operands):
             return False
         group = next((self.group[x] for x in operands if x in self.group), None)
@@ -105,7 +105,7 @@ class _Partitioner:
         if dims is None or any(group.dims[x] != dims for x in inner):
             return False
         others = [x for x in operands if x not in group.dims]
-        if others and not (group.is_pointwise and all(x.op == "input" and self.is_plain(x) for x in others)):
+        if others and not (group.is_pointwise and all(x.is_input and self.is_plain(x) for x in others)):
             return False
         group.nodes.append(node)
         group.dims[node] = dims
@@ -153,7 +153,7 @@ class _Partitioner:
                     self.merge(self.group[base], self.group[node], base, node, extra)
                 elif not fusible:
                     self.partition.refused.append(Refused(base, node, "a slice of it is read"))
-        if node.op == "dot" and "product_chains" not in self.disabled:
+        if node.is_product and "product_chains" not in self.disabled:
             self.merge_span(node)
         elif node.op == "sum" and self.source(node.inputs[0])[0].op == "exp":
             self.merge_softmax(node)
@@ -177,7 +177,7 @@ class _Partitioner:
                 stack += base.inputs
             elif group not in groups:
                 groups.append(group)
-                if not any(n.op == "dot" for n in group.nodes):
+                if not any(n.is_product for n in group.nodes):
                     stack += [x for n in group.nodes for x in n.inputs]
         groups += self.read_beside(groups, node)
         if len(groups) < (3 if len(own.nodes) == 1 else 2) or any(g.problem for g in groups):
@@ -206,7 +206,9 @@ class _Partitioner:
         """Groups without a product that read what some groups make, before a node: the sums of a softmax."""
         read = (c for g in groups for n in g.nodes for c in self.consumers[n] if c in self.group)
         others = dict.fromkeys(self.group[c] for c in read)
-        return [g for g in others if g not in groups and all(n.number < node.number and n.op != "dot" for n in g.nodes)]
+        return [
+            g for g in others if g not in groups and all(n.number < node.number and not n.is_product for n in g.nodes)
+        ]
 
     def source(self, node: Node) -> tuple[Node, list[Node]]:
         """What a chain of movements moves that belong to no group, and the chain, first to last."""
@@ -263,6 +265,6 @@ def is_assembled(node: Node) -> bool:
     """Whether a node is made between kernels: by copies of arrays, or because there are no elements to compute with."""
     if node.op in ASSEMBLED:
         return True
-    if node.op in MOVEMENT or node.op in ("input", "constant", "extent"):
+    if node.op in MOVEMENT or node.is_source:
         return False
     return 0 in node.type.shape or any(0 in x.type.shape for x in node.inputs)

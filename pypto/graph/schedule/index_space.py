@@ -110,7 +110,7 @@ def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Di
     if node.op in REDUCTIONS:
         dims = operand(node, 0, values, reads)
         return tuple(a for d in node.attr("axes") for a in dims[d])
-    if node.op == "dot":
+    if node.is_product:
         return operand(node, 0, values, reads)[-1]
     if node.op == SELECTION:
         return (*operand(node, 0, values, reads)[node.attr("axis")], *values[node][node.attr("axis")])
@@ -152,7 +152,7 @@ class _Builder:
             self.values[node] = self.in_order(node, operands[0])
         elif node.op in REDUCTIONS:
             self.values[node] = self.reduction(node, operands[0])
-        elif node.op == "dot":
+        elif node.is_product:
             self.values[node] = self.product(node, *operands)
         elif node.op in FUSIBLE_MOVEMENT:
             self.values[node] = self.movement(node, operands[0])
@@ -172,11 +172,11 @@ class _Builder:
             raise FusionConflict("elements of it are picked by indices")
         if x in self.members:
             return self.values[x]
-        if x.op == "constant":
+        if x.is_constant:
             if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take", SELECTION):
                 raise FusionConflict("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
-        if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
+        if node.is_product or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
             return self.reads_alone(node, number)
         if x not in self.outside:
             self.outside[x] = self.axes.fresh(x.shape)

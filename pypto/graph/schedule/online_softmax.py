@@ -116,9 +116,7 @@ def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) 
     """Whether a node adds up exponentials along the axis."""
     if axis in lines[node]:
         return False
-    return node.op == "sum" or (
-        node.op == "dot" and node.inputs[0] is exponential and node.inputs[1] is not exponential
-    )
+    return node.op == "sum" or (node.is_product and node.inputs[0] is exponential and node.inputs[1] is not exponential)
 
 
 def second_loop(

@@ -44,7 +44,7 @@ class ProductTiling(TilingChoice):
 
     @property
     def dots(self) -> list[Node]:
-        return [n for n in self.space.nodes if n.op == "dot"]
+        return [n for n in self.space.nodes if n.is_product]
 
     def with_products(self) -> Program:
         dots = self.dots

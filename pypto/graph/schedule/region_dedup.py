@@ -99,7 +99,7 @@ class Programs:
 
     def outsider(self, node: Node) -> int:
         """The number of a node's kind as an array from outside."""
-        constant = attrs_of(node) if node.op == "constant" else None
+        constant = attrs_of(node) if node.is_constant else None
         found = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
         return found
 

@@ -60,12 +60,12 @@ def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
     bytes = hint(node.type.nbytes)
     cone = cone_of(node, group)
     others = len(group.program.space.outputs) > 1
-    if not others or bytes < LEAST_BYTES or not all(map(is_cheap, cone)) or any(n.op == "dot" for n in reader.nodes):
+    if not others or bytes < LEAST_BYTES or not all(map(is_cheap, cone)) or any(n.is_product for n in reader.nodes):
         return False
     if sum(TABLE[n.op].cost for n in cone if n.op in TABLE and n.op not in MOVEMENT) > MOST_COST:
         return False
     read = {base_of(x) for n in reader.nodes for x in n.inputs} - {node}
-    leaves = {base_of(x) for n in cone for x in n.inputs if x not in cone and x.op != "constant"}
+    leaves = {base_of(x) for n in cone for x in n.inputs if x not in cone and not x.is_constant}
     return sum(hint(x.type.nbytes) for x in leaves - read) <= bytes
 
 

@@ -240,7 +240,7 @@ class TilingChoice:
         late: set[Node] = set()
         for node in self.space.nodes:
             along = any(
-                axis in self.operand(node, n) for n in range(len(node.inputs)) if node.inputs[n].op != "constant"
+                axis in self.operand(node, n) for n in range(len(node.inputs)) if not node.inputs[n].is_constant
             )
             if node.op in SCANS or node.op in SORTS or node.op == SELECTION:
                 raise FusionConflict("a running result or an order is not made by pieces")

@@ -43,7 +43,7 @@ def without_negatives(graph: Graph, y: Node, place: Any) -> Node:
     NegativePower
         When they are one number below 0.
     """
-    if y.op == "constant" and y.attr("value") < 0:
+    if y.is_constant and y.attr("value") < 0:
         loc = place.loc() if isinstance(place, Caller) else place or UNKNOWN
         raise NegativePower(loc, problem=f"the exponent is {y.attr('value')}")
     if is_never_negative(y):
@@ -57,7 +57,7 @@ def without_negatives(graph: Graph, y: Node, place: Any) -> Node:
 
 def is_never_negative(y: Node) -> bool:
     """Whether no element of an array of integers can be below 0, by what makes it."""
-    if y.op == "constant":
+    if y.is_constant:
         return bool(y.attr("value") >= 0)
     if y.type.dtype.kind in ("uint", "bool") or y.op == "extent" or 0 in y.shape:
         return True

@@ -288,12 +288,12 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
     node = base = tensor.node
     while base.op in MOVEMENT:
         base = base.inputs[0]
-    if base.op == "input":
+    if base.is_input:
         held = next((t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None)
     else:
         held = graph.held.setdefault(base, tensor.storage)
-    is_left = base.op != "input" or (held is not None and held.node is base)  # what is written is so after all steps
-    if held is tensor.storage and is_left and base.op not in ("constant", "extent"):
+    is_left = not base.is_input or (held is not None and held.node is base)  # what is written is so after all steps
+    if held is tensor.storage and is_left and not base.is_number:
         return node
     return graph.append("copy", (node,), {}, node.type, node.place)
 

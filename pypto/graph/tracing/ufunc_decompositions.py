@@ -138,7 +138,7 @@ def power(m: Maker, x: Node, y: Node) -> Node:
     """Small powers, whole and half, by products and roots; others by the row, which is for floats."""
     if x.type.dtype.is_int:
         y = without_negatives(m.graph, y, m.place)
-    if y.op != "constant" or y.attr("value") not in _POWERS:
+    if not y.is_constant or y.attr("value") not in _POWERS:
         return m("pow", x, y)
     value = y.attr("value")
     if value > 0 and value % 1 == 0:

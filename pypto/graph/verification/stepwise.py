@@ -100,7 +100,7 @@ class StepByStep:
         if node not in known:
             if node in step.reads:
                 known[node] = frame.arrays[node]
-            elif node.op in ("constant", "extent"):
+            elif node.is_number:
                 known[node] = frame.constant(node)
             else:
                 operands = [self.value(frame, step, x, known) for x in node.inputs]

@@ -39,7 +39,7 @@ def execution_drawing(plan: Plan) -> Drawing:
 def step_box(plan: Plan, number: int, step: Step) -> Box:
     """A step with what it computes, reads and writes."""
     rows = [f"{len(step.nodes)} ops, {places(step.nodes)}"]
-    names = ", ".join(str(node.attr("name")) for node in step.reads if node.op == "input")
+    names = ", ".join(str(node.attr("name")) for node in step.reads if node.is_input)
     if names:
         rows.append(f"reads {shortened(names, NAMES)}")
     rows += [written(plan, node) for node in step.writes]

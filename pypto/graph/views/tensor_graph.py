@@ -89,7 +89,7 @@ class Picture:
 
     def is_inline(self, node: Node, at: int) -> bool:
         """Whether an operand at a place is part of the box that reads it."""
-        return node.op in NUMBERS or (node.op == "input" and at > 0 and self.readers[node] == 1)
+        return node.op in NUMBERS or (node.is_input and at > 0 and self.readers[node] == 1)
 
     def source(self, node: Node, step: int | None) -> str:
         """The name of the box that an operand comes from, which is made if need be."""
@@ -105,7 +105,7 @@ class Picture:
         if name in self.boxes:
             return name
         rows = [f"{shortened(x.attr('name'))}  {x.type}" for at, x in enumerate(node.inputs)
-                if x.op == "input" and self.is_inline(x, at)]  # fmt: skip
+                if x.is_input and self.is_inline(x, at)]  # fmt: skip
         rows += self.stored(node, step)
         hue = form_of(self.steps[step]) if step is not None else ""
         cluster = "" if step is None else step_id(step)
@@ -151,13 +151,13 @@ def cluster_note(step: Step) -> str:
 
 def title(node: Node) -> str:
     """The op of a node, the constants among its operands (`·` is one that an arrow leads to), and where it works."""
-    if node.op == "input":
+    if node.is_input:
         return shortened(node.attr("name"))
     if node.op in NUMBERS:
         return constant_text(node)
     operands = ", ".join(constant_text(x) if x.op in NUMBERS else "·" for x in node.inputs)
     attrs = dict(node.attrs)
-    where = [value_text(attrs[name]) for name in SHOWN_ATTRS if name in attrs and node.op != "dot"]
+    where = [value_text(attrs[name]) for name in SHOWN_ATTRS if name in attrs and not node.is_product]
     if node.op == "call":
         where = [shown({"function": attrs["function"]})]
     has_number = any(x.op in NUMBERS for x in node.inputs)
