@@ -112,7 +112,7 @@ class Partition:
 def check_parallel(program: Program) -> None:
     """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
     space = program.space
-    has_product = any(n.op == "dot" for n in space.nodes)
+    has_product = any(n.is_product for n in space.nodes)
     chained = program.form in ("chain", "online") and has_product  # all but whole columns is parallel by its making
     for node in space.outputs:
         if not chained and any(
@@ -123,7 +123,7 @@ def check_parallel(program: Program) -> None:
         if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
             check_once(program, node)
             check_shared(program, node)
-        if node.op == "dot":
+        if node.is_product:
             line = program.values[node]
             if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
                 raise FusionConflict("a product would have fewer programs")
