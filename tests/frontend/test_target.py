@@ -107,7 +107,7 @@ def test_a_backend_that_gives_no_facts_has_its_name_alone() -> None:
     device = HostDevice("silent", Silent())
     with mode(device=device):
         assert pto.target() == TargetConstants(name="silent")
-        with pytest.raises(NoTargetFact, match="it has name;"):
+        with pytest.raises(NoTargetFact, match="it has name, has_exp2;"):
             _ = pto.target.cores
 
 
