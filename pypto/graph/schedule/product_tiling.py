@@ -32,7 +32,7 @@ ROW_BLOCKS = (256, 128, 64, 32, 16)
 UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
 CHAIN_BLOCK = 128  # columns of a first product, which a second one contracts
 STACK_TILE = 4096  # elements of a product that is added to a sum: both tiles are in the first cache
-STACK_COLUMNS = 64  # columns of it for operands of floats, whose panels are larger than those of 8 bits
+STACK_COLUMNS = 64  # columns of it; twice as many of 8 bits that lie in rows, whose panels are small and packed fast
 LONG_SUM = 1 << 20  # multiplications of a sum of products that is left to a few programs
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 
@@ -96,8 +96,9 @@ class ProductTiling(TilingChoice):
         if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
             raise FusionConflict("a program would have too many columns of a product")
         if stacked:
-            is_narrow = self.dots[-1].inputs[0].type.dtype.bits == 8
-            return min(most, 2 * STACK_COLUMNS if is_narrow else STACK_COLUMNS)
+            use = self.dots[-1], 1
+            is_cheap = self.dots[-1].inputs[0].type.dtype.bits == 8 and use in self.reads and not self.is_turned(use)
+            return min(most, 2 * STACK_COLUMNS if is_cheap else STACK_COLUMNS)
         return most if chained else min(most, even_block(most))
 
     def contraction(self, dot: Node) -> Contraction:
