@@ -1,4 +1,4 @@
-"""`pto.fuse`: makes a function on arrays run as fused kernels."""
+"""`pto.fuse`: compiles a function on arrays to fused kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
     class FusedFunction(Fused, Generic[P, R]):
-        """A fused function to a type checker: it is called as the function is, or with memory for the results."""
+        """The type of a fused function for type checkers: it takes the function's arguments and `out`."""
 
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -53,41 +53,41 @@ def fuse(
     overlap: bool = True,
     disable: Sequence[str] = (),
 ) -> Any:
-    """Make a function on arrays run as fused kernels.
+    """Compile a function on arrays to fused kernels.
 
     Parameters
     ----------
     function : callable
-        On numpy arrays, or on dicts, lists, tuples and dataclasses of them. It is traced: it runs once for each new
-        shape, type, layout or constant, on stand-ins that note what it does.
+        A function of numpy arrays, or of dicts, lists, tuples and dataclasses of them. Tracing runs it once for each
+        new shape, type, layout or constant, on stand-ins that record its operations.
     precision : str
-        How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
+        The precision of float32 products, see `pypto.dot`; an empty string means full float32 precision.
     dims : mapping from str to sequence of Dim, int or None, optional
-        Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
-        that differs from call to call, and None for the others, or a number for one that has this size. One plan serves
-        all sizes of their ranges, and no kernel is compiled anew. The arrays are in C order.
+        Named dimensions. A key is a parameter or a path such as ``"batch.ids"``. Its value has an entry for each
+        dimension of that array: a `Dim` if the size differs from call to call, a number if it is fixed, or None if
+        each size has its own plan. One plan serves all sizes in the ranges. The arrays must be in C order.
     donate : sequence of str, optional
-        Arguments, by parameter or path, that nobody reads after the call: results may be made in their memory.
+        Arguments, by parameter or path, that the caller does not read after the call: results may use their memory.
     overlap : bool
-        Whether steps run side by side that do not depend on each other, and alone would leave threads idle.
+        Whether independent steps run at the same time if each of them alone would leave threads idle.
     disable : sequence of str
-        Passes that this function does without, such as ``online_softmax``; `Fused.emit` shows what each pass gives.
+        Passes to switch off, such as ``online_softmax``; `Fused.emit` shows the result of each pass.
 
     Returns
     -------
     Fused
-        A call takes ``out=`` besides, unless the function has an argument of that name: arrays, in the form of the
-        result, that it is written to; None where a new array will do.
+        The compiled function. A call also takes ``out=``, unless the function has an argument of that name: the
+        arrays that receive the results, in the structure of the result, with None for a new array.
 
     Raises
     ------
     WrongPass
-        When `disable` names a pass that there is not, or that code would not be right without.
+        When `disable` names an unknown pass, or one that correct code needs.
     WrongDims
-        When an argument does not fit its dimensions by name.
+        When an argument does not fit its named dimensions.
     WrongOut
-        When an array of `out` has another shape or type, or it, an argument given away or one that the function writes
-        to overlaps another array.
+        When an array of `out` has the wrong shape or type, or when an array of `out`, a donated argument or an
+        argument that the function writes to overlaps another array.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def fuse(
 
 
 def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:
-    """What becomes of a function on arrays for arguments like these; one that is not fused is as it would be.
+    """Explain the plan of a function for arguments like these; a plain function is fused for the explanation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A fused function: each kind of arguments has a plan, which is made by the first call and runs in later ones."""
+"""Fused functions: the first call with a new form of arguments makes a plan, and later calls run it."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ Array = np.ndarray[Any, Any]
 
 
 class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap", "disable")):
-    """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
+    """A function that is compiled to a plan of kernels: a call traces it once for each form of arguments.
 
     Parameters
     ----------
     function : callable
-        On numpy arrays.
+        A function of numpy arrays.
     precision : str
-        How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
+        The precision of float32 products, see `pypto.dot`; an empty string means full float32 precision.
     dims : mapping from str to sequence of Dim, int or None
-        Dimensions by name, of arrays by parameter and path.
+        Named dimensions of arrays, by parameter or path.
     donate : sequence of str
-        Arguments that are given away, by parameter and path.
+        Donated arguments, by parameter or path.
     overlap : bool
-        Whether small steps that do not depend on each other run side by side.
+        Whether small independent steps run at the same time.
     disable : sequence of str
-        Passes that this function does without.
+        Passes to switch off.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
 
     @functools.cached_property
     def _gives_out(self) -> bool:
-        """Whether `out` is no argument of the function itself."""
+        """Whether `out` names the result arrays, because the function has no argument of that name."""
         parameters = inspect.signature(self.function).parameters.values()
         return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
 
@@ -117,7 +117,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             return self._called(args, kwargs)
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that is not like the one before."""
+        """Run a call that the fast path of the last call does not serve."""
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
         try:
             shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
@@ -139,12 +139,12 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """The plan for arguments like these, made if need be; nothing runs."""
+        """Return the plan for arguments like these, and make it if necessary; nothing runs."""
         with BOUNDARY:
             return self.version_for(args, kwargs)[0].plan
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
-        """The plan for some arguments, made if need be, with their arrays and the sizes of dimensions by name."""
+        """Return the plan for some arguments, their arrays, and the sizes of the named dimensions."""
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
         form, roots = self._form(args, kwargs, shapes)
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
@@ -152,35 +152,34 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
 
     @property
     def versions(self) -> list[Version]:
-        """The plans that were made and are kept, in order."""
+        """The cached plans, in the order in which they were made."""
         return list(self._cache.recent)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
-        """What `pto.verify` makes of this function."""
+        """Return a function whose calls compare this one with numpy, for `pto.verify`."""
         from pypto.graph.verification.function_verifier import FunctionVerifier
 
         return FunctionVerifier(self, atol, rtol)
 
     def tune(self, *args: Any, budget: float = 20.0, **kwargs: Any) -> PlanTuning:
-        """Try other sizes of tiles and blockings for the kernels of these arguments' plan; the fastest ones stay.
+        """Autotune the plan for these arguments: measure other tile sizes and blockings, and keep the fastest.
 
         Parameters
         ----------
         *args, **kwargs
-            As in a call. Arrays are copied: what the function would write stays as it is.
+            The arguments of a call. Their arrays are copied, so tuning changes none of them.
         budget : float
-            Seconds that the search may take. One candidate is compiled and measured for each kernel at least.
+            The seconds that the search may take. Each kernel measures at least one candidate.
 
         Returns
         -------
         PlanTuning
-            What was tried, and how long it took. The winners are kept on disk, for later processes too.
+            The candidates with their times. The best configurations are stored on disk for later processes.
 
         Raises
         ------
         NotTuned
-            When the budget is not above 0, or kernels are not compiled for this machine: on a device, in the
-            interpreter, or under checks.
+            When the budget is not positive, or kernels run on a device, in the interpreter, or under checks.
 
         Examples
         --------
@@ -202,7 +201,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return report
 
     def profile(self, *args: Any, **kwargs: Any) -> PlanProfile:
-        """Run the function step by step on these arguments, which it does not write to, and time every step.
+        """Profile the plan: run it step by step on copies of these arguments, and time every step.
 
         Returns
         -------
@@ -222,19 +221,19 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return measured(self, args, kwargs)
 
     def emit(self, what: str, /, *args: Any, **kwargs: Any) -> str:
-        """A level of this function as text, for arguments like these; nothing runs.
+        """Return one level of the compilation for arguments like these as text; nothing runs.
 
         Parameters
         ----------
         what : str
             ``graph``, ``schedule`` or ``plan``, or ``after:`` with a pass, as in ``after:fusion``.
         *args, **kwargs
-            As the function takes them.
+            The arguments of a call.
 
         Raises
         ------
         OptionError
-            When there is no such level or pass, or the pass does not run for this function.
+            When the level or pass does not exist, or the pass does not run for this function.
 
         Examples
         --------
@@ -248,26 +247,26 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             return emitted(what, partial(self.planned, args, kwargs))
 
     def planned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
-        """A plan made anew for some arguments, which calls do not use."""
+        """Make a fresh plan for some arguments, which calls do not use."""
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
         return self._made(args, kwargs, shapes, sizes)
 
     def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
-        """A kernel of the plan from its text down: Tile IR, then the levels of a backend, linked by line.
+        """Return the levels of a kernel of the plan, from its source to machine code, linked by line.
 
         Parameters
         ----------
         *args, **kwargs
-            As the function takes them.
+            The arguments of a call.
         step : int
-            Of the plan; its kernel is shown as it is compiled for this step.
+            The step of the plan whose kernel is shown, compiled for the arguments of that step.
         target : str, optional
-            A chip, as in ``ascend910b2``, whose levels are shown instead of the CPU's.
+            A chip such as ``ascend910b2``, whose levels are shown instead of the CPU's.
 
         Raises
         ------
         ValueError
-            When there is no such step, or numpy does it.
+            When the step does not exist, or numpy runs it without a kernel.
 
         Examples
         --------
@@ -292,7 +291,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
 
     def _shapes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Shapes, Sizes]:
-        """Shapes with dimensions by name, of arrays by their `id`, and the sizes of the dimensions in this call."""
+        """Return the shapes with named dimensions, by the `id` of the array, and the dimensions' sizes in this call."""
         shapes: Shapes = {}
         sizes: dict[str, int] = {}
         for row in self._named:
@@ -305,7 +304,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
 
     def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
-        """What a plan is looked up by, and where its reads begin."""
+        """Return the key of the plan cache for a call, and the roots of the paths to arrays from outside."""
         arrays: dict[int, Array] = {}
         others: list[Any] = []
         facts: list[Any] = []
@@ -319,7 +318,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
     def _fast_path_for(
         self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> FastPath | None:
-        """Calls like one that was made, where a result needs no more than memory."""
+        """Return the fast path for calls like this one, or None if a result needs more than its memory."""
         places = places_of(self._dims, self._named)
         if version.traced.updates or places is None:
             return None
@@ -337,13 +336,13 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return FastPath(plan.frames, places, fill, reader, kept)
 
     def _read(self, outside: Outside, taken: Taken) -> list[Array] | None:
-        """The arrays that a plan reads from outside, in a call with arguments like those that it was made for."""
+        """Return the arrays from outside the function that a plan reads in this call."""
         return outside.read(Roots(self.function, taken, taken.others))
 
     def _version(
         self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
     ) -> tuple[Version, list[Array]]:
-        """The plan for some arguments, made if need be, and its arrays."""
+        """Return the plan for some arguments with its arrays, and make it if necessary."""
         found = self._cache.find(form, roots, sizes)
         if found is None:
             with self._lock:
@@ -376,7 +375,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
 
 
 def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
-    """A result with its arrays; arrays without dimensions are numbers of numpy, as numpy gives them."""
+    """Fill the structure of a result with arrays; a 0-d array becomes a numpy scalar, as numpy returns it."""
     if isinstance(tree, Size):
         return tree.at(sizes)
     if isinstance(tree, Slot):

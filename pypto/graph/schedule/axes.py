@@ -17,18 +17,18 @@ Dims = tuple[Dim, ...]
 
 
 class FusionConflict(Exception):
-    """Why nodes cannot be one kernel: its text is the sentence that a refused merge is recorded with."""
+    """Nodes that cannot be fused into one kernel; the text is the reason that `pto.explain` shows."""
 
 
 @dataclass(slots=True)
 class Axes:
-    """Axes by number, with their sizes; some are the same as others, or split into parts."""
+    """Union-find over axes: unification makes two axes one, or splits an axis into parts."""
 
     sizes: list[int] = field(default_factory=list)
     same: dict[int, Dim] = field(default_factory=dict)  # what an axis has become
 
     def new(self, size: int) -> Dim:
-        """A dimension of its own."""
+        """Add a dimension with an axis that no other dimension has."""
         if size == 1:
             return ()
         self.sizes.append(size)
@@ -38,7 +38,7 @@ class Axes:
         return tuple(self.new(n) for n in shape)
 
     def resolve(self, dim: Iterable[int]) -> Dim:
-        """The atomic axes of a dimension, as they are by now."""
+        """Return the current atomic axes of a dimension, after all unifications so far."""
         same = self.same
         if type(dim) is tuple and same.keys().isdisjoint(dim):
             return dim
@@ -58,7 +58,7 @@ class Axes:
         return total
 
     def unify(self, a: Dim, b: Dim) -> None:
-        """Make two dimensions of one size the same.
+        """Unify two dimensions of one size, so that they have the same index.
 
         Raises
         ------
@@ -86,6 +86,6 @@ class Axes:
         raise FusionConflict("one dimension is cut in two ways")
 
     def unify_reshaped(self, source: Dims, target: Dims) -> None:
-        """The dimensions before and after a reshape, in row-major order."""
+        """Unify the dimensions before and after a reshape, in row-major order."""
         flat = [tuple(axis for dim in dims for axis in dim) for dims in (source, target)]
         self.unify(*flat)

@@ -18,7 +18,7 @@ from pypto.ops.table import TABLE
 
 
 def sink(partition: Partition, group: Group) -> None:
-    """Move operations of a group to the group that reads them. A group may lose all its nodes."""
+    """Sink operations of a group into the group that reads them; this may empty the group."""
     owner, consumers = partition.owner, partition.consumers
     for node in reversed(group.nodes):
         reader = None if node in partition.results else reader_of(node, group, owner, consumers)
@@ -39,7 +39,7 @@ def sink(partition: Partition, group: Group) -> None:
 def reader_of(
     node: Node, group: Group, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
 ) -> Group | None:
-    """The one other group that reads an elementwise operation of a group."""
+    """Return the only other group that reads an elementwise operation of a group, or None."""
     if node.op not in TABLE or not TABLE[node.op].elementwise or group.program is None:
         return None
     readers = {owner.get(c) for c in consumers[node]}
@@ -48,7 +48,7 @@ def reader_of(
 
 
 def reads_operands(node: Node, group: Group, reader: Group) -> bool:
-    """Whether the operands of an operation are in memory, and a group reads them."""
+    """Whether the operands of an operation are in memory, and a group already reads them."""
     operands = [base_of(x) for x in node.inputs if not x.is_constant]
     assert group.program is not None
     members = set(group.nodes).difference(group.program.space.outputs)
@@ -57,7 +57,7 @@ def reads_operands(node: Node, group: Group, reader: Group) -> bool:
 
 
 def base_of(node: Node) -> Node:
-    """What a view shows."""
+    """Return the array that a chain of views shows."""
     while node.op in MOVEMENT:
         node = node.inputs[0]
     return node

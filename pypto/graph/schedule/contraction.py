@@ -1,4 +1,4 @@
-"""Contraction: which axes of a product are rows and columns, and how a program goes through those that it contracts.
+"""Contraction: classifies the axes of a product as rows, columns or contracted, and nests loops over the contracted.
 
 A product may contract a tuple of axes, because a reshape splits its K axis: a scale for each group of K, or a sum over
 pieces of K. The innermost axes form the tile of K; the axes outside of them become loops over single elements. A sum
@@ -28,16 +28,16 @@ MOST_DEPTH = 2 * DEPTH_BLOCK  # elements of K that a program takes at once
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The axes of a product, by what a program makes of them.
+    """The axes of a product by role: rows, columns, stack or contracted.
 
     Parameters
     ----------
     rows, columns : int or None
         The axes of the matrix that is the result; None where it has one row or column.
     stack : tuple of int
-        Axes of the result that are reduced after the product: each becomes a loop over its elements.
+        Axes of the result that a reduction after the product sums: each becomes a loop over its elements.
     contracted : tuple of int
-        Axes that the product sums over, the innermost last, in the order of its first operand.
+        Axes that the product sums over, in the order of its first operand, the innermost last.
     """
 
     rows: int | None
@@ -48,17 +48,17 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class ContractionLoops:
-    """The loops of a contraction.
+    """The loop nest of a contraction around its tile of K.
 
     Parameters
     ----------
     outer : tuple of int
         Axes of loops over single elements, the outermost first.
     axis : int or None
-        The axis of the innermost loop, which goes by chunks.
+        The axis of the innermost loop, whose step is `chunk`.
     chunk : int
     depth : tuple of int
-        Axes of the tile of K; axes behind the first are whole.
+        Axes of the tile of K; all but the first lie in the tile in full.
     """
 
     outer: Dim
@@ -70,12 +70,12 @@ class ContractionLoops:
 def contraction_of(
     operands: tuple[Dim, Dim], result: Dim, rows: Dim, columns: Dim, parallel: Dim, reduced: frozenset[int]
 ) -> Contraction:
-    """The axes of a product, of whose result `rows` and `columns` are the last two dimensions.
+    """Classify the axes of a product whose result has `rows` and `columns` as its last two dimensions.
 
     Raises
     ------
     FusionConflict
-        When a program would need another form of product.
+        When no supported form of product has these axes.
     """
     left, right = operands
     contracted = tuple(a for a in left if a in right and a not in result)
@@ -91,7 +91,7 @@ def contraction_of(
 
 
 def contraction_loops(contraction: Contraction, sizes: Mapping[int, int], piece: int) -> ContractionLoops:
-    """How a program goes through the contracted axes, `piece` elements of K at a time where it can choose."""
+    """Choose the loop nest over the contracted axes, with a tile of `piece` elements of K where it can choose."""
     *outside, last = contraction.contracted
     stack, size = contraction.stack, sizes[last]
     piece = even_piece(size, piece) if is_fixed(size) else UNKNOWN_PIECE
@@ -112,7 +112,7 @@ def contraction_loops(contraction: Contraction, sizes: Mapping[int, int], piece:
 
 
 def chunk_of(size: int, most: int) -> int:
-    """Elements of an outer axis in a tile of K: the most that divide its size, or nearly so."""
+    """Return the largest tile extent of an outer axis that divides its size, or nearly does."""
     if not is_fixed(size):
         return most
     if size <= most:

@@ -13,7 +13,7 @@ Strides = Callable[[Node], tuple[int, ...] | None]
 
 
 def chain(axis: int, merged: Mapping[int, int]) -> Dim:
-    """An axis with those that follow it everywhere."""
+    """Return an axis with the axes that follow it in every array."""
     found = [axis]
     while found[-1] in merged:
         found.append(merged[found[-1]])
@@ -27,12 +27,12 @@ def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
 
 
 def every_dims(space: IndexSpace) -> list[Dims]:
-    """The dimensions of all arrays, each once."""
+    """Return the distinct dimensions of all arrays."""
     return list(dict.fromkeys((*space.values.values(), *space.reads.values())))
 
 
 def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
-    """Axes that are followed by the same axis in every array: an axis, and its follower."""
+    """Map each axis that has the same following axis in every array to that axis."""
     after: dict[int, set[int | None]] = {}
     before: dict[int, set[int | None]] = {}
     arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
@@ -59,12 +59,12 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
 
 
 def steps_of(node: Node, number: int, strides: Strides) -> tuple[int, ...] | None:
-    """Strides of an operand; the dimensions of a window never follow each other."""
+    """Return the strides of an operand; those of a window are all 1, so that its dimensions never collapse."""
     return (1,) * len(node.shape) if node.op == "window" else strides(node.inputs[number])
 
 
 def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:
-    """Last axes of dimensions behind which the next dimension does not follow in memory."""
+    """Return the last axis of each dimension whose next dimension is not contiguous with it in memory."""
     if steps is None:
         return set()
     present = [(dim, step) for dim, step in zip(dims, steps, strict=True) if dim]

@@ -1,4 +1,4 @@
-"""Sizes of blocks and pieces of which whole ones fill an axis, or nearly do: a last one of less is slow."""
+"""Even block sizes: choose blocks that divide an axis, or nearly do, because a partial last block is slow."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ COLUMN_BLOCKS: Final = (384, 256)
 
 
 def even_piece(size: int, piece: int) -> int:
-    """A piece near the wanted one that divides a size, where there is one: a last piece of less is slow to pack."""
+    """Return a piece near the wanted one that divides a size if possible: a partial last piece is slow to pack."""
     near = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
     return next((n for n in near if size % n == 0), piece)
 
 
 def even_block(size: int) -> int:
-    """The block of columns of which whole ones reach least beyond the end: a last block of less is slow as well.
+    """Return the block of columns that wastes least in the last, partial block, which is slow as well.
 
     Examples
     --------

@@ -32,7 +32,7 @@ MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
 
 
 def fuse_groups(graph: Graph, context: Context) -> Partition:
-    """The groups of a graph; the tilings of groups that elementwise operations have joined are still open."""
+    """Partition a graph into groups; groups that gained elementwise operations get their tiling later."""
     partition = Partition(graph, Programs(context.layouts, context.threads, context.disabled))
     nodes = graph.live()
     partition.results.update(graph.outputs)
@@ -66,7 +66,7 @@ class _Partitioner:
                 self.computation(node)
 
     def joins_in_product(self, node: Node) -> bool:
-        """Whether arrays are joined by the product alone that reads them."""
+        """Whether a product is the only reader of a concatenation, and reads its parts instead."""
         readers = [] if node in self.results or "product_of_concat" in self.disabled else self.consumers[node]
         if not is_joined_in_product(node, readers) or is_assembled(readers[0]):
             return False
@@ -78,15 +78,15 @@ class _Partitioner:
         return True
 
     def sources(self, node: Node) -> list[Unit]:
-        """The units that make what a node reads."""
+        """Return the units that compute the operands of a node."""
         bases = [self.source(x)[0] for x in node.inputs]
         units = [self.units.get(x) or (self.group[x].unit if x in self.group else None) for x in bases]
         return [u for u in units if u is not None]
 
     def joined(self, node: Node) -> bool:
-        """Add an elementwise node to the group of its operands, where they all have one index: that is legal always.
+        """Add an elementwise node to the group of its operands if they all have one index; this is always legal.
 
-        In a pointwise group, arguments in C order have that index as well.
+        In a pointwise group, arguments in C order also have that index.
         """
         if node.op not in TABLE or not TABLE[node.op].elementwise:
             return False
@@ -114,11 +114,11 @@ class _Partitioner:
         return True
 
     def is_plain(self, node: Node) -> bool:
-        """Whether an array is in C order, so that it adds nothing to what a pointwise group asks of its axes."""
+        """Whether an array is in C order, so that it adds no constraint to the axes of a pointwise group."""
         return self.layouts.strides(node) == contiguous(node.shape)
 
     def movement(self, node: Node) -> None:
-        """A view costs nothing; what is none joins the group that makes its source, or is a copy."""
+        """Place a movement: a view needs no kernel; any other movement joins its source's group, or is a copy."""
         base, path = self.source(node)
         if self.layouts.is_view(node):
             return
@@ -129,7 +129,7 @@ class _Partitioner:
         self.alone(node)
 
     def extended(self, group: Group, path: list[Node]) -> bool:
-        """Add movements to the group whose result they move."""
+        """Add a chain of movements to the group that computes their source, and tell whether that was legal."""
         try:
             if group.problem:
                 raise FusionConflict(group.problem)
@@ -159,9 +159,9 @@ class _Partitioner:
             self.merge_softmax(node)
 
     def merge_span(self, node: Node) -> None:
-        """Merge a product with all that makes its first operand, back to another product.
+        """Merge a product with all groups between it and an earlier product that its first operand depends on.
 
-        One after the other would not do: a softmax over a long axis has no form but together with the products around
+        Pairwise merges cannot reach this: a softmax over a long axis fuses only together with the products around
         it, as one loop.
         """
         own = self.group[node]
@@ -193,7 +193,7 @@ class _Partitioner:
         self.partition.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
 
     def merge_softmax(self, node: Node) -> None:
-        """Merge a sum of exponentials with what makes them, back to a maximum: along a long axis they are one loop."""
+        """Merge a sum of exponentials with the group of its maximum: along a long axis they become one loop."""
         groups = [self.group[node]]
         read = (self.source(x)[0] for n in groups[0].nodes for x in n.inputs)
         for group in dict.fromkeys(self.group[x] for x in read if x in self.group):
@@ -203,7 +203,7 @@ class _Partitioner:
             self.merge(groups[1], groups[0], groups[1].nodes[-1], node)
 
     def read_beside(self, groups: list[Group], node: Node) -> list[Group]:
-        """Groups without a product that read what some groups make, before a node: the sums of a softmax."""
+        """Return the product-free groups before a node that read some groups, such as the sums of a softmax."""
         read = (c for g in groups for n in g.nodes for c in self.consumers[n] if c in self.group)
         others = dict.fromkeys(self.group[c] for c in read)
         return [
@@ -211,7 +211,7 @@ class _Partitioner:
         ]
 
     def source(self, node: Node) -> tuple[Node, list[Node]]:
-        """What a chain of movements moves that belong to no group, and the chain, first to last."""
+        """Return the array behind the ungrouped movements that end at a node, and these movements in order."""
         path: list[Node] = []
         while node.op in MOVEMENT and node not in self.group:
             path.insert(0, node)
@@ -219,7 +219,7 @@ class _Partitioner:
         return node, path
 
     def alone(self, node: Node) -> None:
-        """Make a node a group of its own; what is elementwise has a program always, so that it is decided on later."""
+        """Make a node a separate group; an elementwise node always has a program, so its tiling is chosen later."""
         nodes = [self.joined_by[node], node] if node in self.joined_by else [node]
         group = Group(nodes, self.order.new([u for n in nodes for u in self.sources(n)]))
         self.group[node] = group
@@ -229,7 +229,7 @@ class _Partitioner:
             self.partition.settle(group)
 
     def merge(self, a: Group, b: Group, producer: Node, consumer: Node, path: Iterable[Node] = ()) -> bool:
-        """Make one group of two where that is legal."""
+        """Merge two groups if that is legal; otherwise record the reason."""
         try:
             if a.problem or b.problem:
                 raise FusionConflict(a.problem or b.problem)
@@ -246,7 +246,7 @@ class _Partitioner:
         return True
 
     def closed(self, nodes: Iterable[Node]) -> list[Node]:
-        """Nodes in order, with all movements between them: a member is never read from memory."""
+        """Return nodes in order with all movements between them, so that no member is read from memory."""
         members = dict.fromkeys(nodes)
         for node in list(members):
             for x in node.inputs:
@@ -262,7 +262,7 @@ class _Partitioner:
 
 
 def is_assembled(node: Node) -> bool:
-    """Whether a node is made between kernels: by copies of arrays, or because there are no elements to compute with."""
+    """Whether numpy computes a node between kernels: it copies arrays, or its arrays have no elements."""
     if node.op in ASSEMBLED:
         return True
     if node.op in MOVEMENT or node.is_source:

@@ -1,4 +1,4 @@
-"""Incremental topological order of groups: kept while groups merge, so that a merge which makes a cycle is refused."""
+"""Incremental topological order of groups: follows merges, so that a merge that makes a cycle is refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from operator import or_
 
 @dataclass(eq=False, slots=True)
 class Unit:
-    """What runs at once: a group, or an assembly between kernels.
+    """A vertex of the order: a group, or an assembly between kernels.
 
-    `bits` are the numbers of the units that it was made of, `above` those of all that come before it, as sets of bits.
+    `bits` has the numbers of the units that were merged into it, and `above` those of its predecessors, as bit sets.
     """
 
     bits: int
@@ -22,20 +22,20 @@ class Unit:
 
 
 def found(unit: Unit) -> Unit:
-    """The unit that one has become."""
+    """Return the unit that a unit was merged into."""
     while unit.into is not None:
         unit = unit.into
     return unit
 
 
 def union(bits: Iterable[int]) -> int:
-    """All bits of some sets."""
+    """Return the union of some bit sets."""
     return reduce(or_, bits, 0)
 
 
 @dataclass(slots=True)
 class Order:
-    """All units.
+    """The partial order of all units.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Order:
     count: int = 0
 
     def new(self, sources: list[Unit]) -> Unit:
-        """A unit that reads from some others."""
+        """Add a unit that reads from some others."""
         current = {found(s) for s in sources}
         above = 0
         for s in current:
@@ -62,13 +62,13 @@ class Order:
         return unit
 
     def is_cyclic(self, *units: Unit) -> bool:
-        """Whether something else runs after one of some units and before another, so that they cannot be one."""
+        """Whether another unit lies between some units, so that merging them would make a cycle."""
         members = {found(u) for u in units}
         bits = union(u.bits for u in members)
         return any(s.above & bits for u in members for s in {found(s) for s in u.sources} - members)
 
     def merge(self, *units: Unit) -> Unit:
-        """Make one unit of several."""
+        """Merge several units into one."""
         members = {found(u) for u in units}
         bits = union(u.bits for u in members)
         sources = {found(s) for u in members for s in u.sources} - members

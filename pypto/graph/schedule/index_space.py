@@ -21,23 +21,23 @@ FUSIBLE_MOVEMENT = ("reshape", "permute", "broadcast_to")
 
 @dataclass(frozen=True, slots=True)
 class IndexSpace:
-    """Axes of a group of nodes.
+    """The axes of a group of nodes, by node and by operand.
 
     Parameters
     ----------
     nodes : tuple of Node
-        In order.
+        The nodes in order.
     outputs : tuple of Node
-        Those that are stored.
+        The nodes that the kernel stores.
     axes : Axes
     values : mapping from Node to dims
-        Of each node.
+        The dimensions of each node.
     reads : mapping from (Node, int) to dims
-        Of each operand that comes from outside.
+        The dimensions of each operand from outside.
     reduced : frozenset of int
-        Axes that something is reduced or contracted over.
+        Axes that a node reduces or contracts.
     parallel : tuple of int
-        Axes that all outputs have and nothing is reduced over, in the order of the first output.
+        Axes that all outputs have and no node reduces, in the order of the first output.
     """
 
     nodes: tuple[Node, ...]
@@ -49,12 +49,12 @@ class IndexSpace:
     parallel: tuple[int, ...]
 
     def axes_of(self, node: Node) -> Dim:
-        """All axes of a node, in order."""
+        """Return all axes of a node, in order."""
         return flat(self.values[node])
 
 
 def is_vector(node: Node) -> bool:
-    """Whether an array has one dimension that is not 1."""
+    """Whether exactly one dimension of an array is not 1."""
     return sum(1 for size in node.shape if size != 1) == 1
 
 
@@ -63,15 +63,15 @@ def flat(dims: Dims) -> Dim:
 
 
 def space_of(nodes: Sequence[Node], outputs: Iterable[Node]) -> IndexSpace:
-    """The index space of some nodes.
+    """Compute the index space of some nodes.
 
-    An array from outside has one index for all its elementwise uses, so that what reduces it and what reads it again
-    run together. A vector may be read along two axes, as a bias of two layers is: then each use has its own index.
+    An array from outside has one index for all its elementwise uses, so that a reduction of it and its other readers
+    share a loop. A vector may be read along two axes, such as a bias of two layers: then each use has its own index.
 
     Raises
     ------
     FusionConflict
-        With a sentence, when one array would be needed in two orders.
+        With the reason, when the nodes read one array in two orders.
     """
     try:
         return spaced(nodes, tuple(outputs), True)
@@ -101,12 +101,12 @@ def spaced(nodes: Sequence[Node], outputs: tuple[Node, ...], share_vectors: bool
 
 
 def operand(node: Node, number: int, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dims:
-    """The axes of an operand."""
+    """Return the axes of an operand, which a member or an array from outside has."""
     return reads[node, number] if (node, number) in reads else values[node.inputs[number]]
 
 
 def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dim:
-    """Axes that a node itself reduces or contracts over."""
+    """Return the axes that a node itself reduces or contracts."""
     if node.op in REDUCTIONS:
         dims = operand(node, 0, values, reads)
         return tuple(a for d in node.attr("axes") for a in dims[d])
@@ -118,7 +118,7 @@ def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Di
 
 
 def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> tuple[Dim, ...]:
-    """The axes that a node goes along in order: of its result, and of its operand where that has another one."""
+    """Return the axes that a scan, sort or selection orders: one, or for a selection the operand's and the result's."""
     if node.op == SELECTION:
         at = node.attr("axis")
         return operand(node, 0, values, reads)[at], values[node][at]
@@ -127,7 +127,7 @@ def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) 
 
 
 def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
-    """The axis along which a node is a running result."""
+    """Return the axis of a scan or sort, or an empty tuple."""
     return values[node][node.attr("axis")] if node.op in SCANS or node.op in SORTS else ()
 
 
@@ -209,7 +209,7 @@ class _Builder:
         return tuple(dim for d, dim in enumerate(source) if d not in gone)
 
     def in_order(self, node: Node, source: Dims) -> Dims:
-        """A scan or an order has the axes of its operand; of a selection, one is of its own."""
+        """A scan or sort keeps its operand's axes; a selection replaces one of them by a new axis."""
         if node.op != SELECTION:
             return source
         at = node.attr("axis")
@@ -227,13 +227,13 @@ class _Builder:
         return (*batch, a[-2], b[-1])
 
     def window(self, node: Node) -> None:
-        """A window has axes of its own: an array is read at them, moved by numbers."""
+        """A window has new axes: the kernel reads the array at these indices plus constant offsets."""
         if node.inputs[0] in self.members:
             raise FusionConflict("a slice of it is read")
         self.values[node] = self.reads[node, 0] = self.axes.fresh(node.shape)
 
     def joined(self, node: Node, parts: list[Dims]) -> Dims:
-        """Arrays along the last axis, which a product contracts."""
+        """A concatenation along the contracted axis of a product: its other axes are those of each part."""
         first, *others = parts
         for dims in others:
             for a, b in zip(first[:-1], dims[:-1], strict=True):

@@ -14,18 +14,18 @@ Strides = tuple[int, ...] | None
 
 @dataclass(slots=True)
 class Layouts:
-    """Strides in elements, of every node as far as it is stored or a view of something that is."""
+    """The memory layout of every node, as strides in elements; a movement that is no view has none."""
 
     given: Mapping[Node, tuple[int, ...]]
     known: dict[Node, Strides] = field(default_factory=dict)
 
     def strides(self, node: Node) -> tuple[int, ...]:
-        """Strides of the array that a kernel reads for a node."""
+        """Return the strides of the array that a kernel reads for a node."""
         found = self._of(node)
         return contiguous(node.shape) if found is None else found
 
     def is_view(self, node: Node) -> bool:
-        """Whether a movement is a view of its source."""
+        """Whether a movement is a view of its source, so that it needs no copy."""
         return self._of(node) is not None
 
     def _of(self, node: Node) -> Strides:

@@ -4,8 +4,8 @@ The rewrite is algebra on four ops. Let ``m = max(s)`` and ``e = exp(s - m)``, w
 axis of the maximum read e. The loop may then use the maximum so far: where it grows from m to m', all sums so far are
 multiplied by ``exp(m - m')``. Attention over a long axis is one instance.
 
-What else is read along the axis after the sums, as in ``s - m - log(sum(e))``, is computed in a second loop with the
-final maximum. Its operands from the first loop are cheap and computed again.
+Operations that need the axis again after the sums, as in ``s - m - log(sum(e))``, run in a second loop with the final
+maximum. The second loop recomputes its operands from the first loop, which are cheap.
 
 A NaN in s makes all these sums NaN in either form, so the maximum of the loop ignores NaN.
 """
@@ -27,24 +27,24 @@ TWICE = "a long axis would be gone through twice"
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """A softmax that is made in one loop, or in two.
+    """An online softmax of one or two loops.
 
     Parameters
     ----------
     maximum : Node
-        Along the axis of the loop.
+        The maximum along the axis of the loop.
     shapes : tuple of Node
-        Reshapes and broadcasts of the maximum, which stand for it.
+        Reshapes and broadcasts of the maximum.
     difference : Node
         ``s - m``
     sums : tuple of Node
         The sums and products of ``exp(s - m)`` along the axis.
     is_read_late : bool
-        Whether something behind the loop needs the maximum itself, as the logarithm of a sum of exponentials does.
+        Whether a node after the loop needs the maximum itself, as the logarithm of a sum of exponentials does.
     second : tuple of Node
-        What a second loop computes, and what is computed behind that.
+        The nodes of the second loop and the nodes after it.
     repeated : tuple of Node
-        What the second loop computes again.
+        The nodes of the first loop that the second loop recomputes.
     """
 
     maximum: Node
@@ -56,17 +56,17 @@ class Online:
     repeated: tuple[Node, ...] = ()
 
     def is_late(self, reader: Node | None, x: Node) -> bool:
-        """Whether a reader of the maximum needs it as it is behind the loop."""
+        """Whether a reader needs the final maximum, after the loop."""
         return x in (self.maximum, *self.shapes) and reader is not self.difference and reader not in self.shapes
 
 
 def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online:
-    """The softmax along an axis.
+    """Match the softmax along an axis.
 
     Raises
     ------
     FusionConflict
-        When what is along the axis is no such softmax.
+        When the nodes along the axis do not form an online softmax.
     """
     members = set(space.nodes)
     readers: dict[Node, list[Node]] = {n: [] for n in space.nodes}
@@ -97,7 +97,7 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
 
 
 def subtracted(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
-    """The other shapes of a maximum, and the difference that reads the last of them."""
+    """Return the reshapes and broadcasts of a maximum, and the difference that reads the last of them."""
     shapes: list[Node] = []
     current, source = maximum, maximum.inputs[0]
     while True:
@@ -113,7 +113,7 @@ def conflict() -> NoReturn:
 
 
 def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) -> bool:
-    """Whether a node adds up exponentials along the axis."""
+    """Whether a node sums exponentials along the axis."""
     if axis in lines[node]:
         return False
     return node.op == "sum" or (node.is_product and node.inputs[0] is exponential and node.inputs[1] is not exponential)
@@ -122,12 +122,12 @@ def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) 
 def second_loop(
     space: IndexSpace, axis: int, online: Online, exponentials: tuple[Node, ...], lines: Mapping[Node, Dim]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """What is made in a second loop and behind it, and what of the first loop it makes again.
+    """Return the nodes of the second loop and after it, and the nodes of the first loop that it recomputes.
 
     Raises
     ------
     FusionConflict
-        When it is no cheap work.
+        When the recomputed nodes are not cheap.
     """
     first = {online.maximum, online.difference, *exponentials, *online.shapes, *online.sums}
     passing = {online.difference, *exponentials}  # by the maximum so far, which is none to read elsewhere
@@ -154,5 +154,5 @@ def second_loop(
 
 
 def is_cheap(node: Node) -> bool:
-    """Whether a node is made again rather than stored."""
+    """Whether recomputing a node is cheaper than storing it."""
     return node.op in TABLE and (TABLE[node.op].elementwise or node.op in (*FUSIBLE_MOVEMENT, "arange"))

@@ -1,7 +1,7 @@
-"""The partition of a graph: groups of nodes, each with its kernel as decisions, and the merges that were refused.
+"""The partition of a graph: groups of nodes, each with the tiling of its kernel, and the refused merges.
 
-What a merge has to keep stands here as well: no parallel axis is lost except to a reduction, no product or long
-reduction is computed twice, and none is left to one program.
+The legality checks of a merge are here as well: a merge loses no parallel axis except to a reduction, computes no
+product or long reduction twice, and leaves no long reduction to a single program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FEW = 256  # elements that are reduced again rather than stored
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the passes of the schedule are told: layouts of arrays, the number of threads, and what is switched off."""
+    """The inputs of the scheduling passes: array layouts, the number of threads, and the disabled passes."""
 
     layouts: Layouts
     threads: int
@@ -35,7 +35,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A merge that was not made."""
+    """A refused merge, with its reason."""
 
     producer: Node
     consumer: Node
@@ -44,15 +44,15 @@ class Refused:
 
 @dataclass(slots=True)
 class Partition:
-    """Groups of a graph, and why arrays are stored between them.
+    """The groups of a graph, and the reasons why arrays between them are stored.
 
     Parameters
     ----------
     graph : Graph
     programs : Programs
-        The tilings that were decided.
+        The tilings that were chosen.
     groups : list of Group
-        In the order of their first nodes.
+        The groups in the order of their first nodes.
     refused : list of Refused
     owner : mapping from Node to Group
         The group that computes a node.
@@ -71,11 +71,11 @@ class Partition:
     results: set[Node] = field(default_factory=set)
 
     def refreshed(self, groups: Iterable[Group]) -> Partition:
-        """The partition with those of some groups that have nodes, each once."""
+        """Return the partition with the distinct non-empty groups among those given."""
         return replace(self, groups=[group for group in dict.fromkeys(groups) if group.nodes])
 
     def settle(self, group: Group) -> None:
-        """Decide on the program of a group as it is now."""
+        """Choose the tiling of a group for its current nodes."""
         group.is_stale = False
         try:
             group.program = self.program(group.nodes)
@@ -84,7 +84,7 @@ class Partition:
             group.problem = str(conflict)
 
     def become(self, group: Group) -> None:
-        """Make a group that of its nodes."""
+        """Make a group the owner of its nodes."""
         assert group.program is not None
         group.dims = dict(group.program.space.values)
         shape = group.nodes[0].shape
@@ -96,7 +96,7 @@ class Partition:
         return self.programs.of(nodes, self.outputs(nodes), check)
 
     def outputs(self, nodes: list[Node]) -> list[Node]:
-        """Members that someone else reads, as far back as views of them do."""
+        """Return the members that a kernel stores: other groups read them, or views of them."""
         members = set(nodes)
         found: dict[Node, None] = {}
         for node in nodes:
@@ -110,7 +110,7 @@ class Partition:
 
 
 def check_parallel(program: Program) -> None:
-    """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
+    """Refuse a merge that loses a parallel axis other than to a reduction, or computes a product twice."""
     space = program.space
     has_product = any(n.is_product for n in space.nodes)
     chained = program.form in ("chain", "online") and has_product  # all but whole columns is parallel by its making
@@ -132,7 +132,7 @@ def check_parallel(program: Program) -> None:
 
 
 def check_once(program: Program, node: Node) -> None:
-    """A reduction of more than a few elements is not made anew by each program."""
+    """Refuse a merge after which each program recomputes a reduction of more than a few elements."""
     line = program.reads.get((node, 0), program.values.get(node.inputs[0], ()))
     elements = 1
     for a in line:
@@ -142,7 +142,7 @@ def check_once(program: Program, node: Node) -> None:
 
 
 def check_shared(program: Program, node: Node) -> None:
-    """The many results of a long reduction are not left to one program, for the sake of what is made of them all."""
+    """Refuse a merge that leaves a long reduction with several results to a single program."""
     results = [a for a in program.values[node] if a not in program.blocks]
     if hint(node.inputs[0].type.size) >= LONG and results and not any(map(program.is_shared, program.blocks)):
         raise FusionConflict("a long reduction would be made by one program")

@@ -13,7 +13,7 @@ from pypto.passes.manager import DISABLE, Pass, run_unverified
 
 
 def tile_groups(partition: Partition, context: Context) -> Partition:
-    """Decide on the tilings of the groups that elementwise operations have joined."""
+    """Choose the tilings of the groups that gained elementwise operations during fusion."""
     for group in partition.groups:
         if group.is_stale:
             partition.settle(group)
@@ -21,20 +21,20 @@ def tile_groups(partition: Partition, context: Context) -> Partition:
 
 
 def sink_code(partition: Partition, context: Context) -> Partition:
-    """Code sinking, group by group."""
+    """Sink code, group by group."""
     for group in partition.groups:
         sink(partition, group)
     return partition.refreshed(partition.groups)
 
 
 def rematerialize_arrays(partition: Partition, context: Context) -> Partition:
-    """Rematerialisation, group by group."""
+    """Rematerialise arrays, group by group."""
     for group in partition.groups:
         rematerialize(partition, group)
     return partition.refreshed(partition.groups)
 
 
-# The first takes a graph, and each what the one before it gives: a partition.
+# The first pass takes a graph and gives a partition; each later pass takes and gives a partition.
 SCHEDULE: Final = (
     Pass("fusion", fuse_groups, "first: the others move nodes between its groups"),
     Pass("tiling", tile_groups, "after fusion, which leaves the tilings of elementwise groups open"),
@@ -54,6 +54,6 @@ TECHNIQUES: Final = (
 
 
 def scheduled(graph: Graph, context: Context) -> Partition:
-    """The groups of a graph after all passes that are not switched off."""
+    """Run all passes that are not switched off, and return the partition of the graph."""
     partition: Partition = run_unverified(graph, SCHEDULE, context, attrs={DISABLE: context.disabled})
     return partition

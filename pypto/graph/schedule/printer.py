@@ -18,7 +18,7 @@ from pypto.graph.schedule.tiling import Program
 
 
 def schedule_text(partition: Partition) -> str:
-    """The text of a partition."""
+    """Print a partition."""
     graph = partition.graph
     numbers = {node: n for n, node in enumerate(sorted_inputs_first(graph, graph.live()))}
     lines = [f"schedule @{graph.name}"]
@@ -29,7 +29,7 @@ def schedule_text(partition: Partition) -> str:
 
 
 def group_text(group: Group, numbers: dict[Node, int]) -> str:
-    """A group: its nodes, what it stores, and its tiling."""
+    """Print a group: its nodes, its stored arrays, and its tiling."""
     nodes = names(group.nodes, numbers)
     if group.program is None:
         return f"group {nodes}: {group.problem or 'no tiling yet'}"
@@ -43,7 +43,7 @@ def names(nodes: Iterable[Node], numbers: dict[Node, int]) -> str:
 
 
 def tiling_text(program: Program) -> str:
-    """What is decided of a kernel: its form, and how each axis is split, tiled or looped over."""
+    """Print the tiling of a kernel: its form, and how each axis is split, tiled or looped over."""
     sizes = program.sizes
     parts = [program.form]
     parts += [f"parallel {sizes[a]} by {block}" for a, block in program.blocks.items()]

@@ -38,7 +38,7 @@ TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 
 
 class ProductTiling(TilingChoice):
-    """The choice of a tiling for a group with one product or two."""
+    """Chooses the tiling of a group with one or two products."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class ProductTiling(TilingChoice):
         return self.made(blocks, inner, loops.axis, loops.chunk, form, online, loops.outer)
 
     def check_chained(self, first: Contraction, second: Contraction) -> None:
-        """The second of two products is over the columns of the first, for the same rows."""
+        """Refuse two products unless the second contracts the columns of the first, for the same rows."""
         if first.rows != second.rows:
             raise FusionConflict("two products do not share their rows")
         if (first.columns,) != second.contracted or first.stack or second.stack:
@@ -85,13 +85,13 @@ class ProductTiling(TilingChoice):
             raise FusionConflict("the array between two products is needed elsewhere")
 
     def check_sum(self, blocks: Mapping[int, int], dot: Node) -> None:
-        """A long sum of products is not left to fewer programs than there are threads."""
+        """Refuse a long sum of products that has fewer programs than there are threads."""
         programs = math.prod(-(-hint(self.sizes[a]) // block) for a, block in blocks.items())
         if programs < self.threads and hint(dot.type.size) * hint(dot.inputs[0].shape[-1]) >= LONG_SUM:
             raise FusionConflict("a sum of products would have fewer programs than there are threads")
 
     def columns_block(self, columns: int, chained: bool, stacked: bool) -> int:
-        """How many columns a program has; with two products it has all."""
+        """Choose how many columns a program has; with two products it has all."""
         most = bounds(self.sizes[columns])[1]
         if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
             raise FusionConflict("a program would have too many columns of a product")
@@ -102,14 +102,14 @@ class ProductTiling(TilingChoice):
         return most if chained else min(most, even_block(most))
 
     def contraction(self, dot: Node) -> Contraction:
-        """The axes of a product, by what a program makes of them."""
+        """Classify the axes of a product as rows, columns, stack and contracted axes."""
         dims = self.space.values[dot]
         rows, columns = (tuple(dict.fromkeys(self.head[a] for a in dims[d])) for d in (-2, -1))
         operands = self.operand(dot, 0), self.operand(dot, 1)
         return contraction_of(operands, self.values[dot], rows, columns, self.parallel, self.space.reduced)
 
     def dot_loops(self, parts: list[Contraction]) -> tuple[ContractionLoops, Online | None]:
-        """The loops that products go through, and the softmax that is made in them."""
+        """Choose the loops of the products, and the online softmax in them if there is one."""
         last, joined = parts[-1], self.dots[-1].inputs[0]
         axis = last.contracted[-1]
         if joined.op == "concat" and joined in self.values:  # it goes through the parts
@@ -133,7 +133,7 @@ class ProductTiling(TilingChoice):
         return loops, None
 
     def check_joined(self, contraction: Contraction) -> None:
-        """A product of joined arrays reads for each the rows of a matrix in memory."""
+        """Refuse a product of concatenated arrays unless its second operand is a matrix in memory."""
         if (self.dots[-1], 1) not in self.reads:
             raise FusionConflict("a product of joined arrays is with an array in memory")
         if contraction.rows is None or contraction.columns is None:
@@ -142,7 +142,7 @@ class ProductTiling(TilingChoice):
     def choose_rows(
         self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loops: ContractionLoops, most: int
     ) -> None:
-        """As many rows as fit and leave all threads something to do."""
+        """Choose the largest block of rows that fits the caches and keeps all threads busy."""
         others = 1
         for axis, block in blocks.items():
             others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
@@ -164,7 +164,7 @@ class ProductTiling(TilingChoice):
         blocks[rows] = min(size, chosen) if fixed else chosen
 
     def tile_bytes(self, blocks: Mapping[int, int], loops: ContractionLoops) -> int:
-        """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
+        """Estimate the bytes of live tiles: those of all products, and twice the largest of them."""
 
         taken = {**blocks, **dict.fromkeys(loops.outer, 1)}
         if loops.axis is not None:
@@ -178,12 +178,12 @@ class ProductTiling(TilingChoice):
 
 
 def program_of(space: IndexSpace, strides: Strides, threads: int, allows_online: bool = True) -> Program:
-    """The program of a group.
+    """Choose the program of a group.
 
     Raises
     ------
     FusionConflict
-        With a sentence, when there is no form that fits.
+        With the reason, when no form of kernel fits.
     """
     merged = neighbours(space, strides)
     first = heads(space, merged)

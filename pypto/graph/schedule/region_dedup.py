@@ -24,7 +24,7 @@ Check = Callable[[Program], None]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A program that was decided on, and the arrays that it reads from outside in order; or why there is none."""
+    """A cached tiling decision: the program and the arrays that it reads from outside, or the reason for none."""
 
     program: Program | None
     outside: tuple[Node, ...]
@@ -33,7 +33,7 @@ class Decided:
 
 @dataclass(slots=True)
 class Programs:
-    """The programs of groups, each decided once for all groups that are alike."""
+    """A cache of tilings: equal groups share one decision."""
 
     layouts: Layouts
     threads: int
@@ -45,12 +45,12 @@ class Programs:
     checked: dict[Key, str] = field(default_factory=dict)
 
     def of(self, nodes: Sequence[Node], outputs: Iterable[Node], check: Check | None = None) -> Program:
-        """The program of some nodes, of which only the outputs are read by others; `check` may refuse it.
+        """Return the program of some nodes, of which other groups read only the outputs; `check` may refuse it.
 
         Raises
         ------
         FusionConflict
-            With a sentence, when there is no form that fits.
+            With the reason, when no form of kernel fits.
         """
         stored = tuple(outputs)
         key, outside = self.key(nodes, stored)
@@ -76,7 +76,7 @@ class Programs:
         return Decided(program, outside)
 
     def key(self, nodes: Sequence[Node], outputs: tuple[Node, ...]) -> tuple[Key, tuple[Node, ...]]:
-        """What groups are alike by, and the arrays from outside in the order in which they are read."""
+        """Return a key that equal groups share, and the arrays from outside in the order of their reads."""
         numbers = {node: n for n, node in enumerate(nodes)}
         outside: dict[Node, int] = {}
         found: list[int] = []
@@ -93,12 +93,12 @@ class Programs:
         return tuple(found), tuple(outside)
 
     def member(self, node: Node) -> int:
-        """The number of a node's kind as a member of a group."""
+        """Return the number that equal member nodes share."""
         found = self.members[node] = self.number(("member", node.op, attrs_of(node), node.type))
         return found
 
     def outsider(self, node: Node) -> int:
-        """The number of a node's kind as an array from outside."""
+        """Return the number that arrays from outside share if their types and layouts are equal."""
         constant = attrs_of(node) if node.is_constant else None
         found = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
         return found
@@ -108,12 +108,12 @@ class Programs:
 
 
 def attrs_of(node: Node) -> Key:
-    """The attributes of a node, as they are told apart."""
+    """Return the attributes of a node as a hashable key."""
     return tuple((name, key_of(value)) for name, value in node.attrs)
 
 
 def problem_of(program: Program, check: Check) -> str:
-    """Why a check refuses a program, or nothing."""
+    """Return the reason for which a check refuses a program, or an empty string."""
     try:
         check(program)
     except FusionConflict as conflict:
@@ -122,7 +122,7 @@ def problem_of(program: Program, check: Check) -> str:
 
 
 def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
-    """A program with the nodes of a group that is alike."""
+    """Rename the nodes of a program to those of an equal group."""
     space = program.space
     if space.nodes[0] is nodes[0]:
         return program

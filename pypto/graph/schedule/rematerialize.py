@@ -26,7 +26,7 @@ LEAST_BYTES: Final = 1 << 16  # of an array; a smaller one is still in a cache w
 
 
 def rematerialize(partition: Partition, group: Group) -> None:
-    """Let the one other group that reads an array of this one compute it again; a result is stored."""
+    """Let the only other group that reads an array of this group recompute it; results stay stored."""
     owner, consumers, programs = partition.owner, partition.consumers, partition.programs
     for node in group.program.space.outputs if group.program else ():
         reader = None if node in partition.results else other_reader(node, group, owner, consumers)
@@ -48,14 +48,14 @@ def rematerialize(partition: Partition, group: Group) -> None:
 def other_reader(
     node: Node, group: Group, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
 ) -> Group | None:
-    """The one other group that reads an array of a group, as it is; None where there are several."""
+    """Return the only other group that reads an array itself, or None if there are several."""
     readers = {owner.get(c) for c in consumers[node]} - {group}
     reader = readers.pop() if len(readers) == 1 else None
     return None if reader is None or reader.program is None else reader
 
 
 def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
-    """Whether an array is large, cheap, and made of arrays in memory that are no more bytes, but for those read."""
+    """Whether recomputing pays: the array is large and cheap, and its unread sources have no more bytes."""
     assert group.program is not None
     bytes = hint(node.type.nbytes)
     cone = cone_of(node, group)
@@ -70,7 +70,7 @@ def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
 
 
 def is_cheap(node: Node) -> bool:
-    """Whether an operation moves elements, or computes each in a few instructions."""
+    """Whether an operation moves elements, or computes each of them in a few instructions."""
     row = TABLE.get(node.op)
     if node.op in MOVEMENT or node.op == "window":
         return True
@@ -78,7 +78,7 @@ def is_cheap(node: Node) -> bool:
 
 
 def cone_of(node: Node, group: Group) -> set[Node]:
-    """The members of a group that a node is made of, back to arrays in memory."""
+    """Return the members of a group that a node depends on, back to arrays in memory."""
     assert group.program is not None
     members, stored = set(group.nodes), group.program.space.outputs
     found = {node}
@@ -92,7 +92,7 @@ def cone_of(node: Node, group: Group) -> set[Node]:
 
 
 def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
-    """Those of some nodes that outputs are made of, in order."""
+    """Return the nodes that outputs depend on, in order."""
     found = set(outputs)
     for node in reversed(nodes):
         if node in found:

@@ -35,28 +35,28 @@ ROWS_BLOCK = 1024  # elements that a tile of rows has at least
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A group's kernel, as decisions.
+    """The tiling of a group's kernel, as data.
 
     Parameters
     ----------
     space : IndexSpace
     sizes : mapping from int to int
-        Of the axes, after neighbours became one.
+        The sizes of the axes after dimension collapsing.
     values, reads : mappings to tuples of axes
-        In the order of the array's dimensions.
+        The axes of each node and operand, in the order of its dimensions.
     blocks : mapping from int to int
         Elements of a parallel axis in one program; 1 is an index, not a tile.
     whole : tuple of int
-        Inner axes, of which a program has all.
+        Inner axes that lie in a program in full.
     loop : int or None
-        The axis that a program goes through by chunks.
+        The axis that a program loops over in chunks.
     chunk : int
     form : str
-        What this is called where decisions are explained.
+        The name of this kind of kernel, such as ``rows``, ``product`` or ``online``.
     most : mapping from int to int
-        Elements of inner axes in a tile, where they are fewer than the size may be.
+        Tile extents of inner axes that are smaller than the largest size of the axis.
     outer : tuple of int
-        Axes of the loops around that of `loop`, the outermost first; these go by single elements.
+        Axes of the loops around that of `loop`, the outermost first; their step is one element.
     """
 
     space: IndexSpace
@@ -74,17 +74,17 @@ class Program:
 
     @property
     def loops(self) -> tuple[int, ...]:
-        """The axes of all loops, the outermost first."""
+        """Return the axes of all loops, the outermost first."""
         return self.outer if self.loop is None else (*self.outer, self.loop)
 
     def is_shared(self, axis: int) -> bool:
-        """Whether programs share an axis out."""
+        """Whether the grid splits an axis over several programs."""
         if axis in self.blocks and not is_fixed(self.sizes[axis]):
             return True
         return self.blocks.get(axis, self.sizes[axis]) < self.sizes[axis]
 
     def tile_size(self, axis: int) -> int:
-        """Elements of an axis in a tile."""
+        """Return the tile extent along an axis."""
         if axis == self.loop:
             return self.chunk
         if axis in self.outer:
@@ -92,7 +92,7 @@ class Program:
         return self.blocks[axis] if axis in self.blocks else self.most.get(axis, bounds(self.sizes[axis])[1])
 
     def has_rest(self, axis: int) -> bool:
-        """Whether tiles reach behind the end of an axis that a program has all of."""
+        """Whether a loop or full axis needs a mask, because tiles reach beyond its end."""
         if axis == self.loop:
             return quotient(self.sizes[axis], self.chunk) is None
         return axis in self.whole and not is_fixed(self.sizes[axis])
@@ -100,24 +100,24 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class TilingChoice:
-    """A program that is being decided on."""
+    """Chooses the tiling of a group without products."""
 
     space: IndexSpace
     sizes: Mapping[int, int]
     values: Mapping[Node, Dim]
     reads: Mapping[Use, Dim]
     parallel: tuple[int, ...]
-    head: Mapping[int, int]  # of every axis the one that it has become part of
+    head: Mapping[int, int]  # maps every axis to the axis that it was collapsed into
     threads: int
     strides: Strides
-    allows_online: bool = True  # whether a softmax along a long axis may be one loop
+    allows_online: bool = True  # whether a softmax along a long axis may become an online softmax
 
     def operand(self, node: Node, number: int) -> Dim:
         found = self.reads.get((node, number))
         return self.values[node.inputs[number]] if found is None else found
 
     def inner(self) -> tuple[int, ...]:
-        """Axes that lie within a program, but for those that indices pick along."""
+        """Return the axes that lie within a program, except those that a gather selects along."""
         picked = {a for n in self.space.nodes if n.op == "take" for a in self.reads[n, 0] if a not in self.values[n]}
         every = dict.fromkeys(a for line in (*self.values.values(), *self.reads.values()) for a in line)
         return tuple(a for a in every if a not in self.parallel and a not in picked)
@@ -142,14 +142,14 @@ class TilingChoice:
         return self.made(blocks, whole, loop, chunk, form, online)
 
     def elements(self, inner: tuple[int, ...]) -> int:
-        """Elements of a tile; no tile has both axes of a selection, that of its operand and that of its result."""
+        """Count the elements of a tile; no tile has both the operand's and the result's axis of a selection."""
         if not any(node.op == SELECTION for node in self.space.nodes):
             return self.product(inner)
         lines = {*self.values.values(), *self.reads.values()}
         return max(self.product(tuple(a for a in line if a in inner)) for line in lines)
 
     def columns(self, inner: tuple[int, ...]) -> int:
-        """Elements of the last parallel axis in a tile, where arrays lie along it and are reduced over slower axes."""
+        """Choose the block of columns for reductions over slower axes than the contiguous one; 1 means no columns."""
         if not self.space.reduced or not self.parallel:
             return 1
         last = self.parallel[-1]
@@ -161,7 +161,7 @@ class TilingChoice:
         return min(size, max(64, min(share, COLUMNS_BLOCK)))
 
     def is_turned(self, use: Use) -> bool:
-        """Whether an operand lies in memory along another axis than its last: that of a transposed view."""
+        """Whether an operand is a transposed view, whose contiguous axis is not its last."""
         steps = steps_of(*use, self.strides)
         return steps is not None and steps[-1] != 1 and 1 in steps[:-1]
 
@@ -172,7 +172,7 @@ class TilingChoice:
         return total
 
     def spread(self, elements: int, target: int) -> dict[int, int]:
-        """Blocks of the parallel axes, from the last one on, so that a tile has about `target` elements."""
+        """Choose blocks of the parallel axes, the last one first, so that a tile has about `target` elements."""
         programs = self.product(self.parallel)
         least = 2 * self.threads
         blocks = dict.fromkeys(self.parallel, 1)
@@ -192,7 +192,7 @@ class TilingChoice:
         return blocks
 
     def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int | None, int, Online | None]:
-        """The axis that is too long for a tile or not fixed, and what is taken of it at a time; None where all fit."""
+        """Choose the axis to loop over because it is long or dynamic, and its chunk; None if all axes fit a tile."""
         unknown = [a for a in inner if not is_fixed(self.sizes[a])]
         most = 1
         for a in inner:
@@ -207,7 +207,7 @@ class TilingChoice:
         return axis, min(hint(self.sizes[axis]), max(8, POINTWISE_BLOCK // columns)), online
 
     def online_along(self, axis: int) -> Online | None:
-        """Nothing where one loop along an axis will do as it is, else the softmax that is made in it."""
+        """Return None if a plain loop along an axis is legal, otherwise the online softmax of the loop."""
         try:
             self.check_loop(axis)
         except FusionConflict:
@@ -223,7 +223,7 @@ class TilingChoice:
         return None
 
     def looped(self, inner: tuple[int, ...], unknown: list[int]) -> int:
-        """The axis of a loop."""
+        """Choose the reduced axis that becomes a loop."""
         reduced = [a for a in inner if a in self.space.reduced]
         if len(unknown) > 1:
             raise FusionConflict("a program would have several axes as a whole whose sizes are not fixed")
@@ -236,7 +236,7 @@ class TilingChoice:
         return axis
 
     def check_loop(self, axis: int) -> None:
-        """What depends on a reduction along an axis may not be looped over along it."""
+        """Refuse a loop along an axis if a node on this axis depends on a reduction along it."""
         late: set[Node] = set()
         for node in self.space.nodes:
             along = any(
