@@ -79,10 +79,10 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     check_alike(*traced)
     function = Branches((fused(true), fused(false)), slots)
     flat = [leaf for _, leaf in leaves(traced[0].result)]
-    found = iter(results_of(graph, function, [chosen.node, *given], types_of(traced[0])))
+    results = iter(results_of(graph, function, [chosen.node, *given], types_of(traced[0])))
     if not all(isinstance(leaf, Slot) for leaf in flat):
         raise NotTraced(here().loc(), what="`cond`", problem="a branch returns what is no array", way="return arrays")
-    return mapped(traced[0].result, lambda _, leaf: next(found))
+    return mapped(traced[0].result, lambda _, leaf: next(results))
 
 
 def fused(branch: Callable[..., Any]) -> Fused:
@@ -124,5 +124,5 @@ def check_alike(true: Traced, false: Traced) -> None:
     """Refuse branches whose results differ."""
     rows = [([path for path, _ in leaves(t.result)], types_of(t)) for t in (true, false)]
     if rows[0] != rows[1]:
-        told = " and ".join(", ".join(map(str, types)) or "no array" for _, types in rows)
-        raise WrongShapes(here().loc(), what="`cond`", problem=f"its branches return {told}")
+        types_text = " and ".join(", ".join(map(str, types)) or "no array" for _, types in rows)
+        raise WrongShapes(here().loc(), what="`cond`", problem=f"its branches return {types_text}")

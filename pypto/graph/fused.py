@@ -110,9 +110,9 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._fast_path is not None:
-            found = self._fast_path.call(args, kwargs)
-            if found is not NOT_REPLAYED:
-                return found
+            result = self._fast_path.call(args, kwargs)
+            if result is not NOT_REPLAYED:
+                return result
         with BOUNDARY:
             return self._called(args, kwargs)
 
@@ -249,7 +249,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
     def planned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
         """Make a fresh plan for some arguments, which calls do not use."""
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        return self._made(args, kwargs, shapes, sizes)
+        return self._new_version(args, kwargs, shapes, sizes)
 
     def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
         """Return the levels of a kernel of the plan, from its source to machine code, linked by line.
@@ -332,34 +332,34 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         plan, result = version.plan, version.traced.result
         alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
         fill = None if alone else functools.partial(filled, result)
-        kept = tuple(plan.fixed.values()) if alone and self._gives_out else None
-        return FastPath(plan.frames, places, fill, reader, kept)
+        constants = tuple(plan.fixed.values()) if alone and self._gives_out else None
+        return FastPath(plan.frames, places, fill, reader, constants)
 
-    def _read(self, outside: Outside, taken: Taken) -> list[Array] | None:
+    def _read(self, outside: Outside, leaves: Taken) -> list[Array] | None:
         """Return the arrays from outside the function that a plan reads in this call."""
-        return outside.read(Roots(self.function, taken, taken.others))
+        return outside.read(Roots(self.function, leaves, leaves.others))
 
     def _version(
         self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
     ) -> tuple[Version, list[Array]]:
         """Return the plan for some arguments with its arrays, and make it if necessary."""
-        found = self._cache.find(form, roots, sizes)
-        if found is None:
+        entry = self._cache.find(form, roots, sizes)
+        if entry is None:
             with self._lock:
-                found = self._cache.find(form, roots, sizes)
-                if found is None:
+                entry = self._cache.find(form, roots, sizes)
+                if entry is None:
                     self._cache.note_varying(form, roots)
-                    version = self._made(args, kwargs, shapes, sizes)
+                    version = self._new_version(args, kwargs, shapes, sizes)
                     given = version.traced.arrays[len(roots.arrays) : version.traced.given]
-                    kept = without_arguments(version.traced.arrays, version.traced.given)
-                    found = Version(version.plan, replace(version.traced, arrays=kept)), given
-                    self._cache.add(form, found[0])
-        version, given = found
+                    constants = without_arguments(version.traced.arrays, version.traced.given)
+                    entry = Version(version.plan, replace(version.traced, arrays=constants)), given
+                    self._cache.add(form, entry[0])
+        version, given = entry
         self._cache.touch(version)
         return version, [*roots.arrays, *given]
 
     @without_collection()
-    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
+    def _new_version(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
         check_call(self.function, args, kwargs)
         varying = frozenset(self._cache.varying)
         traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying)
@@ -379,8 +379,8 @@ def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
     if isinstance(tree, Size):
         return tree.at(sizes)
     if isinstance(tree, Slot):
-        found = outputs[tree.number]
-        return found if found.ndim else found[()]
+        result = outputs[tree.number]
+        return result if result.ndim else result[()]
     if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
         return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
     return tree

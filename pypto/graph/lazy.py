@@ -105,8 +105,8 @@ class LazyGraph(TracedGraph):
                 self.foreign[node] = self.argument(f"array{len(self.inputs)}", source.computed(node)).node
             else:
                 operands = (self.foreign[x] for x in node.inputs)
-                made = self.add(node.op, *operands, place=node.place, type=node.type, **dict(node.attrs))
-                self.foreign[node] = made
+                copy = self.add(node.op, *operands, place=node.place, type=node.type, **dict(node.attrs))
+                self.foreign[node] = copy
         return Tensor.fresh(self, self.foreign[tensor.node])
 
 

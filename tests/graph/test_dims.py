@@ -213,7 +213,7 @@ def test_questions_that_the_range_answers_are_no_guards() -> None:
     guards = Guards()
     n = seen_by(size_of(N), guards)
     assert (n >= 1, n <= 300, n > 300, n == 0, n != 301) == (True, True, False, False, True)
-    assert not guards.asked
+    assert not guards.answered
     assert (n > 19, n == 20, int(n)) == (True, True, 20)
     assert [guards.hold({"n": size}) for size in (19, 20, 21)] == [False, True, False]
     assert hint(size_of(N) * 2 + 1) == 41

@@ -102,7 +102,7 @@ def test_decisions_are_data() -> None:
     (program,) = programs(dequantised, *arrays(64, 512, 32, 32))
     assert [program.sizes[a] for a in program.outer] == [32]
     assert program.loop is None
-    assert sorted(program.sizes[a] for a in program.whole) == [32]
+    assert sorted(program.sizes[a] for a in program.full_axes) == [32]
     (program,) = programs(scaled_after, *arrays(64, 512, 32, 32))
     assert [program.sizes[a] for a in program.outer] == [32]
     assert sorted(program.blocks.values()) == [64, 64]

@@ -45,8 +45,8 @@ def suspicious(code: CodeType, namespace: dict[str, Any]) -> bool:
     """Whether a function may ask for a time, a random number or the environment: then calls are watched."""
     if not _NAMES.isdisjoint(names_of(code)):
         return True
-    found = (namespace.get(name) for name in globals_of(code))
-    return any(getattr(x, "__module__", None) in _MODULES or x is os.environ for x in found)
+    values = (namespace.get(name) for name in globals_of(code))
+    return any(getattr(x, "__module__", None) in _MODULES or x is os.environ for x in values)
 
 
 class Ambient:
@@ -146,15 +146,15 @@ def state_of(value: Any) -> Any:
     if isinstance(value, random.Random):
         return None if isinstance(value, random.SystemRandom) else value.getstate()
     if numbers is not None and isinstance(value, numbers.Generator | numbers.RandomState | numbers.BitGenerator):
-        found = value if isinstance(value, numbers.BitGenerator) else value._bit_generator
-        state: Any = found.state
+        bit_generator = value if isinstance(value, numbers.BitGenerator) else value._bit_generator
+        state: Any = bit_generator.state
         return {k: v.tobytes() if hasattr(v, "tobytes") else v for k, v in flat(state)}
     return None
 
 
 def flat(state: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The items of nested dicts."""
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for key, value in state.items():
-        found += flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return found
+        leaves += flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return leaves

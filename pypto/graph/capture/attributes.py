@@ -51,10 +51,10 @@ class Instrumented:
             return True
 
     def put_on(self, kind: type) -> bool:
-        made = methods_of(kind)
-        originals = {name: kind.__dict__.get(name, _NONE) for name in made}
+        wrappers = methods_of(kind)
+        originals = {name: kind.__dict__.get(name, _NONE) for name in wrappers}
         try:
-            for name, method in made.items():
+            for name, method in wrappers.items():
                 type.__setattr__(kind, name, method)
         except TypeError:  # a class of another language
             return False
@@ -109,24 +109,24 @@ def inherited(kind: type, name: str) -> Any:
     for base in kind.__mro__:
         method = base.__dict__.get(name)
         if method is not None:
-            own = getattr(method, "instead_of", method)
-            if own is not None:
-                return own
+            original = getattr(method, "instead_of", method)
+            if original is not None:
+                return original
     raise AttributeError(name)
 
 
 def methods_of(kind: type) -> dict[str, Any]:
     """The methods that a class gets."""
-    made: dict[str, Any] = {
+    wrappers: dict[str, Any] = {
         "__getattribute__": reading_method(kind), "__setattr__": setting_method(kind),
         "__delattr__": deleting_method(kind), "__init__": making_method(kind),
     }  # fmt: skip
-    for name, method in made.items():
+    for name, method in wrappers.items():
         method.instead_of = kind.__dict__.get(name)
     for name, method in kind.__dict__.items():
         if isinstance(method, FunctionType) and name not in _LEFT:
-            made[name] = rebinding(method)
-    return made
+            wrappers[name] = rebinding(method)
+    return wrappers
 
 
 def reading_method(kind: type) -> Callable[..., Any]:
@@ -163,7 +163,7 @@ def making_method(kind: type) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         reads, plain = READS.get(), inherited(kind, "__init__")
         if reads is not None and id(self) not in reads.known:
-            reads.made[id(self)] = self
+            reads.fresh[id(self)] = self
         if plain is object.__init__:
             args, kwargs = (), {}
         as_seen(plain)(self, *args, **kwargs)

@@ -19,11 +19,11 @@ def globals_of(code: CodeType) -> tuple[str, ...]:
     >>> globals_of((lambda x: [x.shape[0] * scale for _ in range(n)]).__code__)
     ('range', 'n', 'scale')
     """
-    found = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    names = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
     for part in code.co_consts:
         if isinstance(part, CodeType):
-            found += globals_of(part)
-    return tuple(dict.fromkeys(found))
+            names += globals_of(part)
+    return tuple(dict.fromkeys(names))
 
 
 @lru_cache(maxsize=1024)

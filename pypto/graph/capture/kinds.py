@@ -162,8 +162,8 @@ def of_class(value: Any) -> tuple[str, str] | None:
         return "a matrix, whose `*` is the product of matrices", "pass `np.asarray(x)`, and write `@` for products"
     if isinstance(value, np.memmap) or kind is np.ndarray:
         return None
-    own = (c for c in kind.__mro__ if c not in np.ndarray.__mro__)
-    changed = sorted({name for c in own for name in vars(c) if hasattr(np.ndarray, name)} - _ALWAYS)
+    subclasses = (c for c in kind.__mro__ if c not in np.ndarray.__mro__)
+    changed = sorted({name for c in subclasses for name in vars(c) if hasattr(np.ndarray, name)} - _ALWAYS)
     if not changed:
         return None
     what = f"a {kind.__name__}, a subclass of ndarray with a `{changed[0]}` of its own"

@@ -79,7 +79,7 @@ class Reads:
         self.pinned: set[Path] = set()
         self.copies: list[tuple[str, Any, list[Any]]] = []
         self.watched = Watched()
-        self.made: dict[int, Any] = {}  # objects that the function itself makes
+        self.fresh: dict[int, Any] = {}  # objects that the function itself makes
         self.generators = Generators()
         self.functions = rebinding.Functions(self)
 
@@ -218,14 +218,14 @@ class Reads:
         place = self._keep(path, text, get, container_like(value), value)
         kind = "attr" if type(value) is SimpleNamespace else "item"
         entered = {name: self.child(place, kind, name, x, raw) for name, x in items_of(value)}
-        self.entered[place] = found = copied(value, entered)
-        self.stand_in(text, found)
-        return found
+        self.entered[place] = copy = copied(value, entered)
+        self.stand_in(text, copy)
+        return copy
 
-    def stand_in(self, text: str, made: Any) -> None:
+    def stand_in(self, text: str, value: Any) -> None:
         """Note a copy of a container, which is to be as it is when the function ends."""
-        self.made[id(made)] = made
-        self.copies.append((text, made, contents(made)))
+        self.fresh[id(value)] = value
+        self.copies.append((text, value, contents(value)))
 
     def _callable(self, path: Path, text: str, get: Get, value: Any) -> Any:
         """A bound method, a partial call, or a function that remembers its results."""
@@ -258,7 +258,7 @@ class Reads:
         known = self.known.get(id(value))
         if known is not None and self.values[known] is value:
             return known
-        if self.made.get(id(value)) is value:
+        if self.fresh.get(id(value)) is value:
             return None
         reference: Callable[[], Any] = lambda: None  # noqa: E731
         with suppress(TypeError):
@@ -275,15 +275,15 @@ class Reads:
             return self.functions.of(owned.fget)(value)
         if isinstance(owned, functools.cached_property) and name not in object.__getattribute__(value, "__dict__"):
             return self.functions.of(owned.func)(value)
-        found = plain()
+        current = plain()
         place = self.place_of(value)
         if isinstance(owned, FunctionType | staticmethod | classmethod) and not in_instance(value, name):
             if place is not None and ("method", place, name) not in self.places:
-                self.add(("method", place, name), name, self._again(place), has_method(name, owned), owned)
-            return self.functions.bound(found)
-        return found if place is None else self.child(place, "attr", name, found)
+                self.add(("method", place, name), name, self._reader_of(place), has_method(name, owned), owned)
+            return self.functions.bound(current)
+        return current if place is None else self.child(place, "attr", name, current)
 
-    def _again(self, place: int) -> Get:
+    def _reader_of(self, place: int) -> Get:
         return lambda values, roots: values[place]
 
     def assigned(self, value: Any, name: str, new: Any, plain: Callable[[], None]) -> None:
@@ -325,8 +325,8 @@ class Reads:
         ------
         OutsideWritten
         """
-        for text, made, before in self.copies:
-            after = contents(made)
+        for text, copy, before in self.copies:
+            after = contents(copy)
             if len(after) != len(before) or any(a is not b for a, b in zip(after, before, strict=True)):
                 raise OutsideWritten(self.functions.line_of_root(), what=f"`{text}`")
         self.functions.check()

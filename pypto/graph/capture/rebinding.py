@@ -49,26 +49,26 @@ class Functions:
         namespace = self.namespace(function)
         closure = function.__closure__ or ()
         cells = tuple(CellType() if place is not None and is_full(cell) else cell for cell in closure)
-        made = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, cells or None)
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__qualname__ = function.__qualname__
-        made.__dict__.update(function.__dict__)
-        self.copies[id(function)] = made
-        self.originals[id(function)], self.originals[id(made)] = function, made
-        self.copies[id(made)] = made
+        copy = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, cells or None)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__qualname__ = function.__qualname__
+        copy.__dict__.update(function.__dict__)
+        self.copies[id(function)] = copy
+        self.originals[id(function)], self.originals[id(copy)] = function, copy
+        self.copies[id(copy)] = copy
         self.fill_globals(function)
         if place is not None:
             self.fill_cells(function, place, cells)
-            self.fill_defaults(function, place, made)
+            self.fill_defaults(function, place, copy)
         if suspicious(function.__code__, function.__globals__):
             self.ambient.begin()
-        return made
+        return copy
 
     def namespace(self, function: FunctionType) -> dict[str, Any]:
-        found = self.globals.get(id(function.__globals__))
-        if found is None:
-            found = self.globals[id(function.__globals__)] = (function.__globals__, dict(function.__globals__), {})
-        return found[1]
+        namespace = self.globals.get(id(function.__globals__))
+        if namespace is None:
+            namespace = self.globals[id(function.__globals__)] = (function.__globals__, dict(function.__globals__), {})
+        return namespace[1]
 
     def fill_globals(self, function: FunctionType) -> None:
         """Enter the globals that a function reads."""
@@ -107,14 +107,14 @@ class Functions:
             cell.cell_contents = self.reads.meet(("cell", place, name), name, get, value)
             self.cells.append((function, name, cell, cell.cell_contents))
 
-    def fill_defaults(self, function: FunctionType, place: int, made: FunctionType) -> None:
+    def fill_defaults(self, function: FunctionType, place: int, copy: FunctionType) -> None:
         """Enter defaults that are no plain values."""
         defaults = function.__defaults__ or ()
         if not all(map(kinds.is_plain, defaults)):
-            made.__defaults__ = self.reads.child(place, "attr", "__defaults__", defaults)
+            copy.__defaults__ = self.reads.child(place, "attr", "__defaults__", defaults)
         named = function.__kwdefaults__ or {}
         if not all(map(kinds.is_plain, named.values())):
-            made.__kwdefaults__ = self.reads.child(place, "attr", "__kwdefaults__", named)
+            copy.__kwdefaults__ = self.reads.child(place, "attr", "__kwdefaults__", named)
 
     def check(self) -> None:
         """Refuse globals and variables of outer functions that were set.

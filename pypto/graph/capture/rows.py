@@ -93,18 +93,18 @@ class Outside:
     def changed(self, roots: Roots) -> list[Path] | None:
         """The numbers that are not what they were; None where anything else is not."""
         values: list[Any] = []
-        found: list[Path] = []
+        paths: list[Path] = []
         try:
             for row in self.rows:
                 value = row.get(values, roots)
                 if not row.check(value, values):
                     if type(value) is not row.number:
                         return None
-                    found.append(row.path)
+                    paths.append(row.path)
                 values.append(value)
         except _GONE:
             return None
-        return found
+        return paths
 
 
 # --- what values are compared by -----------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ def copied(value: Any, items: dict[Any, Any]) -> Any:
         return items if isinstance(value, dict) else list(items.values())
     if type(value) is SimpleNamespace:
         return SimpleNamespace(**items)
-    made = copy.copy(value)
+    copied_value = copy.copy(value)
     for name, x in items.items():
         kind = next(c for c in (dict, list, deque) if isinstance(value, c))
-        kind.__setitem__(made, name, x)
-    return made
+        kind.__setitem__(copied_value, name, x)
+    return copied_value
 
 
 def contents(value: Any) -> list[Any]:

@@ -34,8 +34,8 @@ def choice_of(chosen: Mapping[str, Config], precision: str) -> Choice:
     """The choice of kernels with tuned sizes, by the names of those that were decided on."""
 
     def choose(program: Program, text: KernelText) -> KernelText:
-        found = chosen.get(text.name)
-        return text if found is None else variant_text(program, found.kwargs, precision)
+        config = chosen.get(text.name)
+        return text if config is None else variant_text(program, config.kwargs, precision)
 
     return choose
 
@@ -47,7 +47,7 @@ def stored_choice(precision: str) -> Choice:
     def choose(program: Program, text: KernelText) -> KernelText:
         if text.name not in known:
             known[text.name] = winners_of(program, text).find(key_of(text))
-        found = known[text.name]
-        return text if found is None else variant_text(program, found.kwargs, precision)
+        config = known[text.name]
+        return text if config is None else variant_text(program, config.kwargs, precision)
 
     return choose

@@ -37,14 +37,14 @@ from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
     """The text of a group's kernel."""
     writer = GroupWriter(program, precision, blocking).written()
-    found = []
+    variants = []
     for version in versions_of(program):
         other = GroupWriter(
             version.program, precision, blocking,
             steps=program.blocks, arguments=writer.arguments, extents=writer.extents,
         )  # fmt: skip
-        found.append((version.most, other.written()))
-    return writer.text(found)
+        variants.append((version.most, other.written()))
+    return writer.text(variants)
 
 
 class GroupWriter(ProductWriter):
@@ -141,8 +141,8 @@ class GroupWriter(ProductWriter):
 
     def reduction(self, node: Node) -> Tile:
         source = self.operand(node, 0)
-        found = self.reduced(node, node.op, source, node.inputs[0].type.dtype, node.type.dtype)
-        return self.nan_tested(node, source, found) if self.is_nan_tested(node) else found
+        extreme = self.reduced(node, node.op, source, node.inputs[0].type.dtype, node.type.dtype)
+        return self.nan_tested(node, source, extreme) if self.is_nan_tested(node) else extreme
 
     def is_nan_tested(self, node: Node) -> bool:
         """Whether an extreme that is NaN where an element is needs a test for it."""
@@ -150,10 +150,10 @@ class GroupWriter(ProductWriter):
 
     def nan_tested(self, node: Node, source: Tile, extreme: Tile) -> Tile:
         """An extreme that ignores NaN, with NaN where an element of its operand is."""
-        odd = self.variable(self.stage(source), f"{source.name} != {source.name}", source.axes, node)
-        found = self.reduced(node, "reduce_or", odd, int1, int1)
-        text = f'pto.where({self.aligned(found, extreme.axes)}, float("nan"), {extreme.name})'
-        return self.variable(self.stage(found, extreme), text, extreme.axes, node)
+        is_nan = self.variable(self.stage(source), f"{source.name} != {source.name}", source.axes, node)
+        any_nan = self.reduced(node, "reduce_or", is_nan, int1, int1)
+        text = f'pto.where({self.aligned(any_nan, extreme.axes)}, float("nan"), {extreme.name})'
+        return self.variable(self.stage(any_nan, extreme), text, extreme.axes, node)
 
     def reduced(self, node: Node, op: str, source: Tile, dtype: DType, result: DType) -> Tile:
         """A tile by a reduction, along the axes that a node reduces over."""
@@ -162,14 +162,14 @@ class GroupWriter(ProductWriter):
         axes = (*source.axes, *(a for a in gone if a not in source.axes and self.is_tiled(a)))
         where = tuple(axes.index(a) for a in gone if a in axes)
         text = self.masked(self.full(source, axes, dtype), axes, [axes[n] for n in where], neutral(op, dtype))
-        kept = tuple(a for a in axes if a not in gone)
+        remaining = tuple(a for a in axes if a not in gone)
         if where:
             text = f"{name_of(op, TABLE[op].public)}({text}, axis={where[0] if len(where) == 1 else where})"
         if where and better(TABLE[op]) and result.bits < 32:
             text += f".to(pto.{result.public})"  # the language has extremes in 32 bits
         if not any(a in self.program.loops for a in gone):
-            return self.variable(self.stage(source), text, kept, node)
-        return self.accumulated(node, op, result, kept, lambda name: combined(op, name, text))
+            return self.variable(self.stage(source), text, remaining, node)
+        return self.accumulated(node, op, result, remaining, lambda name: combined(op, name, text))
 
     def scan(self, node: Node) -> Tile:
         source = self.operand(node, 0)
@@ -193,37 +193,37 @@ class GroupWriter(ProductWriter):
         source, values = self.operand(node, 0), self.program.values[node]
         line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
         (along,) = [a for a in line if a not in values]
-        (made,) = [a for a in values if a not in line]
+        (new_axis,) = [a for a in values if a not in line]
         axes = tuple(a for a in line if self.is_tiled(a))
         dtype = node.inputs[0].type.dtype
         least = float("nan") if dtype.is_float else dtype.integer_range[0]
         text = self.masked(self.full(source, axes, dtype), axes, [along], least)
         how = f"{node.attr('count')}, {axes.index(along)}, return_indices=True"
-        found = tuple(made if a == along else a for a in axes)
-        return self.variable(self.stage(source), f"pto.topk({text}, {how})[1]", found, node)
+        result_axes = tuple(new_axis if a == along else a for a in axes)
+        return self.variable(self.stage(source), f"pto.topk({text}, {how})[1]", result_axes, node)
 
     def running_maximum(self, node: Node) -> None:
         """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
         source = given = self.operand(node, 0)
         loop, dtype = self.program.loop, node.type.dtype
         assert loop is not None
-        kept = tuple(a for a in source.axes if a != loop)
+        remaining = tuple(a for a in source.axes if a != loop)
         text = source.name
         if self.program.has_rest(loop):
             source = self.variable(1, self.masked(text, source.axes, [loop], -float("inf")), source.axes)
             self.tiles[node.inputs[0]] = source
-        shape = tuple(self.program.tile_size(a) for a in kept)
-        wide = float32 if dtype.is_narrow else dtype  # the language has the extreme of a tile in 32 bits
+        shape = tuple(self.program.tile_size(a) for a in remaining)
+        widened = float32 if dtype.is_narrow else dtype  # the language has the extreme of a tile in 32 bits
         narrowed = f".to(pto.{dtype.public})" if dtype.is_narrow else ""
-        self.put(0, f'most = pto.full({shape}, float("-inf"), pto.{wide.public})')
+        self.put(0, f'most = pto.full({shape}, float("-inf"), pto.{widened.public})')
         self.put(1, f"new = pto.maximum(most, pto.max({source.name}, axis={source.axes.index(loop)}))", node)
         self.put(1, 'base = pto.where(new == float("-inf"), 0.0, new)')
         self.put(1, "scale = pto.exp(most - base)")
         self.put(1, "most = new")
         self.stages.update(base=1, scale=1, most=2)
-        self.tiles[node] = self.variable(1, f"base{narrowed}", kept) if narrowed else Tile("base", kept)
-        self.scale = Tile("scale", kept)
-        self.final[node] = self.variable(2, f"most{narrowed}", kept) if narrowed else Tile("most", kept)
+        self.tiles[node] = self.variable(1, f"base{narrowed}", remaining) if narrowed else Tile("base", remaining)
+        self.scale = Tile("scale", remaining)
+        self.final[node] = self.variable(2, f"most{narrowed}", remaining) if narrowed else Tile("most", remaining)
         if self.program.online is not None and self.program.online.is_read_late and propagates_nan(node):
             self.final[node] = self.nan_tested(node, given, self.final[node])
 
@@ -236,11 +236,11 @@ class GroupWriter(ProductWriter):
             self.arguments[key] = Argument(f"a{number}", x, x.shape)
         at, axes = [], []
         for start, dim in zip(node.attr("starts"), self.program.space.values[node], strict=True):
-            found = [a for a in dim if a in self.program.sizes]
-            if len(found) > 1:
+            sized_axes = [a for a in dim if a in self.program.sizes]
+            if len(sized_axes) > 1:
                 raise FusionConflict("a part of an array is read along one dimension in two ways")
-            at.append(self.moved_index(found[0], start) if found else str(start))
-            axes += [a for a in found if self.is_tiled(a)]
+            at.append(self.moved_index(sized_axes[0], start) if sized_axes else str(start))
+            axes += [a for a in sized_axes if self.is_tiled(a)]
         stage = self.stage_along(a for dim in self.program.space.values[node] for a in dim)
         self.reads(self.arguments[key], (None,) * len(x.shape))
         return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
@@ -332,12 +332,12 @@ class GroupWriter(ProductWriter):
             body = [f"{word} {self.condition(most)}:", *(f"    {line}" for line in writer.body()), *body]
         body = [*self.extent_lines(), *self.lines[0][: self.heads], *body]
         given = tuple(self.arguments.values())
-        rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
+        source_text = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
         sized = self.sized()
         options = options_text(sized, self.blocking)
         accesses = tuple(x for writer in (self, *(w for _, w in versions)) for x in writer.accesses)
-        name = f"{self.program.form}_{hashlib.sha256((options + rest).encode()).hexdigest()[:8]}"
-        source = f"@pto.jit{options}\ndef {name}{rest}\n"
+        name = f"{self.program.form}_{hashlib.sha256((options + source_text).encode()).hexdigest()[:8]}"
+        source = f"@pto.jit{options}\ndef {name}{source_text}\n"
         return KernelText(name, source, given, self.grid, self.program.form, sized, self.blocking, accesses)
 
 
@@ -379,15 +379,15 @@ def shared_text(programs: Programs, program: Program, precision: str, known: dic
     nodes = program.space.nodes
     key, outside = programs.key(nodes, program.space.outputs)
     lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
-    found = known.get((key, lines))
-    if found is None:
+    text = known.get((key, lines))
+    if text is None:
         try:
-            made = kernel_text(program, precision)
+            new = kernel_text(program, precision)
         except FusionConflict as conflict:
             raise NoKernel(nodes[-1].loc, op=nodes[-1].op, type=nodes[-1].type, problem=str(conflict)) from None
-        known[key, lines] = with_nodes(made, {n: k for k, n in enumerate((*nodes, *outside))})
-        return made
-    return with_nodes(found, dict(enumerate((*nodes, *outside))))
+        known[key, lines] = with_nodes(new, {n: k for k, n in enumerate((*nodes, *outside))})
+        return new
+    return with_nodes(text, dict(enumerate((*nodes, *outside))))
 
 
 def with_nodes(text: KernelText, others: Mapping[Any, Any]) -> KernelText:

@@ -107,8 +107,8 @@ class ProductWriter(Writer):
         wanted = self.precision and node.inputs[0].type.dtype.bits == 32
         return f', input_precision="{self.precision}"' if wanted else ""
 
-    def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, whole: bool) -> Tile:
-        if whole:
+    def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, in_bounds: bool) -> Tile:
+        if in_bounds:
             dtype = node.type.dtype
             return self.accumulated(node, "sum", dtype, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
         text = self.reshaped(f"pto.dot({left}, {right}{how})", axes)

@@ -69,8 +69,8 @@ def scatter_text(node: Node) -> KernelText:
     place = f"  # {node.loc.file.rpartition('/')[2]}:{node.loc.line}" if node.place is not None else ""
     body.append(f"{inner}at = a0[{', '.join(loops) or '0'}]")
     body.append(f"{inner}{update_text(how, f'out0[{target}]', f'a1[{given or 0}]')}{place}")
-    rest = "\n".join(["(a0, a1, out0):", *(f"    {line}" for line in (*lines, *body))])
-    name = f"{FORM}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
+    source_text = "\n".join(["(a0, a1, out0):", *(f"    {line}" for line in (*lines, *body))])
+    name = f"{FORM}_{hashlib.sha256(source_text.encode()).hexdigest()[:8]}"
     arguments = (
         Argument("a0", index, index.shape or (1,)),
         Argument("a1", value, value.shape or (1,)),
@@ -78,7 +78,7 @@ def scatter_text(node: Node) -> KernelText:
     )
     reads = tuple(Access(a.name, (None,) * len(a.shape), "read") for a in (arguments if how else arguments[:2]))
     accesses = (*reads, Access("out0", (None,) * rank, "write"))
-    source = f"@pto.jit\ndef {name}{rest}\n"
+    source = f"@pto.jit\ndef {name}{source_text}\n"
     return KernelText(name, source, arguments, (math.prod(counts),), FORM, accesses=accesses)
 
 

@@ -34,7 +34,7 @@ def versions_of(program: Program) -> list[Version]:
         return []
     if any(node.is_product for node in program.space.nodes):
         return of_products(program)
-    most = {a: WHOLE for a in program.whole if not is_fixed(program.sizes[a]) and program.tile_size(a) > WHOLE}
+    most = {a: WHOLE for a in program.full_axes if not is_fixed(program.sizes[a]) and program.tile_size(a) > WHOLE}
     return [Version(most, replace(program, most=most))] if most else []
 
 
@@ -45,9 +45,9 @@ def of_products(program: Program) -> list[Version]:
         return []
     (axis,) = rows
     blocks = {n: {**program.blocks, axis: n} for n in ROWS if n < program.blocks[axis]}
-    found = [Version({axis: n}, replace(program, blocks=changed)) for n, changed in blocks.items()]
+    versions = [Version({axis: n}, replace(program, blocks=changed)) for n, changed in blocks.items()]
     loop = program.loop
     if loop is None or is_fixed(program.sizes[loop]) or program.chunk <= SHORT or SHORT not in blocks:
-        return found
+        return versions
     short = Version({axis: SHORT, loop: SHORT}, replace(program, blocks=blocks[SHORT], chunk=SHORT))
-    return [short, *found[:1]]
+    return [short, *versions[:1]]

@@ -32,15 +32,15 @@ _FIELDS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 
 def tiled_axes(program: Program) -> list[int]:
     """Axes of the grid of which a program may have more than one element: tiles, and single rows."""
-    found = [axis for axis, block in program.blocks.items() if block > 1]
+    axes = [axis for axis, block in program.blocks.items() if block > 1]
     by_index = any(node.op in ("dot", "take") for node in program.space.nodes)
-    return found or ([] if by_index else [*program.blocks][-1:])
+    return axes or ([] if by_index else [*program.blocks][-1:])
 
 
 def tile_sizes(program: Program) -> dict[str, int]:
     """The sizes of a program's tiles, by name."""
-    found = {f"block{n}": program.blocks[axis] for n, axis in enumerate(tiled_axes(program))}
-    return found if program.loop is None else {**found, "piece": program.chunk}
+    sizes = {f"block{n}": program.blocks[axis] for n, axis in enumerate(tiled_axes(program))}
+    return sizes if program.loop is None else {**sizes, "piece": program.chunk}
 
 
 def tile_candidates(program: Program) -> list[dict[str, int]]:
@@ -48,16 +48,16 @@ def tile_candidates(program: Program) -> list[dict[str, int]]:
     base = tile_sizes(program)
     axes = [*tiled_axes(program), *(() if program.loop is None else (program.loop,))]
     choices = [resized(size, program.sizes[axis]) for size, axis in zip(base.values(), axes, strict=True)]
-    found = [sizes for sizes in itertools.product(*choices) if is_near(sizes, tuple(base.values()))]
-    found.sort(key=lambda sizes: distance(sizes, tuple(base.values())))
-    return [dict(zip(base, sizes, strict=True)) for sizes in found[:_MOST]]
+    candidates = [sizes for sizes in itertools.product(*choices) if is_near(sizes, tuple(base.values()))]
+    candidates.sort(key=lambda sizes: distance(sizes, tuple(base.values())))
+    return [dict(zip(base, sizes, strict=True)) for sizes in candidates[:_MOST]]
 
 
 def resized(size: int, extent: int) -> list[int]:
     """Sizes near one, no larger than the axis where its extent is known."""
     most = extent if is_fixed(extent) else bounds(extent)[1]
-    found = (min(most, int(size * factor)) for factor in _FACTORS)
-    return [size, *dict.fromkeys(n for n in found if n >= min(_LEAST, size) and n != size)]
+    sizes = (min(most, int(size * factor)) for factor in _FACTORS)
+    return [size, *dict.fromkeys(n for n in sizes if n >= min(_LEAST, size) and n != size)]
 
 
 def is_near(sizes: tuple[int, ...], base: tuple[int, ...]) -> bool:

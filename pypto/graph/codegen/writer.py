@@ -104,12 +104,12 @@ class Writer:
         self.steps = p.blocks if self.steps is None else self.steps
         counts = {a: ceil_div(p.sizes[a], step) for a, step in self.steps.items()}
         shared = [a for a in self.grid_order() if counts[a] != 1]
-        first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
+        first, others = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
         sizes = [counts[a] for a in first]
         names = {a: f"pto.program_id({n})" for n, a in enumerate(first)}
-        if rest:
+        if others:
             total, divisors = 1, list[str]()
-            for a in rest:
+            for a in others:
                 count = self.count_text(a)
                 names[a] = " ".join(["pto.program_id(2)", *(f"// {text}" for text in divisors), "%", count])
                 total *= counts[a]
@@ -188,10 +188,10 @@ class Writer:
 
     def stage(self, *tiles: Tile) -> int:
         """Where a line stands that reads some variables."""
-        found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
-        if any(stage % 2 and stage < found for stage in (self.stages.get(t.name, 0) for t in tiles)):
+        last = max((self.stages.get(t.name, 0) for t in tiles), default=0)
+        if any(stage % 2 and stage < last for stage in (self.stages.get(t.name, 0) for t in tiles)):
             raise FusionConflict("a long axis would be gone through twice")
-        return found
+        return last
 
     # --- arrays ----------------------------------------------------------------------------------------------------
 

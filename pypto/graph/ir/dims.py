@@ -131,13 +131,13 @@ class Size:
     # --- arithmetic ------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
-        found = terms_of(other)
-        return NotImplemented if found is None else made((*self.terms, *found), self.guards or guards_of(other))
+        terms = terms_of(other)
+        return NotImplemented if terms is None else from_terms((*self.terms, *terms), self.guards or guards_of(other))
 
     __radd__ = __add__
 
     def __neg__(self) -> Any:
-        return made(((m, -c) for m, c in self.terms), self.guards)
+        return from_terms(((m, -c) for m, c in self.terms), self.guards)
 
     def __sub__(self, other: Any) -> Any:
         return self + -other if terms_of(other) is not None else NotImplemented
@@ -146,11 +146,11 @@ class Size:
         return -self + other
 
     def __mul__(self, other: Any) -> Any:
-        found = terms_of(other)
-        if found is None:
+        factors = terms_of(other)
+        if factors is None:
             return NotImplemented
-        terms = [(joined(a, b), x * y) for (a, x), (b, y) in product(self.terms, found)]
-        return made(terms, self.guards or guards_of(other))
+        terms = [(joined(a, b), x * y) for (a, x), (b, y) in product(self.terms, factors)]
+        return from_terms(terms, self.guards or guards_of(other))
 
     __rmul__ = __mul__
 
@@ -159,10 +159,10 @@ class Size:
         if exact is not None:
             return seen_by(exact, self.guards)
         if isinstance(other, int) and other > 0:
-            whole = [(m, c // other) for m, c in self.terms if c % other == 0]
-            rest = made(((m, c) for m, c in self.terms if c % other))
-            atom = ((), rest // other) if is_fixed(rest) else ((Floor(rest, other),), 1)
-            return made((*whole, atom), self.guards)
+            divisible = [(m, c // other) for m, c in self.terms if c % other == 0]
+            remainder = from_terms(((m, c) for m, c in self.terms if c % other))
+            atom = ((), remainder // other) if is_fixed(remainder) else ((Floor(remainder, other),), 1)
+            return from_terms((*divisible, atom), self.guards)
         return self.__index__() // other
 
     def __rfloordiv__(self, other: Any) -> Any:
@@ -176,10 +176,10 @@ class Size:
 
     def __pow__(self, power: Any) -> Any:
         if isinstance(power, int) and 0 <= power <= 4:
-            found: Any = 1
+            result: Any = 1
             for _ in range(power):
-                found = self * found
-            return found
+                result = self * result
+            return result
         return self.__index__() ** power
 
     def __truediv__(self, other: Any) -> Any:
@@ -191,10 +191,10 @@ class Size:
     # --- questions -------------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
-        found = terms_of(other)
-        if found is None:
+        terms = terms_of(other)
+        if terms is None:
             return False
-        if found == self.terms:
+        if terms == self.terms:
             return True
         guards = self.guards or guards_of(other)
         return guards is not None and guards.answer(self - other, "==")
@@ -280,12 +280,14 @@ def guards_of(value: Any) -> Asks | None:
     return value.guards if isinstance(value, Size) else None
 
 
-def made(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | None = None) -> Any:
+def from_terms(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | None = None) -> Any:
     """The polynomial of some terms; a number where there are no dims in it."""
-    found: dict[tuple[Atom, ...], int] = {}
+    coefficients: dict[tuple[Atom, ...], int] = {}
     for atoms, factor in terms:
-        found[atoms] = found.get(atoms, 0) + factor
-    ordered = sorted(((m, c) for m, c in found.items() if c), key=lambda row: (-len(row[0]), [a.text for a in row[0]]))
+        coefficients[atoms] = coefficients.get(atoms, 0) + factor
+    ordered = sorted(
+        ((m, c) for m, c in coefficients.items() if c), key=lambda row: (-len(row[0]), [a.text for a in row[0]])
+    )
     if not ordered:
         return 0
     return ordered[0][1] if not ordered[0][0] else Size(tuple(ordered), guards)
@@ -348,15 +350,15 @@ def quotient(a: Any, b: Any) -> Any:
     if divisor is None or len(divisor) != 1:
         return None
     ((atoms, factor),) = divisor
-    found = []
+    terms = []
     for monomial, c in terms_of(a) or ():
         left = list(monomial)
         if c % factor or any(left.count(x) < atoms.count(x) for x in atoms):
             return None
         for x in atoms:
             left.remove(x)
-        found.append((tuple(left), c // factor))
-    return made(found)
+        terms.append((tuple(left), c // factor))
+    return from_terms(terms)
 
 
 def ceil_div(a: Any, b: int) -> Any:

@@ -31,7 +31,7 @@ class Asked:
 class Guards:
     """What a function asked about sizes while it was traced."""
 
-    asked: list[Asked] = field(default_factory=list)
+    answered: list[Asked] = field(default_factory=list)
 
     def answer(self, difference: Any, word: str) -> bool:
         """Whether a difference is below 0, or is 0; noted where the range of the dims leaves it open."""
@@ -39,9 +39,9 @@ class Guards:
         if known is not None:
             return known
         answer, plain = relation(hint(difference), word), unasked(difference)
-        if not any(a.difference == plain and a.relation == word for a in self.asked):
-            self.asked.append(Asked(plain, word, answer, here()))
+        if not any(a.difference == plain and a.relation == word for a in self.answered):
+            self.answered.append(Asked(plain, word, answer, here()))
         return answer
 
     def hold(self, sizes: Sizes) -> bool:
-        return all(a.holds(sizes) for a in self.asked)
+        return all(a.holds(sizes) for a in self.answered)

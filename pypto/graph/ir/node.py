@@ -159,9 +159,9 @@ class Graph:
         key = consed_by(op, inputs, attrs, type)
         known = self.known.get(key)
         if known is None:
-            found = infer(op, [x.type for x in inputs], attrs) if type is None else type
-            folded = self.simplified(op, inputs, attrs, found, place)
-            known = self.append(op, inputs, attrs, found, place) if folded is None else folded
+            result_type = infer(op, [x.type for x in inputs], attrs) if type is None else type
+            folded = self.simplified(op, inputs, attrs, result_type, place)
+            known = self.append(op, inputs, attrs, result_type, place) if folded is None else folded
             self.known[key] = known
         return known
 

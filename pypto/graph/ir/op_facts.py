@@ -42,8 +42,8 @@ def neutral(row: OpRow, dtype: DType) -> float | int | bool:
         return least if order == "gt" else greatest
     if not isinstance(row.lane_rule, Reduction):
         raise LookupError(f"the row of {row.name} tells no neutral element")
-    found = row.lane_rule.identity(dtype)
-    return bool(found) if dtype.is_bool else found
+    identity = row.lane_rule.identity(dtype)
+    return bool(identity) if dtype.is_bool else identity
 
 
 @lru_cache(maxsize=1024)

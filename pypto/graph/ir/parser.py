@@ -55,21 +55,21 @@ class _Reader(Parser):
     def graph(self) -> Graph:
         self.expect("graph")
         self.expect("@")
-        made, self.nodes = Graph(self.name()), dict[str, Node]()
+        graph, self.nodes = Graph(self.name()), dict[str, Node]()
         self.dims = {}
         if self.accept("dims"):
             self.expect("[")
             self.dims = {dim.name: dim for dim in self.listed("]", self.dim)}
-            made.dims = tuple(self.dims.values())
+            graph.dims = tuple(self.dims.values())
         self.expect("(")
         for name, type in self.listed(")", self.named_type):
-            self.nodes[name] = made.input(name, type)
+            self.nodes[name] = graph.input(name, type)
         self.expect("{")
         while not self.accept("return"):
-            self.node(made)
-        made.outputs += self.operands()
+            self.node(graph)
+        graph.outputs += self.operands()
         self.expect("}")
-        return made
+        return graph
 
     def named_type(self) -> tuple[str, TensorType]:
         name = self.take("value")[1:]
@@ -138,12 +138,12 @@ class _Reader(Parser):
         self.nodes[name] = graph.append(op, tuple(inputs), attrs, type, place)
 
     def operands(self) -> list[Node]:
-        found = []
+        operands = []
         while self.peek().kind == "value":
             name = self.take("value")[1:]
             if name not in self.nodes:
                 raise IRTextError(line=self.peek().line, problem=f"%{name} is not defined before this line")
-            found.append(self.nodes[name])
+            operands.append(self.nodes[name])
             if not self.accept(","):
                 break
-        return found
+        return operands

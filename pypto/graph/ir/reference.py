@@ -35,8 +35,8 @@ def apply(op: str, arrays: Sequence[Array], attrs: Mapping[str, Any], type: Tens
         result = np.asarray(row.reference(operation, *arrays))
         if "reduction" in row.traits and attrs.get("propagate_nan"):
             (x,) = arrays
-            odd = np.any(x != x, axis=attrs["axes"], keepdims=attrs["keep_dims"])  # noqa: PLR0124  # NaN
-            result = np.where(odd, np.asarray(np.nan, result.dtype), result)
+            has_nan = np.any(x != x, axis=attrs["axes"], keepdims=attrs["keep_dims"])  # noqa: PLR0124  # NaN
+            result = np.where(has_nan, np.asarray(np.nan, result.dtype), result)
         return result.astype(type.dtype.numpy, copy=False).reshape(type.shape)
 
 

@@ -50,8 +50,8 @@ def strides_of_view(op: str, shape: tuple[int, ...], strides: tuple[int, ...], a
             return None
     else:
         view = moved(op, memory, given)
-    found: tuple[int, ...] = view.strides
-    return found
+    of_view: tuple[int, ...] = view.strides
+    return of_view
 
 
 def strides_by_name(op: str, shape: tuple[int, ...], strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
@@ -72,26 +72,26 @@ def regrouped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
     """Strides after a reshape: dimensions of equal product are regrouped, where they lie in one piece."""
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     new = [n for n in wanted if n != 1]
-    found: list[int] = []
+    steps: list[int] = []
     while old and new:
-        taken, made = [old.pop(0)], [new.pop(0)]
-        have, want = taken[0][0], made[0]
+        old_sizes, new_sizes = [old.pop(0)], [new.pop(0)]
+        have, want = old_sizes[0][0], new_sizes[0]
         while have != want:
             if quotient(want, have) is not None and old:
-                taken.append(old.pop(0))
-                have = have * taken[-1][0]
+                old_sizes.append(old.pop(0))
+                have = have * old_sizes[-1][0]
             elif quotient(have, want) is not None and new:
-                made.append(new.pop(0))
-                want = want * made[-1]
+                new_sizes.append(new.pop(0))
+                want = want * new_sizes[-1]
             else:
                 return None
-        if any(a[1] != b[0] * b[1] for a, b in pairwise(taken)):
+        if any(a[1] != b[0] * b[1] for a, b in pairwise(old_sizes)):
             return None
-        found += (s * taken[-1][1] for s in contiguous(tuple(made)))
+        steps += (s * old_sizes[-1][1] for s in contiguous(tuple(new_sizes)))
     if old or new:
         return None
-    rest = iter(found)
-    return tuple(0 if n == 1 else next(rest) for n in wanted)
+    remaining = iter(steps)
+    return tuple(0 if n == 1 else next(remaining) for n in wanted)
 
 
 @lru_cache(maxsize=4096)

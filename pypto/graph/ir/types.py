@@ -47,8 +47,8 @@ class TensorType:
 @lru_cache(maxsize=64)
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype holds floats. numpy's `kind` does not say so of the types of `ml_dtypes`, as bfloat16 is."""
-    found = from_numpy(dtype)
-    return dtype.kind == "f" if found is None else found.is_float
+    element = from_numpy(dtype)
+    return dtype.kind == "f" if element is None else element.is_float
 
 
 @lru_cache(maxsize=64)

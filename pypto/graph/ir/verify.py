@@ -45,7 +45,7 @@ def problem_of(node: Node, seen: set[Node]) -> str:
     if node.op in DECLARED:
         return ""
     try:
-        found = infer(node.op, [x.type for x in node.inputs], attrs)
+        expected = infer(node.op, [x.type for x in node.inputs], attrs)
     except (TypeError, KeyError, IndexError, ValueError) as error:
         return str(error)
-    return "" if found == node.type else f"it is {node.type}, but its rule gives {found}"
+    return "" if expected == node.type else f"it is {node.type}, but its rule gives {expected}"

@@ -53,11 +53,11 @@ def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array
         is_given = all(map(is_fixed, node.shape))
         frame.arrays[node] = array if is_given else np.empty(value_of(node.shape, plan.hints), array.dtype)
     frame.make_results()
-    found: dict[Kernel, list[Array]] = {}
+    launches: dict[Kernel, list[Array]] = {}
     for step in sorted(plan.steps, key=partial(writes_apart, plan)):
-        if step.kernel is not None and step.kernel.kernel not in found:
-            found[step.kernel.kernel] = [seen(frame, a) for a in step.arguments]
-    return found
+        if step.kernel is not None and step.kernel.kernel not in launches:
+            launches[step.kernel.kernel] = [seen(frame, a) for a in step.arguments]
+    return launches
 
 
 def writes_apart(plan: Schedule, step: Step) -> bool:

@@ -39,18 +39,18 @@ def reader_of_call(
     named = reader_of(kwargs) if kwargs else None
 
     def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
-        taken = Taken()
+        leaves = Taken()
         if len(args) != count or (named is None) is not (not kwargs):
             return None
         for reader, x in zip(readers, args, strict=True):
-            if not reader(x, taken):
+            if not reader(x, leaves):
                 return None
-        if named is not None and not named(kwargs, taken):
+        if named is not None and not named(kwargs, leaves):
             return None
         if more is None:
-            return taken
-        found = more(taken)
-        return None if found is None else [*taken, *found]
+            return leaves
+        arrays = more(leaves)
+        return None if arrays is None else [*leaves, *arrays]
 
     return read
 
@@ -69,13 +69,13 @@ def reader_of(tree: Any) -> Reader:
     """
     if is_array(tree):
         return added
-    found = children(tree)
-    if found is None:
+    items = children(tree)
+    if items is None:
         return reader_of_constant(tree)
-    values = [x for _, x in found[1]]
+    values = [x for _, x in items[1]]
     if values and all(map(is_array, values)):
-        return reader_of_arrays(tree, tuple(name for name, _ in found[1]))
-    return reader_of_container(tree, tuple(name for name, _ in found[1]), [reader_of(x) for x in values])
+        return reader_of_arrays(tree, tuple(name for name, _ in items[1]))
+    return reader_of_container(tree, tuple(name for name, _ in items[1]), [reader_of(x) for x in values])
 
 
 def added(array: Any, into: Taken) -> bool:

@@ -127,23 +127,23 @@ class Frame(BoundLaunches):
 
     def prepare(self, arrays: Sequence[Array]) -> None:
         super().prepare(arrays)
-        made = {node: n for n, (node, _, _) in enumerate(self.results)}
-        if len(self.sections) == 1 and all(node in made for node in self.plan.graph.outputs):
+        number_of = {node: n for n, (node, _, _) in enumerate(self.results)}
+        if len(self.sections) == 1 and all(node in number_of for node in self.plan.graph.outputs):
             self.native = self.sections[0].native
-            self.picked = tuple(made[node] for node in self.plan.graph.outputs)
+            self.picked = tuple(number_of[node] for node in self.plan.graph.outputs)
 
     def leave(self) -> list[Array]:
         """The outputs, once all steps ran."""
-        found = [self.view(node) for node in self.plan.graph.outputs]
+        results = [self.view(node) for node in self.plan.graph.outputs]
         super().leave()
         self.called.clear()
-        return found
+        return results
 
 
 def seen(frame: Frame, argument: Argument) -> Array:
     """The array of an argument in the shape that its kernel has it."""
-    found: Array = frame.ref(argument).seen(frame.arrays)
-    return found
+    array: Array = frame.ref(argument).seen(frame.arrays)
+    return array
 
 
 def begin_update(node: Node, frame: Frame) -> None:
@@ -161,8 +161,8 @@ def called(node: Node, frame: Frame) -> Array:
     key = id(function), node.inputs
     if key not in frame.called:
         frame.called[key] = function(*map(frame.view, node.inputs))
-    found: Array = frame.called[key][node.attr("result")]
-    return found
+    array: Array = frame.called[key][node.attr("result")]
+    return array
 
 
 def assemble(node: Node, frame: Frame) -> None:

@@ -33,7 +33,7 @@ class FastPath:
         Arrays from outside of the function that an `out` may not overlap; None where there is no `out`.
     """
 
-    __slots__ = ("fill", "frames", "kept", "places", "reader")
+    __slots__ = ("constants", "fill", "frames", "places", "reader")
 
     def __init__(
         self,
@@ -41,34 +41,34 @@ class FastPath:
         places: Sequence[tuple[int, int]],
         fill: Callable[..., Any] | None,
         reader: CallReader | None = None,
-        kept: Sequence[Array] | None = None,
+        constants: Sequence[Array] | None = None,
     ) -> None:
         self.frames = frames
         self.places = places
         self.fill = fill
         self.reader = reader
-        self.kept = kept
+        self.constants = constants
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, or NOT_REPLAYED where nothing was done."""
         out: Any = None
         arrays: Sequence[Any] = args
-        if kwargs and self.kept is not None and "out" in kwargs:
+        if kwargs and self.constants is not None and "out" in kwargs:
             kwargs = kwargs.copy()
             out = kwargs.pop("out")
         if kwargs or self.reader is not None:
-            taken = None if self.reader is None else self.reader(args, kwargs)
-            if taken is None:
+            leaves = None if self.reader is None else self.reader(args, kwargs)
+            if leaves is None:
                 return NOT_REPLAYED
-            arrays = taken
+            arrays = leaves
         try:
             frames = self.frames[tuple([args[n].shape[axis] for n, axis in self.places])]
             frame = frames.pop()
         except (LookupError, AttributeError, TypeError):
             return NOT_REPLAYED
-        found = NOT_REPLAYED if frame.native is None else self.replayed(frame, arrays, out)
+        results = NOT_REPLAYED if frame.native is None else self.replayed(frame, arrays, out)
         frames.append(frame)
-        return found
+        return results
 
     def replayed(self, frame: Frame, arrays: Sequence[Any], out: Any) -> Any:
         """The result of all launches in one native call."""
@@ -77,13 +77,13 @@ class FastPath:
             if not self.fits(frame, arrays, out):
                 return NOT_REPLAYED
             at = frame.picked[0]
-        made = [out if n == at else np.empty(shape, dtype) for n, (_, shape, dtype) in enumerate(frame.results)]
-        if frame.native.run(*arrays, *made) is not None:
+        results = [out if n == at else np.empty(shape, dtype) for n, (_, shape, dtype) in enumerate(frame.results)]
+        if frame.native.run(*arrays, *results) is not None:
             frame.native.restart()
             return NOT_REPLAYED
         if self.fill is None:
-            return made[frame.picked[0]]
-        return self.fill(outputs=[made[n] for n in frame.picked], sizes=frame.sizes)
+            return results[frame.picked[0]]
+        return self.fill(outputs=[results[n] for n in frame.picked], sizes=frame.sizes)
 
     def fits(self, frame: Frame, arrays: Sequence[Any], out: Any) -> bool:
         """Whether the result can be made in an array as it is."""
@@ -96,4 +96,4 @@ class FastPath:
         for array in arrays:
             if np.may_share_memory(out, array):
                 return False
-        return not self.kept or are_apart((out,), self.kept)
+        return not self.constants or are_apart((out,), self.constants)

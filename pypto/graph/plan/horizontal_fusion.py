@@ -74,10 +74,10 @@ def ends_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
     >>> ends_of([1, 2, 0, 1])
     [(0, 0), (1, 2), (1, 2), (3, 3)]
     """
-    found: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []
     for number, size in enumerate(sizes):
-        found += [(number, number + size - 1)] * size
-    return found
+        ends += [(number, number + size - 1)] * size
+    return ends
 
 
 def leaves_idle(step: Step, threads: int) -> bool:
@@ -121,7 +121,7 @@ def check_wave(steps: Sequence[Step]) -> str:
     """What is wrong with steps as a wave; empty where they may be one."""
     if any(s.kernel is None or s.kernel.form == SCATTER for s in steps):
         return "a step that overlaps others launches a kernel and nothing else"
-    own = {n for s in steps for n in s.writes}
-    if any(n in own for s in steps for n in s.reads):
+    written = {n for s in steps for n in s.writes}
+    if any(n in written for s in steps for n in s.reads):
         return "a step that overlaps others reads what one of them stores"
     return ""

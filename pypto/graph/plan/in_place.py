@@ -34,11 +34,11 @@ def updated_in_place(
     for number in reversed(range(len(steps))):
         if ends[number] != (number, number):
             continue  # a step that overlaps this one may still read
-        made = set[Node]()
+        updated = set[Node]()
         for base, node in updates_of(steps[number], stored):
-            if base in spans and spans[base][1] == number and base not in aliases and node not in made:
+            if base in spans and spans[base][1] == number and base not in aliases and node not in updated:
                 aliases[base] = aliases.get(node, node)
-                made.add(node)
+                updated.add(node)
     return aliases
 
 

@@ -37,9 +37,9 @@ def run_into(
     """
     targets = [] if out is None else targets_of(traced.result, out, plan, sizes)
     given = {id(array) for _, array in donated}
-    kept = [*(a for a in arrays if id(a) not in given), *plan.fixed.values()]
+    live = [*(a for a in arrays if id(a) not in given), *plan.fixed.values()]
     check_apart([("`out`", array) for _, array in targets], [*arrays, *plan.fixed.values()])
-    check_apart([(f"`{path}`, which is given away,", array) for path, array in donated], kept)
+    check_apart([(f"`{path}`, which is given away,", array) for path, array in donated], live)
     memory = {}
     updated = {number for number, _ in traced.updates}
     numbers = [n for n, a in enumerate(arrays) if id(a) in given and n not in updated and a.flags.writeable]
@@ -72,7 +72,7 @@ def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Targ
     """
     wanted = {path: leaf for path, leaf in leaves(result) if isinstance(leaf, Slot)}
     given = {path: leaf for path, leaf in leaves(out) if leaf is not None}
-    found = []
+    targets = []
     for path, array in given.items():
         name = f"`out{'.' if path else ''}{path}`"
         if path not in wanted:
@@ -86,8 +86,8 @@ def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Targ
             raise WrongOut(what=name, problem=problem)
         if not array.flags.writeable:
             raise WrongOut(what=name, problem="it is read-only")
-        found.append((wanted[path].number, array))
-    return found
+        targets.append((wanted[path].number, array))
+    return targets
 
 
 def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> None:
@@ -140,20 +140,20 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     same one, where each element is read and written at one place.
     """
     stored = {n for s in plan.steps for n in s.writes}
-    held = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())
-    found: dict[int, Node] = {}
+    live = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())
+    donors: dict[int, Node] = {}
     ends = ends_of(plan.waves)
     for number in donated:
         node = plan.graph.inputs[number]
         last = max((n for n, s in enumerate(plan.steps) if node in s.reads), default=-1)
         behind = ends[last][1] if last >= 0 else -1  # the last step that overlaps the one that reads it
-        rows = ((n, r) for n, s in enumerate(plan.steps) for r in s.writes if r in held and r not in found.values())
+        rows = ((n, r) for n, s in enumerate(plan.steps) for r in s.writes if r in live and r not in donors.values())
         fitting = (
             r for n, r in rows
             if r.type == node.type
             and (n > behind or (ends[n] == (last, last) and is_in_place(plan.steps[n], node, r)))
         )  # fmt: skip
-        result = None if node in held else next(fitting, None)
+        result = None if node in live else next(fitting, None)
         if result is not None:
-            found[number] = result
-    return found
+            donors[number] = result
+    return donors

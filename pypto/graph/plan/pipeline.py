@@ -70,8 +70,8 @@ def make_steps(parts: Partition, context: PlanContext) -> Plan:
     for refused in (r for r in parts.refused if r.producer in stored):
         reasons.setdefault(refused.producer, {})[refused.reason] = None
     steps = [make_step(g, t, stored) for g, t in zip(parts.groups, texts, strict=True)]
-    told = {n: tuple(why) for n, why in reasons.items()}
-    return planned(parts.graph, alone(steps), context.fixed, told, in_place=False)
+    explained = {n: tuple(why) for n, why in reasons.items()}
+    return planned(parts.graph, alone(steps), context.fixed, explained, in_place=False)
 
 
 def update_in_place(plan: Plan, context: PlanContext) -> Plan:

@@ -91,9 +91,9 @@ class Plan(Shown, Schedule):
             frame = frames.pop()
         except IndexError:
             frame = Frame(self, len(arrays), dict(sizes))
-        found = frame.run(arrays, memory)
+        results = frame.run(arrays, memory)
         frames.append(frame)
-        return found
+        return results
 
     def compile(self, arrays: Sequence[Array]) -> None:
         """Compile all kernels before the first run."""
@@ -107,13 +107,13 @@ class Plan(Shown, Schedule):
 
     def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
         """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
-        found = self.frames.get(key)
-        if found is None:
+        frames = self.frames.get(key)
+        if frames is None:
             with self.lock:
                 while len(self.frames) >= MOST_SIZES:
                     del self.frames[next(iter(self.frames))]
-                found = self.frames.setdefault(key, [])
-        return found
+                frames = self.frames.setdefault(key, [])
+        return frames
 
     def drawing(self, name: str = "execution") -> SavablePicture:
         """A picture of one level, which shows itself, and is written by ``save("x.svg")`` or ``save("x.dot")``.
@@ -197,7 +197,7 @@ def explanation(plan: Plan) -> str:
         f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
         f"arena {plan.arena_bytes:,} bytes of {total:,}",
     ]
-    lines += [f"  where {asked}, asked at {asked.place.loc()}" for asked in guards_of(plan)]
+    lines += [f"  where {guard}, asked at {guard.place.loc()}" for guard in guards_of(plan)]
     for number, step in enumerate(plan.steps):
         lines += step_lines(plan, number, step)
     return "\n".join(lines) + "\n"
@@ -205,7 +205,7 @@ def explanation(plan: Plan) -> str:
 
 def guards_of(plan: Plan) -> tuple[Asked, ...]:
     """What the function asked about dimensions by name: the plan is for sizes of which that holds."""
-    return tuple(plan.graph.guards.asked) if plan.graph.guards else ()
+    return tuple(plan.graph.guards.answered) if plan.graph.guards else ()
 
 
 def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
@@ -214,9 +214,11 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
     start, end = ends_of(plan.waves)[number]
     if end > start:
         lines.append(f"      {overlap_text(step, [n for n in range(start, end + 1) if n != number])}")
-    again = made_before(plan, number, step)
-    if again:
-        lines.append(f"      computes again {', '.join(f'%{n.number}' for n in again)}: to store them is more to move")
+    recomputed = made_before(plan, number, step)
+    if recomputed:
+        lines.append(
+            f"      computes again {', '.join(f'%{n.number}' for n in recomputed)}: to store them is more to move"
+        )
     for node in step.writes:
         at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
         lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")
@@ -226,24 +228,24 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
 def made_before(plan: Plan, number: int, step: Step) -> list[Node]:
     """What a step computes although an earlier one has, but for what is a part of that."""
     before = {n for s in plan.steps[:number] for n in s.nodes}
-    again = [n for n in step.nodes if n in before]
-    parts = {x for n in again for x in n.inputs}
-    return [n for n in again if n not in parts]
+    recomputed = [n for n in step.nodes if n in before]
+    parts = {x for n in recomputed for x in n.inputs}
+    return [n for n in recomputed if n not in parts]
 
 
 def reason(plan: Plan, node: Node) -> str:
     """Why an array is stored for those that read it."""
-    found = plan.reasons.get(node)
-    return f": {'; '.join(found)}" if found else ""
+    reason = plan.reasons.get(node)
+    return f": {'; '.join(reason)}" if reason else ""
 
 
 def places(nodes: tuple[Node, ...]) -> str:
     """The lines of the user that some nodes come from."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for node in nodes:
         if node.place is not None:
-            found.setdefault(Path(node.loc.file).name, []).append(node.loc.line)
-    return ", ".join(f"{file}:{span_text(min(lines), max(lines))}" for file, lines in found.items())
+            numbers.setdefault(Path(node.loc.file).name, []).append(node.loc.line)
+    return ", ".join(f"{file}:{span_text(min(lines), max(lines))}" for file, lines in numbers.items())
 
 
 def span_text(first: int, last: int) -> str:

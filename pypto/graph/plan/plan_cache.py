@@ -53,9 +53,9 @@ class PlanCache:
         """The plan for a call, with the arrays that it reads from outside; the newest is asked first."""
         for version in reversed(self.forms.get(form, ())):
             if version.serves(sizes):
-                found = version.traced.outside.read(roots)
-                if found is not None:
-                    return version, found
+                arrays = version.traced.outside.read(roots)
+                if arrays is not None:
+                    return version, arrays
         return None
 
     def touch(self, version: Version) -> None:

@@ -76,9 +76,9 @@ def parse_plan(text: str) -> Plan:
     IRTextError
         With the line, when the text is no plan.
     """
-    head, close, rest = text.partition("\n}\n")
+    head, close, tail = text.partition("\n}\n")
     graph = parse_graph(head + close)
-    return read_steps(rest, graph)
+    return read_steps(tail, graph)
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -121,13 +121,13 @@ def listed(sizes: Iterable[Any]) -> str:
 
 def spans(numbers: Iterable[int]) -> str:
     """Numbers in order, with those that follow each other as a span; a dash for none."""
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for n in numbers:
-        if found and found[-1][1] == n - 1:
-            found[-1][1] = n
+        if spans and spans[-1][1] == n - 1:
+            spans[-1][1] = n
         else:
-            found.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found) or "-"
+            spans.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or "-"
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ class _Reader:
         while self.number < len(self.lines):
             line = self.lines[self.number]
             self.number += 1
-            rows = ((read, found) for pattern, read in readers if (found := pattern.fullmatch(line)))
-            read, found = next(rows, (None, None))
-            if read is None or found is None:
+            rows = ((read, match) for pattern, read in readers if (match := pattern.fullmatch(line)))
+            read, match = next(rows, (None, None))
+            if read is None or match is None:
                 self.fail(f"{line!r} is no part of a plan")
-            read(found)
+            read(match)
         sizes = self.waves + [1] * (len(self.steps) - len(self.waves))
         self.check_waves(sizes)
         waves = Waves(tuple(self.steps), tuple(sizes))
@@ -178,14 +178,14 @@ class _Reader:
             self.fail("an array cannot lie in the buffer of the one that is named")
         return plan
 
-    def in_place(self, found: re.Match[str]) -> None:
+    def in_place(self, match: re.Match[str]) -> None:
         """An array in the buffer of another one."""
-        (node,), (owner,) = map(self.nodes_of, found.groups())
+        (node,), (owner,) = map(self.nodes_of, match.groups())
         self.aliases[node] = owner
 
-    def wave(self, found: re.Match[str]) -> None:
+    def wave(self, match: re.Match[str]) -> None:
         """Steps from the next one on that overlap."""
-        start, size = len(self.steps), int(found[1])
+        start, size = len(self.steps), int(match[1])
         if len(self.waves) > start or not 2 <= size <= MOST_MEMBERS:
             self.fail("some steps overlap, or are too many or too few")
         self.waves += [1] * (start - len(self.waves)) + [size] + [0] * (size - 1)
@@ -209,8 +209,8 @@ class _Reader:
             self.number += 1
             yield self.lines[self.number - 1]
 
-    def kernel(self, found: re.Match[str]) -> None:
-        name, form, sized, fields = found.groups()
+    def kernel(self, match: re.Match[str]) -> None:
+        name, form, sized, fields = match.groups()
         source = "".join(line[len(_INDENT) :] + "\n" for line in self.following(_INDENT))
         names = tuple(filter(None, sized.split(", ")))
         try:
@@ -220,8 +220,8 @@ class _Reader:
             self.fail(f"there is no kernel `{name}` in its text")
         self.kernels[name] = PlanKernel(name, source, form, kernel, names, blocking)
 
-    def step(self, found: re.Match[str]) -> None:
-        name, grid, *parts = found.groups()
+    def step(self, match: re.Match[str]) -> None:
+        name, grid, *parts = match.groups()
         nodes, reads, writes = (tuple(self.nodes_of(part)) for part in parts)
         if name is not None and name not in self.kernels:
             self.fail(f"there is no kernel `{name}` before this step")
@@ -242,19 +242,19 @@ class _Reader:
         self.steps.append(Step(nodes, reads, writes, kernel, arguments, self.sizes(grid or "1"), accesses))
 
     def argument(self, line: str) -> Argument:
-        found = _ARGUMENT.fullmatch(line)
-        if found is None:
+        match = _ARGUMENT.fullmatch(line)
+        if match is None:
             self.fail(f"{line!r} is no argument")
-        name, number, shape, output = found.groups()
+        name, number, shape, output = match.groups()
         (node,) = self.nodes_of(number)
         return Argument(name, node, self.sizes(shape), output is not None)
 
     def access(self, line: str, arguments: tuple[Argument, ...]) -> Access:
-        found = _ACCESS.fullmatch(line)
-        if found is None or found[2] not in {a.name for a in arguments}:
+        match = _ACCESS.fullmatch(line)
+        if match is None or match[2] not in {a.name for a in arguments}:
             self.fail(f"{line!r} reads or writes no argument")
-        axes = tuple(None if axis == "-" else int(axis) for axis in found[3].split())
-        return Access(found[2], axes, "read" if found[1] == "read" else "write")
+        axes = tuple(None if axis == "-" else int(axis) for axis in match[3].split())
+        return Access(match[2], axes, "read" if match[1] == "read" else "write")
 
     def sizes(self, text: str) -> tuple[int, ...]:
         if "(" not in text:
@@ -265,18 +265,18 @@ class _Reader:
         return int(text) if text.isdecimal() else parse_size(text, self.graph.dims)[0]
 
     def nodes_of(self, text: str) -> list[Node]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         for span in text.split(",") if text != "-" else ():
             first, _, last = span.partition("-")
             if not (first.isdecimal() and (last or first).isdecimal() and int(last or first) < len(self.nodes)):
                 self.fail(f"{span!r} are no nodes of the graph")
-            found += self.nodes[int(first) : int(last or first) + 1]
-        return found
+            nodes += self.nodes[int(first) : int(last or first) + 1]
+        return nodes
 
-    def why(self, found: re.Match[str]) -> None:
-        (node,) = self.nodes_of(found[1])
+    def why(self, match: re.Match[str]) -> None:
+        (node,) = self.nodes_of(match[1])
         try:
-            reason = str(json.loads(found[2]))
+            reason = str(json.loads(match[2]))
         except ValueError:
             self.fail("a reason is a text")
         self.reasons[node] = (*self.reasons.get(node, ()), reason)

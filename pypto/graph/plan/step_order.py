@@ -42,7 +42,7 @@ def visit(group: Group, owner: dict[Node, Group], done: dict[Group, None]) -> No
 
 def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
     """The groups whose arrays a group reads."""
-    found: dict[Group, None] = {}
+    groups: dict[Group, None] = {}
     stack = [x for n in group.nodes for x in n.inputs]
     seen = set(group.nodes)
     while stack:
@@ -51,7 +51,7 @@ def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
             continue
         seen.add(node)
         if node in owner:
-            found[owner[node]] = None
+            groups[owner[node]] = None
         else:
             stack += node.inputs
-    return list(found)
+    return list(groups)

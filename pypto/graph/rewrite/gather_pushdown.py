@@ -33,19 +33,19 @@ def computed_late(graph: Graph, source: Node, pick: Callable[[Node], Node]) -> N
     An operand that is constant is a number, and one of lower rank gets dimensions of size 1.
     """
     members = ancestors(source)
-    made: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
     rank = len(source.shape)
     for node in members:
         operands = []
         for x in node.inputs:
             if x.is_constant:
-                made[x] = graph.constant(x.attr("value"), TensorType((), x.type.dtype), x.place)
-            elif x not in made:
-                whole = graph.add("reshape", x, place=x.place, shape=(*(1,) * (rank - len(x.shape)), *x.shape))
-                made[x] = pick(whole)
-            operands.append(made[x])
-        made[node] = graph.add(node.op, *operands, place=node.place, **dict(node.attrs))
-    return made[source]
+                copies[x] = graph.constant(x.attr("value"), TensorType((), x.type.dtype), x.place)
+            elif x not in copies:
+                aligned = graph.add("reshape", x, place=x.place, shape=(*(1,) * (rank - len(x.shape)), *x.shape))
+                copies[x] = pick(aligned)
+            operands.append(copies[x])
+        copies[node] = graph.add(node.op, *operands, place=node.place, **dict(node.attrs))
+    return copies[source]
 
 
 def is_elementwise(node: Node) -> bool:
@@ -54,14 +54,14 @@ def is_elementwise(node: Node) -> bool:
 
 def ancestors(source: Node) -> list[Node]:
     """The elementwise operations that a node is made by, each once and in order; no more than one too many."""
-    found = {source}
+    cone = {source}
     waiting = [source]
-    while waiting and len(found) <= _MOST:
+    while waiting and len(cone) <= _MOST:
         for x in waiting.pop().inputs:
-            if is_elementwise(x) and x not in found:
-                found.add(x)
+            if is_elementwise(x) and x not in cone:
+                cone.add(x)
                 waiting.append(x)
-    return sorted(found, key=lambda node: node.number)
+    return sorted(cone, key=lambda node: node.number)
 
 
 def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int, place: Any) -> Node | None:
@@ -70,10 +70,10 @@ def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int,
     def pick(x: Node) -> Node:
         wanted = [(n, i) for n, i in zip(x.shape[axis : axis + len(indices)], indices, strict=True) if n != 1]
         shape = indices[0].shape if wanted else (1,) * len(indices[0].shape)
-        rest = x.shape[axis + len(indices) :]
+        trailing = x.shape[axis + len(indices) :]
         if not wanted:
-            return graph.add("reshape", x, place=place, shape=(*x.shape[:axis], *shape, *rest))
-        flat = graph.add("reshape", x, place=place, shape=(*x.shape[:axis], math.prod(n for n, _ in wanted), *rest))
+            return graph.add("reshape", x, place=place, shape=(*x.shape[:axis], *shape, *trailing))
+        flat = graph.add("reshape", x, place=place, shape=(*x.shape[:axis], math.prod(n for n, _ in wanted), *trailing))
         return graph.add("take", flat, flat_index(graph, wanted, place), place=place, axis=axis)
 
     shape = (*source.shape[:axis], *indices[0].shape, *source.shape[axis + len(indices) :])
@@ -114,8 +114,10 @@ def take_few(graph: Graph, node: Node, inputs: Inputs) -> Node:
             x = graph.add("broadcast_to", x, place=node.place, shape=(*index.shape[:batch], *x.shape[batch:]))
         return graph.add("take", x, index, place=node.place, **attrs)
 
-    found = computed_late(graph, source, pick)
-    return found if found.shape == node.shape else graph.add("broadcast_to", found, place=node.place, shape=node.shape)
+    result = computed_late(graph, source, pick)
+    return (
+        result if result.shape == node.shape else graph.add("broadcast_to", result, place=node.place, shape=node.shape)
+    )
 
 
 push_down_gathers: Final = NodeRule(frozenset({"take"}), fits, take_few)

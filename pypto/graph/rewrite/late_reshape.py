@@ -69,47 +69,47 @@ def patches_of(rows: Node) -> Patches | None:
 def fits(node: Node, inputs: Inputs) -> bool:
     """Whether rows of a product are a joined array with its other dimensions in front."""
     rows, weights = inputs
-    found = patches_of(rows) if len(weights.shape) == 2 and weights is not rows else None
-    if found is None:
+    patches = patches_of(rows) if len(weights.shape) == 2 and weights is not rows else None
+    if patches is None:
         return False
-    if not is_turned(found):
+    if not is_turned(patches):
         return True
     is_worth_it = weights.shape[1] <= rows.shape[0]  # the turned weights are no more than the patches
-    return is_worth_it and all(x.shape[-1] == 1 for x in found.joined.inputs)
+    return is_worth_it and all(x.shape[-1] == 1 for x in patches.joined.inputs)
 
 
-def is_turned(found: Patches) -> bool:
+def is_turned(patches: Patches) -> bool:
     """Whether the joined array has other dimensions than its last among the contracted ones, or in another order."""
-    return found.dims[: found.rows] != tuple(range(len(found.joined.shape) - 1))
+    return patches.dims[: patches.rows] != tuple(range(len(patches.joined.shape) - 1))
 
 
 def reshaped_late(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """The product of the joined array, whose result is reshaped."""
     rows, weights = inputs
-    found = patches_of(rows)
-    assert found is not None
-    joined = found.joined
-    if is_turned(found):
-        joined, weights = turned(graph, found, weights)
-    made = graph.add("dot", joined, weights, place=node.place)
-    return graph.add("reshape", made, place=node.place, shape=node.shape)
+    patches = patches_of(rows)
+    assert patches is not None
+    joined = patches.joined
+    if is_turned(patches):
+        joined, weights = transposed_product(graph, patches, weights)
+    product = graph.add("dot", joined, weights, place=node.place)
+    return graph.add("reshape", product, place=node.place, shape=node.shape)
 
 
-def turned(graph: Graph, found: Patches, weights: Node) -> tuple[Node, Node]:
+def transposed_product(graph: Graph, patches: Patches, weights: Node) -> tuple[Node, Node]:
     """The joined array with its channels beside each tap, and the rows of the weights in that order."""
-    joined, place = found.joined, found.joined.place
-    front, inner = found.dims[: found.rows], found.dims[found.rows :]
+    joined, place = patches.joined, patches.joined.place
+    front, inner = patches.dims[: patches.rows], patches.dims[patches.rows :]
     last = len(joined.shape) - 1
-    shape = (*(joined.shape[d] for d in front), math.prod(joined.shape[d] for d in found.channels))
+    shape = (*(joined.shape[d] for d in front), math.prod(joined.shape[d] for d in patches.channels))
     parts = []
     for x in joined.inputs:
-        part = graph.add("permute", x, place=place, dims=(*front, *found.channels, last))
+        part = graph.add("permute", x, place=place, dims=(*front, *patches.channels, last))
         parts.append(graph.add("reshape", part, place=place, shape=shape))
-    order = [*(inner.index(d) for d in inner if d >= last), *(inner.index(d) for d in found.channels), len(inner)]
-    split = graph.add("reshape", weights, place=place, shape=(*(found.shape[d] for d in inner), weights.shape[1]))
+    order = [*(inner.index(d) for d in inner if d >= last), *(inner.index(d) for d in patches.channels), len(inner)]
+    split = graph.add("reshape", weights, place=place, shape=(*(patches.shape[d] for d in inner), weights.shape[1]))
     split = graph.add("permute", split, place=place, dims=tuple(order))
-    made = graph.add("concat", *parts, place=place, axis=len(shape) - 1)
-    return made, graph.add("reshape", split, place=place, shape=weights.shape)
+    column = graph.add("concat", *parts, place=place, axis=len(shape) - 1)
+    return column, graph.add("reshape", split, place=place, shape=weights.shape)
 
 
 reshape_late: Final = NodeRule(frozenset({"dot"}), fits, reshaped_late)

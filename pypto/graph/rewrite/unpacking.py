@@ -39,11 +39,11 @@ def chosen(graph: Graph, node: Node, inputs: Inputs) -> Node:
     place, axis, shape = node.place, node.attr("axis"), inputs[0].shape
     index = graph.add("arange", place=place, start=0, end=len(inputs))
     index = graph.add("reshape", index, place=place, shape=(len(inputs), *(1,) * len(shape[axis:])))
-    *others, found = (graph.add("reshape", x, place=place, shape=(*shape[:axis], 1, *shape[axis:])) for x in inputs)
+    *others, last = (graph.add("reshape", x, place=place, shape=(*shape[:axis], 1, *shape[axis:])) for x in inputs)
     for n, part in reversed(list(enumerate(others))):
         number = graph.constant(n, TensorType((), int32), place)
-        found = graph.add("where", graph.add("eq", index, number, place=place), part, found, place=place)
-    return graph.add("reshape", found, place=place, shape=node.shape)
+        last = graph.add("where", graph.add("eq", index, number, place=place), part, last, place=place)
+    return graph.add("reshape", last, place=place, shape=node.shape)
 
 
 def source_of(node: Node) -> Node | None:

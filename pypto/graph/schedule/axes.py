@@ -42,14 +42,14 @@ class Axes:
         same = self.same
         if type(dim) is tuple and same.keys().isdisjoint(dim):
             return dim
-        found: list[int] = []
+        axes: list[int] = []
         for axis in dim:
             if axis in same:
                 same[axis] = self.resolve(same[axis])
-                found += same[axis]
+                axes += same[axis]
             else:
-                found.append(axis)
-        return tuple(found)
+                axes.append(axis)
+        return tuple(axes)
 
     def size(self, dim: Iterable[int]) -> int:
         total = 1

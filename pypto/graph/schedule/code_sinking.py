@@ -24,16 +24,16 @@ def sink(partition: Partition, group: Group) -> None:
         reader = None if node in partition.results else reader_of(node, group, owner, consumers)
         if reader is None or not reads_operands(node, group, reader):
             continue
-        rest = [n for n in group.nodes if n is not node]
+        others = [n for n in group.nodes if n is not node]
         more = sorted([*reader.nodes, node], key=lambda n: n.number)
         owner[node] = reader
         try:
-            left = partition.program(rest, check_parallel) if rest else None
+            left = partition.program(others, check_parallel) if others else None
             group.program, reader.program = left, partition.program(more, check_parallel)
         except FusionConflict:
             owner[node] = group
             continue
-        group.nodes, reader.nodes = rest, more
+        group.nodes, reader.nodes = others, more
 
 
 def reader_of(

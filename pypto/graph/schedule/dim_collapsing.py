@@ -14,10 +14,10 @@ Strides = Callable[[Node], tuple[int, ...] | None]
 
 def chain(axis: int, merged: Mapping[int, int]) -> Dim:
     """Return an axis with the axes that follow it in every array."""
-    found = [axis]
-    while found[-1] in merged:
-        found.append(merged[found[-1]])
-    return tuple(found)
+    chain = [axis]
+    while chain[-1] in merged:
+        chain.append(merged[chain[-1]])
+    return tuple(chain)
 
 
 def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
@@ -45,7 +45,7 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
             after.setdefault(axis, set()).add(follower)
             leader = line[i - 1] if i and line[i - 1] not in breaks else None
             before.setdefault(axis, set()).add(leader)
-    found = {}
+    neighbours = {}
     lines = [set(line) for n in space.nodes for line in ordered(n, space.values, space.reads)]
     for axis, followers in after.items():
         (follower, *others) = followers
@@ -54,8 +54,8 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
         if any((axis in line) != (follower in line) for line in lines):  # a running result goes along one alone
             continue
         if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
-            found[axis] = follower
-    return found
+            neighbours[axis] = follower
+    return neighbours
 
 
 def steps_of(node: Node, number: int, strides: Strides) -> tuple[int, ...] | None:

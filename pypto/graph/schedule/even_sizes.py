@@ -9,8 +9,8 @@ COLUMN_BLOCKS: Final = (384, 256)
 
 def even_piece(size: int, piece: int) -> int:
     """Return a piece near the wanted one that divides a size if possible: a partial last piece is slow to pack."""
-    near = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
-    return next((n for n in near if size % n == 0), piece)
+    candidates = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
+    return next((n for n in candidates if size % n == 0), piece)
 
 
 def even_block(size: int) -> int:

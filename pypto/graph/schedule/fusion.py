@@ -164,8 +164,8 @@ class _Partitioner:
         Pairwise merges cannot reach this: a softmax over a long axis fuses only together with the products around
         it, as one loop.
         """
-        own = self.group[node]
-        groups, seen = [own], {node}
+        home_group = self.group[node]
+        groups, seen = [home_group], {node}
         stack = [node.inputs[0]]
         while stack and len(groups) < MOST_SPAN:
             base, _ = self.source(stack.pop())
@@ -173,14 +173,14 @@ class _Partitioner:
             if group is None or base in seen:
                 continue
             seen.add(base)
-            if group is own:  # a softmax that the product is one kernel with already
+            if group is home_group:  # a softmax that the product is one kernel with already
                 stack += base.inputs
             elif group not in groups:
                 groups.append(group)
                 if not any(n.is_product for n in group.nodes):
                     stack += [x for n in group.nodes for x in n.inputs]
         groups += self.read_beside(groups, node)
-        if len(groups) < (3 if len(own.nodes) == 1 else 2) or any(g.problem for g in groups):
+        if len(groups) < (3 if len(home_group.nodes) == 1 else 2) or any(g.problem for g in groups):
             return
         try:
             nodes = self.closed([n for g in groups for n in g.nodes])

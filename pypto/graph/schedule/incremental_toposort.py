@@ -21,7 +21,7 @@ class Unit:
     into: Unit | None = None  # what it has been merged into
 
 
-def found(unit: Unit) -> Unit:
+def root_of(unit: Unit) -> Unit:
     """Return the unit that a unit was merged into."""
     while unit.into is not None:
         unit = unit.into
@@ -52,7 +52,7 @@ class Order:
 
     def new(self, sources: list[Unit]) -> Unit:
         """Add a unit that reads from some others."""
-        current = {found(s) for s in sources}
+        current = {root_of(s) for s in sources}
         above = 0
         for s in current:
             above |= s.bits | s.above
@@ -63,15 +63,15 @@ class Order:
 
     def is_cyclic(self, *units: Unit) -> bool:
         """Whether another unit lies between some units, so that merging them would make a cycle."""
-        members = {found(u) for u in units}
+        members = {root_of(u) for u in units}
         bits = union(u.bits for u in members)
-        return any(s.above & bits for u in members for s in {found(s) for s in u.sources} - members)
+        return any(s.above & bits for u in members for s in {root_of(s) for s in u.sources} - members)
 
     def merge(self, *units: Unit) -> Unit:
         """Merge several units into one."""
-        members = {found(u) for u in units}
+        members = {root_of(u) for u in units}
         bits = union(u.bits for u in members)
-        sources = {found(s) for u in members for s in u.sources} - members
+        sources = {root_of(s) for u in members for s in u.sources} - members
         merged = Unit(bits, union(u.above for u in members) & ~bits, sources)
         for u in members:
             u.into = merged

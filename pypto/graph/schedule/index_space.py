@@ -191,15 +191,15 @@ class _Builder:
         rank = len(node.shape)
         result: list[Dim] = []
         for d in range(rank):
-            found: Dim = ()
+            axes: Dim = ()
             for dims in operands:
                 at = d - rank + len(dims)
                 if at >= 0 and dims[at]:
-                    if found:
-                        self.axes.unify(found, dims[at])
+                    if axes:
+                        self.axes.unify(axes, dims[at])
                     else:
-                        found = dims[at]
-            result.append(found if found or node.shape[d] == 1 else self.axes.new(node.shape[d]))
+                        axes = dims[at]
+            result.append(axes if axes or node.shape[d] == 1 else self.axes.new(node.shape[d]))
         return tuple(result)
 
     def reduction(self, node: Node, source: Dims) -> Dims:

@@ -21,8 +21,8 @@ class Layouts:
 
     def strides(self, node: Node) -> tuple[int, ...]:
         """Return the strides of the array that a kernel reads for a node."""
-        found = self._of(node)
-        return contiguous(node.shape) if found is None else found
+        strides = self._of(node)
+        return contiguous(node.shape) if strides is None else strides
 
     def is_view(self, node: Node) -> bool:
         """Whether a movement is a view of its source, so that it needs no copy."""
@@ -30,10 +30,10 @@ class Layouts:
 
     def _of(self, node: Node) -> Strides:
         if node not in self.known:
-            self.known[node] = self._found(node)
+            self.known[node] = self._compute(node)
         return self.known[node]
 
-    def _found(self, node: Node) -> Strides:
+    def _compute(self, node: Node) -> Strides:
         if node in self.given:
             return self.given[node]
         if node.op not in MOVEMENT:

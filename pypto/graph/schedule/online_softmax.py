@@ -74,10 +74,10 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
         for x in n.inputs:
             if x in members:
                 readers[x].append(n)
-    found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
-    if len(found) != 1:
+    maxima = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
+    if len(maxima) != 1:
         raise FusionConflict(TWICE)
-    maximum = found[0]
+    maximum = maxima[0]
     shapes, difference = subtracted(maximum, readers)
     if not members.issuperset((difference, *shapes)):  # a form of the maximum is made elsewhere
         raise FusionConflict(TWICE)
@@ -142,15 +142,15 @@ def second_loop(
             if axis in lines[node]:
                 second[node] = None
     wanted = [*(x for n in second for x in n.inputs), *(x for x in passing if x in space.outputs)]
-    members, again = set(space.nodes), set[Node]()
+    members, repeated = set(space.nodes), set[Node]()
     while wanted:
         node = wanted.pop()
-        if node in members and axis in lines[node] and node not in second and node not in again:
-            again.add(node)
+        if node in members and axis in lines[node] and node not in second and node not in repeated:
+            repeated.add(node)
             wanted += node.inputs
-    if not all(is_cheap(n) for n in again) or not all(is_cheap(n) or is_in_pieces(n.op) for n in second):
+    if not all(is_cheap(n) for n in repeated) or not all(is_cheap(n) or is_in_pieces(n.op) for n in second):
         raise FusionConflict(TWICE)
-    return tuple(second), tuple(n for n in space.nodes if n in again)
+    return tuple(second), tuple(n for n in space.nodes if n in repeated)
 
 
 def is_cheap(node: Node) -> bool:

@@ -98,15 +98,15 @@ class Partition:
     def outputs(self, nodes: list[Node]) -> list[Node]:
         """Return the members that a kernel stores: other groups read them, or views of them."""
         members = set(nodes)
-        found: dict[Node, None] = {}
+        outputs: dict[Node, None] = {}
         for node in nodes:
             n = node
             readers = self.consumers[n]
             if n in self.results or not readers or not members.issuperset(readers):
                 while n.op in MOVEMENT and n.inputs[0] in members and self.programs.layouts.is_view(n):
                     n = n.inputs[0]
-                found[n] = None
-        return list(found)
+                outputs[n] = None
+        return list(outputs)
 
 
 def check_parallel(program: Program) -> None:

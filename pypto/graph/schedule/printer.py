@@ -48,5 +48,5 @@ def tiling_text(program: Program) -> str:
     parts = [program.form]
     parts += [f"parallel {sizes[a]} by {block}" for a, block in program.blocks.items()]
     parts += [f"loop {sizes[a]} by {program.tile_size(a)}" for a in program.loops]
-    parts += [f"whole {sizes[a]}" for a in program.whole]
+    parts += [f"whole {sizes[a]}" for a in program.full_axes]
     return ", ".join(parts)

@@ -68,12 +68,12 @@ class ProductTiling(TilingChoice):
             blocks[columns] = self.columns_block(columns, chained, stacked)
         form = "online" if online else "chain" if chained else "product"
         if rows in blocks:
-            wide = 1 if columns is None else blocks.get(columns, 1)
-            most = STACK_TILE // wide if stacked else ROW_BLOCKS[0]
+            width = 1 if columns is None else blocks.get(columns, 1)
+            most = STACK_TILE // width if stacked else ROW_BLOCKS[0]
             self.choose_rows(blocks, rows, inner, loops, most)
         if stacked:
             self.check_sum(blocks, dots[-1])
-        return self.made(blocks, inner, loops.axis, loops.chunk, form, online, loops.outer)
+        return self.tiled_program(blocks, inner, loops.axis, loops.chunk, form, online, loops.outer)
 
     def check_chained(self, first: Contraction, second: Contraction) -> None:
         """Refuse two products unless the second contracts the columns of the first, for the same rows."""
@@ -166,12 +166,12 @@ class ProductTiling(TilingChoice):
     def tile_bytes(self, blocks: Mapping[int, int], loops: ContractionLoops) -> int:
         """Estimate the bytes of live tiles: those of all products, and twice the largest of them."""
 
-        taken = {**blocks, **dict.fromkeys(loops.outer, 1)}
+        tile_blocks = {**blocks, **dict.fromkeys(loops.outer, 1)}
         if loops.axis is not None:
-            taken[loops.axis] = loops.chunk
+            tile_blocks[loops.axis] = loops.chunk
 
         def size(line: Dim) -> int:
-            return 4 * math.prod(taken.get(a, bounds(self.sizes[a])[1]) for a in line)
+            return 4 * math.prod(tile_blocks.get(a, bounds(self.sizes[a])[1]) for a in line)
 
         products = [size(self.values[n]) for n in self.dots]
         return sum(products) + 2 * max(products)

@@ -54,18 +54,18 @@ class Programs:
         """
         stored = tuple(outputs)
         key, outside = self.key(nodes, stored)
-        found = None if "region_dedup" in self.disabled else self.decided.get(key)
-        if found is None:
-            found = self.decided[key] = self.decide(nodes, stored, outside)
-        if found.program is None:
-            raise FusionConflict(found.problem)
+        program = None if "region_dedup" in self.disabled else self.decided.get(key)
+        if program is None:
+            program = self.decided[key] = self.decide(nodes, stored, outside)
+        if program.program is None:
+            raise FusionConflict(program.problem)
         if check is not None:
             problem = self.checked.get(key)
             if problem is None:
-                problem = self.checked[key] = problem_of(found.program, check)
+                problem = self.checked[key] = problem_of(program.program, check)
             if problem:
                 raise FusionConflict(problem)
-        return exchanged(found.program, nodes)
+        return exchanged(program.program, nodes)
 
     def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> Decided:
         try:
@@ -79,29 +79,29 @@ class Programs:
         """Return a key that equal groups share, and the arrays from outside in the order of their reads."""
         numbers = {node: n for n, node in enumerate(nodes)}
         outside: dict[Node, int] = {}
-        found: list[int] = []
+        key: list[int] = []
         members, outsiders = self.members, self.outsiders
         for node in nodes:
-            found.append(members[node] if node in members else self.member(node))
+            key.append(members[node] if node in members else self.member(node))
             for x in node.inputs:
                 number = numbers.get(x)
-                found.append(-1 - outside.setdefault(x, len(outside)) if number is None else number)
-        found.append(-1)
-        found += [numbers[n] for n in outputs]
-        found.append(-1)
-        found += [outsiders[x] if x in outsiders else self.outsider(x) for x in outside]
-        return tuple(found), tuple(outside)
+                key.append(-1 - outside.setdefault(x, len(outside)) if number is None else number)
+        key.append(-1)
+        key += [numbers[n] for n in outputs]
+        key.append(-1)
+        key += [outsiders[x] if x in outsiders else self.outsider(x) for x in outside]
+        return tuple(key), tuple(outside)
 
     def member(self, node: Node) -> int:
         """Return the number that equal member nodes share."""
-        found = self.members[node] = self.number(("member", node.op, attrs_of(node), node.type))
-        return found
+        number = self.members[node] = self.number(("member", node.op, attrs_of(node), node.type))
+        return number
 
     def outsider(self, node: Node) -> int:
         """Return the number that arrays from outside share if their types and layouts are equal."""
         constant = attrs_of(node) if node.is_constant else None
-        found = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
-        return found
+        number = self.outsiders[node] = self.number(("outside", constant, node.type, self.layouts.strides(node)))
+        return number
 
     def number(self, kind: Any) -> int:
         return self.kinds.setdefault(kind, len(self.kinds))
@@ -138,7 +138,7 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
             second=tuple(other[n] for n in online.second),
             repeated=tuple(other[n] for n in online.repeated),
         )
-    made = IndexSpace(
+    renamed = IndexSpace(
         nodes=tuple(nodes),
         outputs=tuple(other[n] for n in space.outputs),
         axes=space.axes,
@@ -150,4 +150,6 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
     values = {other[n]: line for n, line in program.values.items()}
     reads = {(other[n], k): line for (n, k), line in program.reads.items()}
     p = program
-    return Program(made, p.sizes, values, reads, p.blocks, p.whole, p.loop, p.chunk, p.form, online, p.most, p.outer)
+    return Program(
+        renamed, p.sizes, values, reads, p.blocks, p.full_axes, p.loop, p.chunk, p.form, online, p.most, p.outer
+    )

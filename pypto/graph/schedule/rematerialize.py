@@ -81,20 +81,20 @@ def cone_of(node: Node, group: Group) -> set[Node]:
     """Return the members of a group that a node depends on, back to arrays in memory."""
     assert group.program is not None
     members, stored = set(group.nodes), group.program.space.outputs
-    found = {node}
+    cone = {node}
     waiting = [node]
     while waiting:
         for x in waiting.pop().inputs:
-            if x in members and x not in stored and x not in found:
-                found.add(x)
+            if x in members and x not in stored and x not in cone:
+                cone.add(x)
                 waiting.append(x)
-    return found
+    return cone
 
 
 def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
     """Return the nodes that outputs depend on, in order."""
-    found = set(outputs)
+    live = set(outputs)
     for node in reversed(nodes):
-        if node in found:
-            found.update(node.inputs)
-    return [n for n in nodes if n in found]
+        if node in live:
+            live.update(node.inputs)
+    return [n for n in nodes if n in live]

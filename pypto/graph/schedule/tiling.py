@@ -46,7 +46,7 @@ class Program:
         The axes of each node and operand, in the order of its dimensions.
     blocks : mapping from int to int
         Elements of a parallel axis in one program; 1 is an index, not a tile.
-    whole : tuple of int
+    full_axes : tuple of int
         Inner axes that lie in a program in full.
     loop : int or None
         The axis that a program loops over in chunks.
@@ -64,7 +64,7 @@ class Program:
     values: Mapping[Node, Dim]
     reads: Mapping[Use, Dim]
     blocks: Mapping[int, int]
-    whole: tuple[int, ...]
+    full_axes: tuple[int, ...]
     loop: int | None
     chunk: int
     form: str
@@ -95,7 +95,7 @@ class Program:
         """Whether a loop or full axis needs a mask, because tiles reach beyond its end."""
         if axis == self.loop:
             return quotient(self.sizes[axis], self.chunk) is None
-        return axis in self.whole and not is_fixed(self.sizes[axis])
+        return axis in self.full_axes and not is_fixed(self.sizes[axis])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class TilingChoice:
     allows_online: bool = True  # whether a softmax along a long axis may become an online softmax
 
     def operand(self, node: Node, number: int) -> Dim:
-        found = self.reads.get((node, number))
-        return self.values[node.inputs[number]] if found is None else found
+        axes = self.reads.get((node, number))
+        return self.values[node.inputs[number]] if axes is None else axes
 
     def inner(self) -> tuple[int, ...]:
         """Return the axes that lie within a program, except those that a gather selects along."""
@@ -132,14 +132,14 @@ class TilingChoice:
             elements = self.elements(tuple(a for a in inner if a != loop)) * max(1, chunk)
         if columns > 1:
             blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
-            return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
+            return self.tiled_program(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
         if any(n.op == "take" for n in self.space.nodes):
             target = 1  # an index of one number reads a slice, an index of many needs pointers
         blocks = self.spread(elements, target)
-        whole = tuple(a for a in inner if a != loop)
+        full_axes = tuple(a for a in inner if a != loop)
         form = "online" if online else "rows" if self.space.reduced else "pointwise"
-        return self.made(blocks, whole, loop, chunk, form, online)
+        return self.tiled_program(blocks, full_axes, loop, chunk, form, online)
 
     def elements(self, inner: tuple[int, ...]) -> int:
         """Count the elements of a tile; no tile has both the operand's and the result's axis of a selection."""
@@ -153,8 +153,10 @@ class TilingChoice:
         if not self.space.reduced or not self.parallel:
             return 1
         last = self.parallel[-1]
-        wide = [(u, line) for u, line in self.reads.items() if last in line and not self.space.reduced.isdisjoint(line)]
-        if not wide or any(line[-1] != last or self.is_turned(use) for use, line in wide):
+        lines = [
+            (u, line) for u, line in self.reads.items() if last in line and not self.space.reduced.isdisjoint(line)
+        ]
+        if not lines or any(line[-1] != last or self.is_turned(use) for use, line in lines):
             return 1
         size = hint(self.sizes[last])
         share = -(-size // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
@@ -252,10 +254,10 @@ class TilingChoice:
                     raise FusionConflict("a long axis would be gone through twice")
                 late.add(node)
 
-    def made(
+    def tiled_program(
         self,
         blocks: dict[int, int],
-        whole: tuple[int, ...],
+        full_axes: tuple[int, ...],
         loop: int | None,
         chunk: int,
         form: str,
@@ -263,4 +265,4 @@ class TilingChoice:
         outer: Dim = (),
     ) -> Program:
         values, reads = self.values, self.reads
-        return Program(self.space, self.sizes, values, reads, blocks, whole, loop, chunk, form, online, outer=outer)
+        return Program(self.space, self.sizes, values, reads, blocks, full_axes, loop, chunk, form, online, outer=outer)

@@ -56,8 +56,8 @@ class ArrayPath:
         parameter, *way = self.names
         tree = args[self.position] if self.position < len(args) else kwargs.get(parameter)
         for name in way:
-            found = children(tree)
-            tree = None if found is None else dict(found[1]).get(name)
+            items = children(tree)
+            tree = None if items is None else dict(items[1]).get(name)
         refused = objection(tree)
         if refused is not None:
             raise UnsupportedArgument(kernel="the function", arg=self.path, got=refused[0], way=refused[1])
@@ -133,19 +133,19 @@ def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Named
     parameters = list(inspect.signature(function).parameters)
     rows, known = [], dict[str, Dim]()
     for path, row in dims.items():
-        found = NamedArray.of(ArrayPath.of(path, parameters), row)
-        for dim in found.dims:
+        array = NamedArray.of(ArrayPath.of(path, parameters), row)
+        for dim in array.dims:
             if dim is not None and known.setdefault(dim.name, dim) != dim:
                 raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
-        rows.append(found)
+        rows.append(array)
     return tuple(rows)
 
 
 def places_of(dims: Sequence[Dim], named: Sequence[NamedArray]) -> tuple[tuple[int, int], ...] | None:
     """For each dimension by name an argument and the axis along which it has that size; None where none is an array."""
     rows = [(d, row.at.position, n) for row in named if len(row.at.names) == 1 for n, d in enumerate(row.dims)]
-    found = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
-    return tuple(found[dim] for dim in dims) if all(dim in found for dim in dims) else None
+    places = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
+    return tuple(places[dim] for dim in dims) if all(dim in places for dim in dims) else None
 
 
 def positional(function: Callable[..., Any]) -> list[str]:

@@ -29,7 +29,7 @@ _OF_OTHERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )  # fmt: skip
 
 
-def keyword_meant(name: str, taken: Collection[str]) -> str:
+def keyword_meant(name: str, keywords: Collection[str]) -> str:
     """The parameter that a keyword of another library, or a misspelt one, stands for; empty if there is none.
 
     Examples
@@ -37,8 +37,8 @@ def keyword_meant(name: str, taken: Collection[str]) -> str:
     >>> keyword_meant("dim", ("x", "axis"))
     'axis'
     """
-    near = difflib.get_close_matches(name, taken, 1)
-    return next((word for word in _OF_OTHERS.get(name, ()) if word in taken), near[0] if near else "")
+    suggestions = difflib.get_close_matches(name, keywords, 1)
+    return next((word for word in _OF_OTHERS.get(name, ()) if word in keywords), suggestions[0] if suggestions else "")
 
 
 def check_fusable(function: Any) -> None:
@@ -105,10 +105,10 @@ def collect(tree: Any, arrays: dict[int, Array], others: list[Any], facts: list[
         return
     if getattr(type(tree), "stands_in", False):
         raise TracedArgument
-    found = children(tree)
-    if found is not None:
-        facts.append((found[0], tuple(name for name, _ in found[1])))
-        for _, x in found[1]:
+    items = children(tree)
+    if items is not None:
+        facts.append((items[0], tuple(name for name, _ in items[1])))
+        for _, x in items[1]:
             collect(x, arrays, others, facts, shapes)
     elif is_plain(tree) and not is_number(tree):
         facts.append(key_of(tree))

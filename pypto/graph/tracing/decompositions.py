@@ -22,16 +22,16 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         problem = f"{len(condlist)} conditions for {len(choicelist)} choices"
         raise WrongShapes(here().loc(), what="`np.select`", problem=problem)
     numbers = [x if type(x) in (int, float, bool) else x.dtype for x in (*choicelist, default)]
-    found = np.asarray(default, np.result_type(*numbers)) if not hasattr(default, "dtype") else default
+    result = np.asarray(default, np.result_type(*numbers)) if not hasattr(default, "dtype") else default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        found = np.where(condition, choice, found)
-    return found
+        result = np.where(condition, choice, result)
+    return result
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
-    found = near | np.equal(a, b)
-    return found | (np.isnan(a) & np.isnan(b)) if equal_nan else found
+    is_close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
+    result = is_close | np.equal(a, b)
+    return result | (np.isnan(a) & np.isnan(b)) if equal_nan else result
 
 
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
@@ -49,17 +49,17 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    found: Any = np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
-    return to_out(found, out)
+    result: Any = np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
+    return to_out(result, out)
 
 
 def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[..., Any]:
     """A reduction in which NaN counts as a number that changes nothing."""
 
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        kept = np.where(np.isnan(a), np.asarray(neutral, a.dtype), a) if is_floating(a.dtype) else a
-        found = reduction(kept, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
-        return to_out(found, out)
+        numbers = np.where(np.isnan(a), np.asarray(neutral, a.dtype), a) if is_floating(a.dtype) else a
+        result = reduction(numbers, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
+        return to_out(result, out)
 
     return function
 
@@ -70,10 +70,10 @@ def extreme_of_numbers(reduction: Callable[..., Any], neutral: float) -> Callabl
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if not is_floating(a.dtype):
             return to_out(reduction(a, axis=axis, keepdims=keepdims), out)
-        odd = np.isnan(a)
-        found: Any = reduction(np.where(odd, np.asarray(neutral, a.dtype), a), axis=axis, keepdims=keepdims)
-        found = np.where(np.all(odd, axis=axis, keepdims=keepdims), np.asarray(np.nan, a.dtype), found)
-        return to_out(found, out)
+        is_nan = np.isnan(a)
+        result: Any = reduction(np.where(is_nan, np.asarray(neutral, a.dtype), a), axis=axis, keepdims=keepdims)
+        result = np.where(np.all(is_nan, axis=axis, keepdims=keepdims), np.asarray(np.nan, a.dtype), result)
+        return to_out(result, out)
 
     return function
 
@@ -81,15 +81,15 @@ def extreme_of_numbers(reduction: Callable[..., Any], neutral: float) -> Callabl
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     if not is_floating(a.dtype):
         return to_out(np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims), out)
-    found: Any = wide_nanmean(a, axis, accumulator(np.dtype(dtype or a.dtype)), keepdims).astype(dtype or a.dtype)
-    return to_out(found, out)
+    result: Any = wide_nanmean(a, axis, accumulator(np.dtype(dtype or a.dtype)), keepdims).astype(dtype or a.dtype)
+    return to_out(result, out)
 
 
-def wide_nanmean(a: Any, axis: Any, wide: Any, keepdims: bool) -> Any:
+def wide_nanmean(a: Any, axis: Any, dtype: Any, keepdims: bool) -> Any:
     """A mean of numbers in the dtype that they are added up in."""
-    kept = np.where(np.isnan(a), 0, a.astype(wide))
+    numbers = np.where(np.isnan(a), 0, a.astype(dtype))
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
-    return (np.sum(kept, axis=axis, keepdims=keepdims) / count).astype(wide)
+    return (np.sum(numbers, axis=axis, keepdims=keepdims) / count).astype(dtype)
 
 
 def nanvar(
@@ -97,16 +97,16 @@ def nanvar(
 ) -> Any:
     if not is_floating(a.dtype):
         return to_out(np.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
-    found: Any = wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims)
-    return to_out(found.astype(dtype or a.dtype), out)
+    variance: Any = wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims)
+    return to_out(variance.astype(dtype or a.dtype), out)
 
 
-def wide_nanvar(a: Any, axis: Any, wide: Any, ddof: float, keepdims: bool) -> Any:
+def wide_nanvar(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Any:
     """A variance of numbers in the dtype that they are added up in."""
-    centred: Any = np.where(np.isnan(a), 0, a.astype(wide) - wide_nanmean(a, axis, wide, True))
+    centred: Any = np.where(np.isnan(a), 0, a.astype(dtype) - wide_nanmean(a, axis, dtype, True))
     count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims) - ddof
-    found: Any = np.sum(centred * centred, axis=axis, keepdims=keepdims) / count
-    return np.where(count > 0, found, np.nan).astype(wide)
+    variance: Any = np.sum(centred * centred, axis=axis, keepdims=keepdims) / count
+    return np.where(count > 0, variance, np.nan).astype(dtype)
 
 
 def nanstd(
@@ -114,8 +114,8 @@ def nanstd(
 ) -> Any:
     if not is_floating(a.dtype):
         return to_out(np.std(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims), out)
-    found: Any = np.sqrt(wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims))
-    return to_out(found.astype(dtype or a.dtype), out)
+    deviation: Any = np.sqrt(wide_nanvar(a, axis, accumulator(np.dtype(dtype or a.dtype)), ddof, keepdims))
+    return to_out(deviation.astype(dtype or a.dtype), out)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
@@ -129,29 +129,29 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
         raise WrongShapes(here().loc(), what="`np.median`", problem="there are no elements")
     rising = np.sort(line, axis=at)
     low, high, last = (np.take(rising, n, axis=at) for n in ((size - 1) // 2, size // 2, size - 1))
-    wide = accumulator(a.dtype) if is_floating(a.dtype) else np.float64
-    middle: Any = (low if size % 2 else (low.astype(wide) + high.astype(wide)) / 2).astype(wide) + 0  # no -0.0
-    found: Any = np.where(np.isnan(last), np.asarray(np.nan, wide), middle) if is_floating(a.dtype) else middle
+    dtype = accumulator(a.dtype) if is_floating(a.dtype) else np.float64
+    middle: Any = (low if size % 2 else (low.astype(dtype) + high.astype(dtype)) / 2).astype(dtype) + 0  # no -0.0
+    result: Any = np.where(np.isnan(last), np.asarray(np.nan, dtype), middle) if is_floating(a.dtype) else middle
     shape = tuple(1 if axis is None or d == at else n for d, n in enumerate(a.shape))
-    found = found.astype(a.dtype if is_floating(a.dtype) else np.float64)
-    return to_out(found.reshape(shape) if keepdims else found, out)
+    result = result.astype(a.dtype if is_floating(a.dtype) else np.float64)
+    return to_out(result.reshape(shape) if keepdims else result, out)
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     if weights is None:
-        found = np.mean(a, axis=axis, keepdims=keepdims)
-        return (found, np.full_like(found, a.size // max(1, found.size))) if returned else found
+        result = np.mean(a, axis=axis, keepdims=keepdims)
+        return (result, np.full_like(result, a.size // max(1, result.size))) if returned else result
     shape = a.shape
     if np.shape(weights) != shape:
         if not isinstance(axis, int) or np.ndim(weights) != 1:
             problem = f"weights of shape {np.shape(weights)} for an array of shape {shape}"
             raise WrongShapes(here().loc(), what="`np.average`", problem=problem)
         weights = np.reshape(weights, (-1, *(1,) * (a.ndim - axis % a.ndim - 1)))
-    wide = np.result_type(a.dtype, weights.dtype, np.float64 if a.dtype.kind in "iub" else a.dtype)
-    spread = np.broadcast_to(weights.astype(wide), shape)
+    widened = np.result_type(a.dtype, weights.dtype, np.float64 if a.dtype.kind in "iub" else a.dtype)
+    spread = np.broadcast_to(weights.astype(widened), shape)
     total = np.sum(spread, axis=axis, keepdims=keepdims)
-    found = np.sum(a.astype(wide) * spread, axis=axis, keepdims=keepdims) / total
-    return (found, total) if returned else found
+    result = np.sum(a.astype(widened) * spread, axis=axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
 
 
 def gradient(f: Any, *varargs: float, axis: Any = None, edge_order: int = 1) -> Any:
@@ -161,8 +161,8 @@ def gradient(f: Any, *varargs: float, axis: Any = None, edge_order: int = 1) -> 
     if edge_order != 1 or len(steps) != len(axes) or any(np.ndim(h) for h in steps):
         raise methods.untraced("`np.gradient` with places or a second-order edge", "give one spacing for each axis")
     x = f if is_floating(f.dtype) else f.astype(np.float64)
-    found = [gradient_along(x, at, h) for at, h in zip(axes, steps, strict=True)]
-    return found[0] if len(found) == 1 else tuple(found)
+    gradients = [gradient_along(x, at, h) for at, h in zip(axes, steps, strict=True)]
+    return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 
 def gradient_along(x: Any, at: int, step: float) -> Any:
@@ -181,13 +181,13 @@ def gradient_along(x: Any, at: int, step: float) -> Any:
 
 
 def atleast_2d(*arys: Any) -> Any:
-    found = [x.reshape((1, 1) if not x.ndim else (1, *x.shape)) if x.ndim < 2 else x for x in arys]
-    return found[0] if len(found) == 1 else tuple(found)
+    results = [x.reshape((1, 1) if not x.ndim else (1, *x.shape)) if x.ndim < 2 else x for x in arys]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def atleast_3d(*arys: Any) -> Any:
-    found = [x[..., None] if x.ndim == 2 else atleast_2d(x)[..., None] if x.ndim < 2 else x for x in arys]
-    return found[0] if len(found) == 1 else tuple(found)
+    results = [x[..., None] if x.ndim == 2 else atleast_2d(x)[..., None] if x.ndim < 2 else x for x in arys]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def column_stack(tup: Sequence[Any]) -> Any:

@@ -69,9 +69,9 @@ def is_default(value: Any) -> bool:
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `__array_function__` gives."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    found = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
-    if found is not None:
-        return called(name, found, args, kwargs)
+    implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
+    if implementation is not None:
+        return called(name, implementation, args, kwargs)
     if name in methods.METHODS and args:
         return called(name, methods.METHODS[name], (lift(graph, args[0]), *args[1:]), kwargs)
     counts = name in COUNTING
@@ -82,12 +82,12 @@ def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kw
     )  # fmt: skip
 
 
-def like_numpy(name: str, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of a function; without dimensions it is an array or a number, as numpy gives it."""
-    if isinstance(found, Tensor) and not any(found is x for x in (*args, *kwargs.values())):
+    if isinstance(result, Tensor) and not any(result is x for x in (*args, *kwargs.values())):
         of_number = isinstance(args[0], Tensor) and args[0].is_number if args else True
-        found.is_array = name in ARRAYS or (name in methods.SHAPING and not of_number)
-    return found
+        result.is_array = name in ARRAYS or (name in methods.SHAPING and not of_number)
+    return result
 
 
 def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,8 +101,12 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
     try:
         return like_numpy(name, function(*args, **kwargs), args, kwargs)
     except TypeError:
-        taken = inspect.signature(function).parameters
-        others = [] if any(p.kind is p.VAR_KEYWORD for p in taken.values()) else [k for k in kwargs if k not in taken]
+        parameters = inspect.signature(function).parameters
+        others = (
+            []
+            if any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+            else [k for k in kwargs if k not in parameters]
+        )
         if not others:
             raise
     raise NotTraced(

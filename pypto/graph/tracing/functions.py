@@ -129,10 +129,12 @@ def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = Non
 
     most: Any = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]  # it has no types
     ends = (most.max if posinf is None else posinf, most.min if neginf is None else neginf)
-    found = ufuncs.where(call(x.graph, np.isnan, (x,)), np.asarray(nan, x.dtype), x)
+    result = ufuncs.where(call(x.graph, np.isnan, (x,)), np.asarray(nan, x.dtype), x)
     for limit, end in zip((np.inf, -np.inf), ends, strict=True):
-        found = ufuncs.where(call(x.graph, np.equal, (x, np.asarray(limit, x.dtype))), np.asarray(end, x.dtype), found)
-    return found if copy else to_out(found, x)
+        result = ufuncs.where(
+            call(x.graph, np.equal, (x, np.asarray(limit, x.dtype))), np.asarray(end, x.dtype), result
+        )
+    return result if copy else to_out(result, x)
 
 
 def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = True) -> None:

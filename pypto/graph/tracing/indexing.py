@@ -62,8 +62,8 @@ def index_of(tensor: Tensor, key: Any) -> Index:
 def masked(tensor: Tensor, mask: Any, keys: list[Any]) -> Index:
     if any(k is not mask and k != slice(None) for k in keys) or tuple(mask.shape) != tensor.shape[: mask.ndim]:
         raise refuse("its mask does not cover the whole array", "use `np.where(mask, a, b)`")
-    whole = (0,) * tensor.ndim
-    return Index(whole, tensor.shape, tuple(1 for _ in whole), tensor.shape, mask)
+    origin = (0,) * tensor.ndim
+    return Index(origin, tensor.shape, tuple(1 for _ in origin), tensor.shape, mask)
 
 
 def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:

@@ -55,9 +55,9 @@ class Launch:
         self.__qualname__ = kernel.__name__
 
     def __call__(self, *arrays: Array) -> Sequence[Array]:
-        held = [a.copy() if number in self.written else a for number, a in enumerate(arrays)]
-        self.kernel[self.grid](*(held[x.number] if isinstance(x, Slot) else x for x in self.values))
-        return [held[number] for number in self.written]
+        copies = [a.copy() if number in self.written else a for number, a in enumerate(arrays)]
+        self.kernel[self.grid](*(copies[x.number] if isinstance(x, Slot) else x for x in self.values))
+        return [copies[number] for number in self.written]
 
 
 def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:

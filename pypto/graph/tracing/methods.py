@@ -27,8 +27,8 @@ def flatten(x: Tensor, order: str = "C") -> Tensor:
 def astype(
     x: Tensor, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    found = cast(x, dtype)
-    return Tensor.fresh(x.graph, x.node) if found is x and copy else found
+    result = cast(x, dtype)
+    return Tensor.fresh(x.graph, x.node) if result is x and copy else result
 
 
 def fill(x: Tensor, value: Any) -> None:
@@ -36,9 +36,9 @@ def fill(x: Tensor, value: Any) -> None:
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
-    found = x if min is None else call(x.graph, np.maximum, (x, min))
-    found = found if max is None else call(x.graph, np.minimum, (found, max))
-    return to_out(found, out)
+    result = x if min is None else call(x.graph, np.maximum, (x, min))
+    result = result if max is None else call(x.graph, np.minimum, (result, max))
+    return to_out(result, out)
 
 
 def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
@@ -48,8 +48,8 @@ def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
         return to_out(call(x.graph, np.rint, (x,)), out)
     scale = 10.0 ** abs(decimals)
     first, last = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
-    found = call(x.graph, last, (call(x.graph, np.rint, (call(x.graph, first, (x, scale)),)), scale))
-    return to_out(cast(found, x.dtype), out)
+    result = call(x.graph, last, (call(x.graph, np.rint, (call(x.graph, first, (x, scale)),)), scale))
+    return to_out(cast(result, x.dtype), out)
 
 
 def reduction(name: str) -> Callable[..., Tensor]:
@@ -113,8 +113,8 @@ def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, m
 
 
 def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
-    found = reductions.reduce(diagonal(x, offset, axis1, axis2), "sum", -1, False, dtype)
-    return to_out(found, out)
+    result = reductions.reduce(diagonal(x, offset, axis1, axis2), "sum", -1, False, dtype)
+    return to_out(result, out)
 
 
 METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
@@ -139,11 +139,11 @@ SHAPING: Final[Mapping[str, bool]] = MappingProxyType(  # True: always an array;
 )  # fmt: skip
 
 
-def like_numpy(name: str, found: Tensor, source: Tensor) -> Tensor:
+def like_numpy(name: str, result: Tensor, source: Tensor) -> Tensor:
     """The result of a method; without dimensions it is an array or a number, as numpy gives it."""
-    if name in SHAPING and found is not source:
-        found.is_array = SHAPING[name] or not source.is_number
-    return found
+    if name in SHAPING and result is not source:
+        result.is_array = SHAPING[name] or not source.is_number
+    return result
 
 
 PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(

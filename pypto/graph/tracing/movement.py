@@ -29,13 +29,13 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
     if -1 in sizes:
         known = math.prod(n for n in sizes if n != -1)
         sizes = tuple(x.size // (known or 1) if n == -1 else n for n in sizes)
-    made = checked("reshape", lambda: x.moved("reshape", shape=sizes))
-    if copy or (made.strides is None and x.size):
-        copied = Tensor.fresh(x.graph, made.node)
+    result = checked("reshape", lambda: x.moved("reshape", shape=sizes))
+    if copy or (result.strides is None and x.size):
+        copied = Tensor.fresh(x.graph, result.node)
         if x.strides is None and not copy:  # numpy may give a view
             copied.storage.shared = x.storage.shared = True
         return copied
-    return made
+    return result
 
 
 def transpose(x: Tensor, *axes: Any) -> Tensor:
@@ -88,8 +88,8 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, 
     parts = [lift(graph, x) for x in arrays]
     if axis is None:
         parts, axis = [x.reshape(-1) for x in parts], 0
-    wide = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
-    nodes = [cast(x, wide).node for x in parts]
+    common = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
+    nodes = [cast(x, common).node for x in parts]
     at = axis % max(1, parts[0].ndim)
     node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
     return to_out(Tensor.fresh(graph, node), out)

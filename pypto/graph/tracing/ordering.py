@@ -52,8 +52,8 @@ def argtopk(x: Tensor, count: int, axis: int) -> Tensor:
     """Where the `count` greatest elements along an axis are, greatest first: NaN counts as least, and of equal elements
     the first one comes first. Of a long axis, those of pieces, and then of these."""
     last = x.ndim - 1
-    found = argtopk_of_last(swapaxes(x, axis % x.ndim, last), count)
-    return cast(swapaxes(found, axis % x.ndim, last), np.int64)
+    result = argtopk_of_last(swapaxes(x, axis % x.ndim, last), count)
+    return cast(swapaxes(result, axis % x.ndim, last), np.int64)
 
 
 def argtopk_of_last(x: Tensor, count: int) -> Tensor:
@@ -74,12 +74,12 @@ def argtopk_of_last(x: Tensor, count: int) -> Tensor:
 def argtopk_of_pieces(x: Tensor, count: int, piece: int) -> Tensor:
     """`argtopk` along a long axis: of each piece, which come in order, and then of all that these have."""
     lead, size = x.node.shape[:-1], x.node.shape[-1]
-    whole = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
-    starts = call(x.graph, np.multiply, (positions_along(whole, -2), piece))
-    places = reshape(call(x.graph, np.add, (argtopk_of_last(whole, count), starts)), (*lead, size // piece * count))
+    pieces = reshape(x[..., : size // piece * piece], (*lead, size // piece, piece))
+    starts = call(x.graph, np.multiply, (positions_along(pieces, -2), piece))
+    places = reshape(call(x.graph, np.add, (argtopk_of_last(pieces, count), starts)), (*lead, size // piece * count))
     if size % piece:
-        rest = x[..., size // piece * piece :]
-        few = argtopk_of_last(rest, min(count, size % piece))
+        remainder = x[..., size // piece * piece :]
+        few = argtopk_of_last(remainder, min(count, size % piece))
         places = concatenate([places, call(x.graph, np.add, (few, size // piece * piece))], -1)
     best = argtopk_of_last(take_along_axis(x, places, -1), count)
     return take_along_axis(places, best, -1)
@@ -91,24 +91,24 @@ def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tenso
     (at,) = axes_of(flat, 0 if axis is None else axis)
     size = flat.node.shape[at]
     if is_fixed(size) and size == 1:
-        found = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
+        result = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
     elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
-        found = arg_of_long(flat, name, at, keepdims)
+        result = arg_of_long(flat, name, at, keepdims)
     else:
-        found = arg_of_line(flat, name, at, keepdims)
-    return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
+        result = arg_of_line(flat, name, at, keepdims)
+    return result.reshape((1,) * x.ndim) if axis is None and keepdims else result
 
 
 def arg_of_line(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
     """`arg` along an axis that a program has as a whole; the row ignores NaN."""
     make = x.graph.add
     node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), axes=(at,), keep_dims=keepdims))
-    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    index = cast(Tensor.fresh(x.graph, node), np.int64)
     if not x.type.dtype.is_float:
-        return found
+        return index
     size = x.node.shape[at]
     first = reduce(where(x != x, positions_along(x, at - x.ndim), size), "min", at, keepdims)  # noqa: PLR0124  # a NaN is not
-    return cast(where(first < size, first, found), np.int64)
+    return cast(where(first < size, first, index), np.int64)
 
 
 def arg_of_long(x: Tensor, name: str, at: int, keepdims: bool) -> Tensor:
@@ -129,15 +129,15 @@ def arg_of_pieces(x: Tensor, name: str, keepdims: bool) -> Tensor:
     """`arg` along the last axis by pieces; what a piece has first of equals, or as NaN, it has as its best."""
     size, lead = x.node.shape[-1], x.node.shape[:-1]
     count = size // PIECE
-    whole = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
-    first = call(x.graph, np.multiply, (positions_along(whole, -2), PIECE))
-    places = call(x.graph, np.add, (arg_of_line(whole, name, len(lead) + 1, False), reshape(first, (count,))))
+    pieces = reshape(x[..., : count * PIECE], (*lead, count, PIECE))
+    first = call(x.graph, np.multiply, (positions_along(pieces, -2), PIECE))
+    places = call(x.graph, np.add, (arg_of_line(pieces, name, len(lead) + 1, False), reshape(first, (count,))))
     if size % PIECE:
-        rest = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
-        places = concatenate([places, call(x.graph, np.add, (rest, count * PIECE))], -1)
+        remainder = arg_of_line(x[..., count * PIECE :], name, len(lead), True)
+        places = concatenate([places, call(x.graph, np.add, (remainder, count * PIECE))], -1)
     best = arg(take_along_axis(x, places, -1), name, -1, True)
-    found = take_along_axis(places, best, -1)
-    return found if keepdims else reshape(found, lead)
+    index = take_along_axis(places, best, -1)
+    return index if keepdims else reshape(index, lead)
 
 
 def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:
@@ -152,11 +152,13 @@ def positions(x: Tensor, indices: Any, axis: int) -> tuple[Tensor, int]:
         raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
     size = x.shape[at]
     index = cast(index, np.int64)
-    found = where(index < 0, index + size, index)
+    from_start = where(index < 0, index + size, index)
     step = 1
     total: Any = 0
     for d in reversed(range(x.ndim)):
-        total = call(x.graph, np.add, (total, call(x.graph, np.multiply, (found if d == at else counted(x, d), step))))
+        total = call(
+            x.graph, np.add, (total, call(x.graph, np.multiply, (from_start if d == at else counted(x, d), step)))
+        )
         step *= x.shape[d]
     return total, at
 
@@ -247,17 +249,17 @@ def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
 
 def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:
     """Indices along neighbouring dimensions in one shape and type; negative ones count from the end."""
-    found = []
+    counts = []
     for dim, array in enumerate(arrays, axis):
         index = lift(part.graph, array)
         if index.dtype.kind not in "iu":
             raise untraced("this index", "an array of it is not of integers", "cast it")
-        found.append(where(index < 0, index + part.shape[dim], index) if index.dtype.kind == "i" else index)
-    if len(found) == 1:
-        return [found[0].node]
-    shape = checked("this index", lambda: broadcast(*(x.node.shape for x in found)))
+        counts.append(where(index < 0, index + part.shape[dim], index) if index.dtype.kind == "i" else index)
+    if len(counts) == 1:
+        return [counts[0].node]
+    shape = checked("this index", lambda: broadcast(*(x.node.shape for x in counts)))
     add = part.graph.add
-    return [add("broadcast_to", cast(x, np.int64).node, place=here(), shape=shape) for x in found]
+    return [add("broadcast_to", cast(x, np.int64).node, place=here(), shape=shape) for x in counts]
 
 
 def seen_flat(part: Tensor, axis: int, count: int) -> Tensor:
@@ -300,7 +302,7 @@ def put(part: Tensor, arrays: tuple[Any, ...], axis: int, value: Any, how: str =
     wanted = (*shape[:axis], *index.node.shape, *shape[axis + 1 :])
     given = lift(graph, value, part.dtype).node
     full = checked("this update", lambda: graph.add("broadcast_to", given, place=here(), shape=wanted))
-    made = checked(
+    result = checked(
         "this update", lambda: graph.add("put", view.node, index.node, full, place=here(), axis=axis, how=how)
     )
-    view.write(made)
+    view.write(result)

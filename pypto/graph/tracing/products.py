@@ -54,8 +54,8 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     right = y if y.ndim > 1 else reshape(y, (*y.shape, 1))
     node = cast(product(cast(left, dtype), cast(right, dtype)), dtype)
     gone = [-2] * (x.ndim == 1) + [-1] * (y.ndim == 1)
-    found = Tensor.fresh(x.graph, node.node)
-    return squeeze(found, tuple(gone)) if gone else found
+    result = Tensor.fresh(x.graph, node.node)
+    return squeeze(result, tuple(gone)) if gone else result
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
@@ -69,17 +69,17 @@ def product(x: Tensor, y: Tensor) -> Tensor:
         x, y = cast(x, np.int8), cast(y, np.int8)
         if rows == 1 or columns == 1:
             x, y = cast(x, np.int32), cast(y, np.int32)
-    wide = accumulator(x.dtype)
-    left, right = cast(x, wide), cast(y, wide)
+    widened = accumulator(x.dtype)
+    left, right = cast(x, widened), cast(y, widened)
     if depth == 1 and y.node.shape[-2] == 1:  # an outer product: there is nothing to add up
         return plus_zero(call(x.graph, np.multiply, (left, right)))
     if columns == 1 and y.ndim == 2 and depth == y.node.shape[0]:  # by a vector: a sum of each row
         row = reshape(right, (y.shape[0],))
-        return reduce(call(x.graph, np.multiply, (left, row)), "sum", x.ndim - 1, True, wide)
+        return reduce(call(x.graph, np.multiply, (left, row)), "sum", x.ndim - 1, True, widened)
     if rows == 1 and x.ndim == y.ndim == 2 and depth == y.node.shape[0]:
         column = reshape(left, (x.shape[-1], 1))
-        return reduce(call(x.graph, np.multiply, (column, right)), "sum", 0, True, wide)
-    if wide.kind in "iu" and wide.itemsize > 4:
+        return reduce(call(x.graph, np.multiply, (column, right)), "sum", 0, True, widened)
+    if widened.kind in "iu" and widened.itemsize > 4:
         return of_long_integers(left, right)
     node = checked("`@`", lambda: x.graph.add("dot", x.node, y.node, place=here()))
     return Tensor.fresh(x.graph, node)
@@ -127,30 +127,32 @@ def einsum(spec: str, *operands: Tensor) -> Tensor:
     """
     left, result, _ = labels(spec, operands)
     dtype = np.result_type(*(x.dtype for x in operands))
-    found, current = diagonal_of(cast(operands[0], dtype), left[0])
-    for y, other, later in zip(operands[1:], left[1:], rest(left), strict=True):
+    current_tensor, current = diagonal_of(cast(operands[0], dtype), left[0])
+    for y, other, later in zip(operands[1:], left[1:], later_labels(left), strict=True):
         more, names = diagonal_of(cast(y, dtype), other)
-        found, current = contract(found, current, cast(more, found.dtype), names, set(result) | set(later))
+        current_tensor, current = contract(
+            current_tensor, current, cast(more, current_tensor.dtype), names, set(result) | set(later)
+        )
     gone = tuple(n for n, name in enumerate(current) if name not in result)
     if len(operands) > 1 and set("".join(left)) == set(result):
-        found = plus_zero(found)
+        current_tensor = plus_zero(current_tensor)
     if gone:
-        found, current = total(found, gone), "".join(c for c in current if c in result)
+        current_tensor, current = total(current_tensor, gone), "".join(c for c in current if c in result)
     if current == result:
-        found = cast(found, dtype)
-        return found if len(operands) > 1 or gone else Tensor.fresh(found.graph, found.node)
-    return transpose(cast(found, dtype), tuple(current.index(c) for c in result))
+        current_tensor = cast(current_tensor, dtype)
+        return current_tensor if len(operands) > 1 or gone else Tensor.fresh(current_tensor.graph, current_tensor.node)
+    return transpose(cast(current_tensor, dtype), tuple(current.index(c) for c in result))
 
 
 def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """A sum along axes in the type that elements of an array are added up in; of bools, whether any is true."""
     if x.dtype == np.bool_:
         return reduce(x, "any", axes)
-    wide = accumulator(x.dtype)
-    return reduce(cast(x, wide), "sum", axes, False, wide)
+    widened = accumulator(x.dtype)
+    return reduce(cast(x, widened), "sum", axes, False, widened)
 
 
-def rest(left: list[str]) -> list[str]:
+def later_labels(left: list[str]) -> list[str]:
     """Of each step, the labels of the operands that come later."""
     return ["".join(left[n + 1 :]) for n in range(1, len(left))]
 
@@ -190,28 +192,28 @@ def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
     return x, names
 
 
-def contract(x: Tensor, a: str, y: Tensor, b: str, kept: set[str]) -> tuple[Tensor, str]:
+def contract(x: Tensor, a: str, y: Tensor, b: str, shared: set[str]) -> tuple[Tensor, str]:
     """Two operands: labels that both have and nobody keeps are summed; a size of 1 is repeated as the other."""
     x, y = repeated(x, a, y, b), repeated(y, b, x, a)
-    summed = [c for c in a if c in b and c not in kept]
-    batch = [c for c in a if c in b and c in kept]
+    summed = [c for c in a if c in b and c not in shared]
+    batch = [c for c in a if c in b and c in shared]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
     if summed and rows and columns:
         left = merge(x, a, batch, rows, summed)
         right = merge(y, b, batch, summed, columns)
-        made = product(left, right)
-        if made.dtype.kind in "iu" and x.dtype == np.bool_:
-            made = cast(made, np.bool_)
+        product_node = product(left, right)
+        if product_node.dtype.kind in "iu" and x.dtype == np.bool_:
+            product_node = cast(product_node, np.bool_)
         sizes = {**dict(zip(a, x.shape, strict=True)), **dict(zip(b, y.shape, strict=True))}
         names = "".join((*batch, *rows, *columns))
-        return reshape(made, tuple(sizes[c] for c in names)), names
+        return reshape(product_node, tuple(sizes[c] for c in names)), names
     names = "".join(dict.fromkeys(a + b))
-    wide = accumulator(x.dtype)
-    found = call(x.graph, np.multiply, (cast(spread(x, a, names), wide), cast(spread(y, b, names), wide)))
-    gone = tuple(n for n, c in enumerate(names) if c not in kept)
+    widened = accumulator(x.dtype)
+    result = call(x.graph, np.multiply, (cast(spread(x, a, names), widened), cast(spread(y, b, names), widened)))
+    gone = tuple(n for n, c in enumerate(names) if c not in shared)
     if gone:
-        found = total(found, gone)
-    return found, "".join(c for c in names if c in kept)
+        result = total(result, gone)
+    return result, "".join(c for c in names if c in shared)
 
 
 def repeated(x: Tensor, a: str, y: Tensor, b: str) -> Tensor:
@@ -225,19 +227,19 @@ def merge(x: Tensor, names: str, *groups: list[str]) -> Tensor:
     """Dimensions in another order, with each group but the first as one."""
     sizes = dict(zip(names, x.shape, strict=True))
     order = [c for group in groups for c in group]
-    turned = transpose(x, tuple(names.index(c) for c in order))
+    transposed = transpose(x, tuple(names.index(c) for c in order))
     shape = [sizes[c] for c in groups[0]]
     for group in groups[1:]:
         size = 1
         for c in group:
             size *= sizes[c]
         shape.append(size)
-    return reshape(turned, tuple(shape))
+    return reshape(transposed, tuple(shape))
 
 
 def spread(x: Tensor, names: str, wanted: str) -> Tensor:
     """Dimensions in the order of a list of labels, with size 1 where there is none."""
-    kept = [c for c in wanted if c in names]
+    present = [c for c in wanted if c in names]
     sizes = dict(zip(names, x.shape, strict=True))
-    turned = transpose(x, tuple(names.index(c) for c in kept))
-    return reshape(turned, tuple(sizes.get(c, 1) for c in wanted))
+    transposed = transpose(x, tuple(names.index(c) for c in present))
+    return reshape(transposed, tuple(sizes.get(c, 1) for c in wanted))

@@ -41,22 +41,22 @@ def leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
     >>> leaves({"a": (1, 2), "b": 3})
     [('a.0', 1), ('a.1', 2), ('b', 3)]
     """
-    found = children(tree)
-    if found is None:
+    items = children(tree)
+    if items is None:
         return [(path, tree)]
-    return [leaf for name, x in found[1] for leaf in leaves(x, f"{path}.{name}" if path else name)]
+    return [leaf for name, x in items[1] for leaf in leaves(x, f"{path}.{name}" if path else name)]
 
 
 def mapped(tree: Any, change: Callable[[str, Any], Any], path: str = "") -> Any:
     """The same tree with other leaves."""
-    found = children(tree)
-    if found is None:
+    parts = children(tree)
+    if parts is None:
         return change(path, tree)
-    kind, items = found
-    made = [(name, mapped(x, change, f"{path}.{name}" if path else name)) for name, x in items]
+    kind, items = parts
+    changed = [(name, mapped(x, change, f"{path}.{name}" if path else name)) for name, x in items]
     if kind is dict:
-        return dict(zip(tree, (x for _, x in made), strict=True))
+        return dict(zip(tree, (x for _, x in changed), strict=True))
     if is_dataclass(kind):
-        return tree.__class__(**dict(made))
-    values = [x for _, x in made]
+        return tree.__class__(**dict(changed))
+    values = [x for _, x in changed]
     return kind(*values) if hasattr(kind, "_fields") else kind(values)

@@ -44,11 +44,11 @@ def of_ufunc(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
     """Axes from 0; those that there are not are an error at the user's line."""
     given = tuple(int(a) for a in axis) if isinstance(axis, tuple | list) else None if axis is None else int(axis)
-    found = normal_axes(x.shape, given)
-    if any(not 0 <= a < x.ndim for a in found):
+    axes = normal_axes(x.shape, given)
+    if any(not 0 <= a < x.ndim for a in axes):
         problem = f"{axis} is out of range for an array of {x.ndim} dimensions"
         raise WrongShapes(here().loc(), what="axis", problem=problem)
-    return found
+    return axes
 
 
 def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -103,9 +103,9 @@ def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Ten
         return Tensor.fresh(
             x.graph, make("reduce_or", flags, place=here(), axes=axes, keep_dims=keepdims) if axes else flags
         )
-    found = make("not_", flags, place=here())
-    found = make("reduce_or", found, place=here(), axes=axes, keep_dims=keepdims) if axes else found
-    return Tensor.fresh(x.graph, make("not_", found, place=here()))
+    result = make("not_", flags, place=here())
+    result = make("reduce_or", result, place=here(), axes=axes, keep_dims=keepdims) if axes else result
+    return Tensor.fresh(x.graph, make("not_", result, place=here()))
 
 
 def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
@@ -114,8 +114,8 @@ def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
         x, axis = x.reshape(-1), 0
     (at,) = axes_of(x, axis)
     result = np.dtype(dtype or total_dtype(x.dtype))
-    wide = cast(cast(x, result), np.int32 if result == np.bool_ else accumulator(result))
-    return cast(scan_of(wide, name, at), result)
+    widened = cast(cast(x, result), np.int32 if result == np.bool_ else accumulator(result))
+    return cast(scan_of(widened, name, at), result)
 
 
 def scan_of(x: Tensor, name: str, at: int) -> Tensor:
@@ -136,17 +136,17 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     shape, lead = x.node.shape, (slice(None),) * at
     piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
     count = shape[at] // piece
-    whole = x[(*lead, slice(count * piece))]
-    pieces = reshape(whole, (*shape[:at], count, piece, *shape[at + 1 :]))
+    full = x[(*lead, slice(count * piece))]
+    pieces = reshape(full, (*shape[:at], count, piece, *shape[at + 1 :]))
     ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
     none = full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :]))
     before = concatenate([none, ends[(*lead, slice(-1))]], at)
     begun = reshape(before, (*shape[:at], count, 1, *shape[at + 1 :]))
-    found = reshape(call(x.graph, combine, (scan_of(pieces, name, at + 1), begun)), whole.node.shape)
+    scanned = reshape(call(x.graph, combine, (scan_of(pieces, name, at + 1), begun)), full.node.shape)
     if count * piece == shape[at]:
-        return found
-    rest = scan_of(x[(*lead, slice(count * piece, None))], name, at)
-    return concatenate([found, call(x.graph, combine, (rest, ends[(*lead, slice(-1, None))]))], at)
+        return scanned
+    remainder = scan_of(x[(*lead, slice(count * piece, None))], name, at)
+    return concatenate([scanned, call(x.graph, combine, (remainder, ends[(*lead, slice(-1, None))]))], at)
 
 
 def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
@@ -187,8 +187,8 @@ def var(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdim
 def wide_var(x: Tensor, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Tensor:
     """A variance in the dtype that it is computed in."""
     axes = axes_of(x, axis)
-    wide = cast(x, accumulator(average_dtype(x, dtype)))
-    centred = call(x.graph, np.subtract, (wide, average(wide, axes, 0, True)))
+    widened = cast(x, accumulator(average_dtype(x, dtype)))
+    centred = call(x.graph, np.subtract, (widened, average(widened, axes, 0, True)))
     return average(call(x.graph, np.square, (centred,)), axes, ddof, keepdims)
 
 

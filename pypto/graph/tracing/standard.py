@@ -34,9 +34,9 @@ DECOMPOSITIONS: Final = (
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Tensor, ...]:
     graph = graph_of(*arrays)
-    found = [lift(graph, x) for x in arrays]
-    shape = checked("`np.broadcast_arrays`", lambda: broadcast(*(x.node.shape for x in found)))
-    return tuple(movement.broadcast_to(x, shape) for x in found)
+    tensors = [lift(graph, x) for x in arrays]
+    shape = checked("`np.broadcast_arrays`", lambda: broadcast(*(x.node.shape for x in tensors)))
+    return tuple(movement.broadcast_to(x, shape) for x in tensors)
 
 
 def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -91,16 +91,19 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
 def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """Where values belong: how many elements come before each, NaN being the greatest."""
     graph = graph_of(x, values, sorter)
-    line, found = lift(graph, x), lift(graph, values)
+    line, keys = lift(graph, x), lift(graph, values)
     if sorter is not None:
         line = ordering.take(line, sorter)
-    wide = np.result_type(line.dtype, found.dtype)
-    line, found = ufuncs.cast(line, wide), ufuncs.cast(found, wide)
-    column = movement.reshape(found, (*found.node.shape, 1))
+    widened = np.result_type(line.dtype, keys.dtype)
+    line, keys = ufuncs.cast(line, widened), ufuncs.cast(keys, widened)
+    column = movement.reshape(keys, (*keys.node.shape, 1))
     before = line < column if side == "left" else line <= column
-    if is_floating(wide):
-        odd, even = call(graph, np.isnan, (column,)), call(graph, np.isfinite, (line,)) | call(graph, np.isinf, (line,))
-        before = before | (odd & even if side == "left" else odd)
+    if is_floating(widened):
+        is_nan, even = (
+            call(graph, np.isnan, (column,)),
+            call(graph, np.isfinite, (line,)) | call(graph, np.isinf, (line,)),
+        )
+        before = before | (is_nan & even if side == "left" else is_nan)
     return reductions.reduce(before, "sum", -1, False, np.intp)
 
 
@@ -111,11 +114,11 @@ def cumulative(name: str, first: int) -> Callable[..., Tensor]:
         if axis is None and x.ndim > 1:
             raise methods.untraced("a running result of several dimensions", "say along which `axis`")
         along = 0 if axis is None else axis % x.ndim
-        found = reductions.scan(x, name, along, dtype)
+        result = reductions.scan(x, name, along, dtype)
         if include_initial:
-            shape = tuple(1 if d == along else n for d, n in enumerate(found.node.shape))
-            found = movement.concatenate([movement.full_like(found, first, shape=shape), found], along)
-        return to_out(found, out)
+            shape = tuple(1 if d == along else n for d, n in enumerate(result.node.shape))
+            result = movement.concatenate([movement.full_like(result, first, shape=shape), result], along)
+        return to_out(result, out)
 
     return function
 
@@ -155,12 +158,12 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Te
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (1, -1, math.inf, -math.inf):
-        along, rest = (-2, -1) if abs(ord) == 1 else (-1, -2)
+        along, other = (-2, -1) if abs(ord) == 1 else (-1, -2)
         sums = reductions.reduce(call(x.graph, np.abs, (x,)), "sum", along, True)
-        found = reductions.reduce(sums, "max" if ord > 0 else "min", rest, True)
-        return found if keepdims else movement.squeeze(found, (-2, -1))
-    made: Tensor = by_numpy(np.linalg.matrix_norm)(x, keepdims=keepdims, ord=ord)
-    return made
+        result = reductions.reduce(sums, "max" if ord > 0 else "min", other, True)
+        return result if keepdims else movement.squeeze(result, (-2, -1))
+    norms: Tensor = by_numpy(np.linalg.matrix_norm)(x, keepdims=keepdims, ord=ord)
+    return norms
 
 
 def matrix_power(x: Tensor, n: int) -> Tensor:
@@ -182,16 +185,16 @@ def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         graph = graph_of(*args)
-        found = [lift(graph, x) for x in args]
-        if not all(is_fixed(n) for x in found for n in x.node.shape):
+        tensors = [lift(graph, x) for x in args]
+        if not all(is_fixed(n) for x in tensors for n in x.node.shape):
             raise methods.untraced(
                 f"`np.linalg.{function.__name__}` of dimensions by name", "leave these without names"
             )
-        example = function(*map(stand_in, found), **kwargs)
+        example = function(*map(stand_in, tensors), **kwargs)
         several = isinstance(example, tuple)
         types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
-        made = results_of(graph, Run(function, kwargs, several), [x.node for x in found], types)
-        return type(example)(*made) if several else made[0]
+        results = results_of(graph, Run(function, kwargs, several), [x.node for x in tensors], types)
+        return type(example)(*results) if several else results[0]
 
     return traced
 
@@ -206,8 +209,8 @@ class Run:
         self.__qualname__ = function.__name__
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        found = self.function(*arrays, **self.kwargs)
-        return list(found) if self.several else [np.asarray(found)]
+        result = self.function(*arrays, **self.kwargs)
+        return list(result) if self.several else [np.asarray(result)]
 
 
 def stand_in(x: Tensor) -> Any:

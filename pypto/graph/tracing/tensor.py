@@ -125,13 +125,13 @@ class Tensor(NDArrayOperatorsMixin):
     @property
     def node(self) -> Node:
         """The node that this array is at this point of the function."""
-        held, node = self._seen
-        if held is self.storage.node:
+        known, node = self._seen
+        if known is self.storage.node:
             return node
-        held = node = self.storage.node
+        known = node = self.storage.node
         for op, attrs in self.steps:
             node = self.graph.add(op, node, place=node.place, **dict(attrs))
-        self._seen = held, node
+        self._seen = known, node
         return node
 
     def moved(self, op: str, **attrs: Any) -> Tensor:
@@ -140,10 +140,10 @@ class Tensor(NDArrayOperatorsMixin):
             attrs = {name: unasked(value) for name, value in attrs.items()}
         strides = strides_of(op, self.node.shape, self.strides, attrs)
         steps = (*self.steps, (op, tuple(attrs.items())))
-        made = Tensor(self.graph, self.storage, steps, strides)
+        view = Tensor(self.graph, self.storage, steps, strides)
         source = self.node
-        made._seen = self.storage.node, self.graph.add(op, source, place=here(), **attrs)
-        return made
+        view._seen = self.storage.node, self.graph.add(op, source, place=here(), **attrs)
+        return view
 
     def write(self, value: Node) -> None:
         """Replace the elements that this view shows."""
@@ -199,8 +199,8 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         kind = "lazy array" if self.graph.is_lazy else "array of a traced function"
-        told = ", ".join(filter(None, (str(self.type), definition(self.node), line_of(self.node))))
-        return f"<{kind}: {told}>"
+        description = ", ".join(filter(None, (str(self.type), definition(self.node), line_of(self.node))))
+        return f"<{kind}: {description}>"
 
     def _repr_html_(self) -> str:
         return self.graph.card(self)
@@ -213,9 +213,9 @@ class Tensor(NDArrayOperatorsMixin):
     # --- views ---------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        found: Tensor = self.graph.read(self, key)
-        found.is_array = key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))
-        return found
+        item: Tensor = self.graph.read(self, key)
+        item.is_array = key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))
+        return item
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.graph.write(self, key, value)
@@ -230,10 +230,10 @@ class Tensor(NDArrayOperatorsMixin):
 
     def needs_value(self, what: str, way: str) -> Any:
         """The array itself where it is lazy; what cannot be told before the function runs is refused."""
-        found = self.graph.computed(self.node)
-        if found is None:
+        array = self.graph.computed(self.node)
+        if array is None:
             raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
-        return found
+        return array
 
     def __bool__(self) -> bool:
         return bool(
@@ -249,23 +249,23 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __format__(self, how: str) -> str:
         way = "print it behind the call, or return it; `print(x)` and `{x!r}` show its type"
-        found = self.needs_value("a format", way)
-        return format(found if found.ndim else found[()], how)
+        array = self.needs_value("a format", way)
+        return format(array if array.ndim else array[()], how)
 
     def __int__(self) -> int:
         return int(self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own"))
 
     def __index__(self) -> int:
-        found = self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
-        return operator.index(found)
+        array = self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
+        return operator.index(array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        found = self.needs_value(
+        array = self.needs_value(
             "a function that wants a numpy array",
             "use a function of numpy that is traced, or call it outside; an array to be written to is made by "
             "`np.zeros_like(x, shape=…)`",
         )
-        return np.array(found, dtype=dtype, copy=copy)
+        return np.array(array, dtype=dtype, copy=copy)
 
     def __copy__(self) -> Tensor:
         return self.copy()  # type: ignore[no-any-return]
@@ -286,8 +286,8 @@ class Tensor(NDArrayOperatorsMixin):
         """The memory of a lazy array, for kernels that read it."""
         if not self.graph.is_lazy:
             raise AttributeError("__array_interface__")
-        found: dict[str, Any] = self.graph.computed(self.node).__array_interface__
-        return found
+        interface: dict[str, Any] = self.graph.computed(self.node).__array_interface__
+        return interface
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -301,9 +301,9 @@ def graph_of(*values: Any) -> TensorGraph:
         if isinstance(value, Tensor):
             return value.graph
         if isinstance(value, list | tuple):
-            found = [x.graph for x in value if isinstance(x, Tensor)]
-            if found:
-                return found[0]
+            graphs = [x.graph for x in value if isinstance(x, Tensor)]
+            if graphs:
+                return graphs[0]
     raise AssertionError("no operand is traced")
 
 

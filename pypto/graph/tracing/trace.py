@@ -67,14 +67,14 @@ class Traced:
 class TracedGraph(TensorGraph):
     """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
 
-    __slots__ = ("arrays", "held", "reads", "tensors")
+    __slots__ = ("arrays", "reads", "storages", "tensors")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
         self.reads: Reads | None = None
         self.tensors: dict[int, Tensor] = {}
-        self.held: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
+        self.storages: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
 
     def argument(
         self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
@@ -122,8 +122,8 @@ class TracedGraph(TensorGraph):
         dispatch.write_at(tensor, key, value)
 
     def card(self, tensor: Tensor) -> str:
-        told = "an array of a function that is traced: only its type is known"
-        return card(str(tensor.type), *source_parts(tensor.node), note=told)
+        text = "an array of a function that is traced: only its type is known"
+        return card(str(tensor.type), *source_parts(tensor.node), note=text)
 
 
 def pinned(value: Any) -> Any:
@@ -229,9 +229,9 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
             updated[id(array)] = output(graph, own_node(graph, tensor))
     used = {x for node in graph.nodes for x in node.inputs}.union(graph.outputs)
     inputs = {id(array): node for array, node in zip(graph.arrays, graph.inputs, strict=True)}
-    rest = [array for array in graph.arrays[len(given) :] if inputs[id(array)] in used]
-    read = [array for array in rest if id(array) in reads.inputs]
-    arrays = [*given, *read, *(array for array in rest if id(array) not in reads.inputs)]
+    constants = [array for array in graph.arrays[len(given) :] if inputs[id(array)] in used]
+    read = [array for array in constants if id(array) in reads.inputs]
+    arrays = [*given, *read, *(array for array in constants if id(array) not in reads.inputs)]
     graph.inputs[:] = [inputs[id(array)] for array in arrays]
     updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
     outside = reads.outside(read)
@@ -241,19 +241,19 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
 
 def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
     """The containers among arguments, each with its name."""
-    found: list[tuple[str, Any]] = []
+    containers: list[tuple[str, Any]] = []
 
     def walk(path: str, x: Any) -> None:
         below = children(x)
         if below is None:
             return
         if "." in path:
-            found.append((path_of(path, parameters), x))
+            containers.append((path_of(path, parameters), x))
         for name, part in below[1]:
             walk(f"{path}.{name}" if path else name, part)
 
     walk("", tree)
-    return found
+    return containers
 
 
 def random_state() -> Any:
@@ -289,11 +289,15 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
     while base.op in MOVEMENT:
         base = base.inputs[0]
     if base.is_input:
-        held = next((t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None)
+        storage = next(
+            (t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None
+        )
     else:
-        held = graph.held.setdefault(base, tensor.storage)
-    is_left = not base.is_input or (held is not None and held.node is base)  # what is written is so after all steps
-    if held is tensor.storage and is_left and not base.is_number:
+        storage = graph.storages.setdefault(base, tensor.storage)
+    is_left = not base.is_input or (
+        storage is not None and storage.node is base
+    )  # what is written is so after all steps
+    if storage is tensor.storage and is_left and not base.is_number:
         return node
     return graph.append("copy", (node,), {}, node.type, node.place)
 

@@ -50,7 +50,7 @@ def signbit(m: Maker, x: Node) -> Node:
     return m("ne", sign_bit(m, x), 0) if x.type.dtype.is_float else m("lt", x, 0)
 
 
-def turned(m: Maker, r: Node, y: Node) -> Node:
+def has_other_sign(m: Maker, r: Node, y: Node) -> Node:
     """Whether a remainder that has the sign of the dividend has not that of the divisor."""
     return m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
 
@@ -60,8 +60,8 @@ def remainder(m: Maker, x: Node, y: Node) -> Node:
     r = m("rem", x, y)
     if x.type.dtype.kind == "uint":
         return r
-    found = m("where", turned(m, r, y), m("add", r, y), r)
-    return m("where", m("eq", r, 0), copysign(m, r, y), found) if x.type.dtype.is_float else found
+    result = m("where", has_other_sign(m, r, y), m("add", r, y), r)
+    return m("where", m("eq", r, 0), copysign(m, r, y), result) if x.type.dtype.is_float else result
 
 
 def floor_divide(m: Maker, x: Node, y: Node) -> Node:
@@ -69,17 +69,17 @@ def floor_divide(m: Maker, x: Node, y: Node) -> Node:
     r = m("rem", x, y)
     if x.type.dtype.is_float:
         exact, quotient = m("div", m("sub", x, r), y), m("div", x, y)
-        below = m("where", turned(m, r, y), m("sub", exact, 1), exact)
-        whole = m("where", m("eq", below, 0), copysign(m, below, quotient), m("floor", m("add", below, 0.5)))
-        return m("where", m("ne", y, 0), whole, quotient)
+        below = m("where", has_other_sign(m, r, y), m("sub", exact, 1), exact)
+        rounded = m("where", m("eq", below, 0), copysign(m, below, quotient), m("floor", m("add", below, 0.5)))
+        return m("where", m("ne", y, 0), rounded, quotient)
     q = m("floordiv", x, y)
-    return q if x.type.dtype.kind == "uint" else m("where", turned(m, r, y), m("sub", q, 1), q)
+    return q if x.type.dtype.kind == "uint" else m("where", has_other_sign(m, r, y), m("sub", q, 1), q)
 
 
 def logaddexp(m: Maker, x: Node, y: Node) -> Node:
     """The greater one and a bit; two that are equal, infinities as well, and the logarithm of 2."""
-    rest = m("log1p", m("exp", m("neg", m("abs", m("sub", x, y)))))
-    return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), rest))
+    correction = m("log1p", m("exp", m("neg", m("abs", m("sub", x, y)))))
+    return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), correction))
 
 
 def in_float32(function: Callable[..., Node]) -> Callable[..., Node]:
@@ -108,9 +108,9 @@ def compared(op: str) -> Callable[..., Node]:
             return m(op, x, y)
         signed = x if kinds[0] == "int" else y
         below = m("lt", signed, 0)
-        found = m(op, *(m("cast", n, dtype=uint64) for n in (x, y)))
+        result = m(op, *(m("cast", n, dtype=uint64) for n in (x, y)))
         is_so = op == "ne" or (op in ("lt", "le") and signed is x) or (op in ("gt", "ge") and signed is y)
-        return m("or_", below, found) if is_so else m("and_", m("not_", below), found)
+        return m("or_", below, result) if is_so else m("and_", m("not_", below), result)
 
     return function
 
@@ -118,8 +118,8 @@ def compared(op: str) -> Callable[..., Node]:
 def sign(m: Maker, x: Node) -> Node:
     dtype = x.type.dtype
     positive, negative = (m("cast", m(op, x, 0), dtype=dtype) for op in ("gt", "lt"))
-    found = m("sub", positive, negative)
-    return m("where", m("ne", x, x), x, found) if dtype.is_float else found
+    result = m("sub", positive, negative)
+    return m("where", m("ne", x, x), x, result) if dtype.is_float else result
 
 
 def isnan(m: Maker, x: Node) -> Node:

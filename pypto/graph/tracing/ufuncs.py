@@ -85,8 +85,8 @@ def lifted(graph: TensorGraph, value: Scalar, dtype: Any) -> Tensor:
     if value.reads.graph is not graph:
         return lift(graph, value.pin(), dtype)
     wanted = np.dtype(dtype if dtype is not None else np.asarray(value.value).dtype)
-    found: Tensor = value.given(wanted)
-    return found
+    tensor: Tensor = value.given(wanted)
+    return tensor
 
 
 def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
@@ -104,11 +104,11 @@ def element_of(dtype: np.dtype[Any]) -> DType | None:
 
 def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
     """The type of arrays of a numpy dtype."""
-    found = element_of(np.dtype(dtype))
-    if found is None:
+    element = element_of(np.dtype(dtype))
+    if element is None:
         what, way = of_dtype(np.dtype(dtype)) or ("", "")
         raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
-    return TensorType(shape, found)
+    return TensorType(shape, element)
 
 
 def weak(value: Any) -> Any:
@@ -123,20 +123,20 @@ def weak(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def loop_types(ufunc: Any, asked: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
+def loop_types(ufunc: Any, requested: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
     """The dtypes that numpy's promotion gives for operands and results."""
     how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, dtype)}
-    found: tuple[Any, ...] = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout), **how)
-    return found
+    dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*requested, *(None,) * ufunc.nout), **how)
+    return dtypes
 
 
 def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
     """The dtypes of operands and result that numpy computes in."""
-    asked = tuple(map(weak, inputs))
+    requested = tuple(map(weak, inputs))
     try:
-        return list(loop_types(ufunc, asked, None if dtype is None else np.dtype(dtype)))
+        return list(loop_types(ufunc, requested, None if dtype is None else np.dtype(dtype)))
     except TypeError:
-        kinds = ", ".join(str(k) for k in asked)
+        kinds = ", ".join(str(k) for k in requested)
         raise untraced(ufunc.__name__, f"numpy has no loop for {kinds}", "cast the operands") from None
 
 
@@ -218,10 +218,10 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     source = x.node
     if source.type.dtype.numpy == dtype:
         return x
-    found = tensor_type((), dtype).dtype
-    if found.is_bool:
+    element = tensor_type((), dtype).dtype
+    if element.is_bool:
         return truth(x.graph, x)
-    node = x.graph.add("cast", source, place=here(), dtype=found)
+    node = x.graph.add("cast", source, place=here(), dtype=element)
     return Tensor.fresh(x.graph, node, in_c_order(source.shape, x.strides))
 
 
@@ -251,13 +251,13 @@ def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
     target.write(node if node.type.shape == wanted.shape else broadcast_into(target, node))
 
 
-def to_out(found: Tensor, out: Tensor | None) -> Tensor:
+def to_out(result: Tensor, out: Tensor | None) -> Tensor:
     """The result, or the array that it was to be written to."""
     if out is None:
-        return found
+        return result
     if not isinstance(out, Tensor):
         raise NotTraced(here().loc(), what="`out`", problem="it is an array from outside", way="return a new array")
-    assign(out, found, "same_kind")
+    assign(out, result, "same_kind")
     return out
 
 

@@ -163,15 +163,15 @@ class Tuner:
             if step.kernel is not None:
                 steps.setdefault(step.kernel.name, []).append(number)
         total = sum(times) or 1.0
-        found = []
+        jobs = []
         for name, numbers in steps.items():
             if name not in by_name:  # an update by indices has no sizes to try
                 continue
             group, text = by_name[name]
             assert group.program is not None
             share = sum(times[n] for n in numbers) / total
-            found.append(Job(group.program, text, self.plan.steps[numbers[0]], share))
-        return sorted(found, key=lambda job: -job.share)
+            jobs.append(Job(group.program, text, self.plan.steps[numbers[0]], share))
+        return sorted(jobs, key=lambda job: -job.share)
 
     def search(self, job: Job, frame: Frame, sections: list[Section], interrupts: Interrupts) -> Config:
         """The best sizes for a kernel: those of tiles first, then those within its products."""
@@ -181,8 +181,8 @@ class Tuner:
         part = seconds / 2 if fields else seconds
         best = self.searched(job, tiles, part, frame, sections, interrupts)
         if fields:
-            found = [best, *(Config({**best.kwargs, **field}) for field in fields)]
-            best = self.searched(job, found, part, frame, sections, interrupts)
+            configs = [best, *(Config({**best.kwargs, **field}) for field in fields)]
+            best = self.searched(job, configs, part, frame, sections, interrupts)
         return Config({}) if best == tiles[0] else best
 
     def searched(
@@ -200,8 +200,8 @@ class Tuner:
         search.trying = _TRYING
         best = search.run()
         key = (job.text.name, f"{job.share:.0%} of the time")
-        taken = time.perf_counter() - start
-        sections.append(Section.of(key, search.outcomes, names, best, taken, search.interrupted))
+        elapsed = time.perf_counter() - start
+        sections.append(Section.of(key, search.outcomes, names, best, elapsed, search.interrupted))
         return configs[0] if best is None else best.config
 
     def trial(self, job: Job, config: Config, frame: Frame) -> KernelTrial:
@@ -222,9 +222,9 @@ class Tuner:
         for n in range(_MOST_ROUNDS):
             if n >= _LEAST_ROUNDS and time.perf_counter() - self.start > self.budget:
                 break
-            for run, found in zip(runs, times, strict=True):
-                found.append(milliseconds(run))
-        low = [sorted(found)[len(found) // 5] for found in times]
+            for run, durations in zip(runs, times, strict=True):
+                durations.append(milliseconds(run))
+        low = [sorted(durations)[len(durations) // 5] for times_again in times]
         return low[0], low[1]
 
 
@@ -237,6 +237,6 @@ def traced_run(plan: Plan, arrays: Sequence[Array], sizes: Sizes) -> tuple[Frame
     times = []
     for step in frame.steps:
         step.run(frame)
-        again = [milliseconds(lambda step=step: step.run(frame)) for _ in range(3)]  # type: ignore[misc]
-        times.append(min(again))
+        durations = [milliseconds(lambda step=step: step.run(frame)) for _ in range(3)]  # type: ignore[misc]
+        times.append(min(durations))
     return frame, times

@@ -62,10 +62,10 @@ class Difference:
     def of(got: Array, expected: Array, tolerance: Tolerance, steps: int = 1) -> Difference:
         dtype = from_numpy(got.dtype)
         assert dtype is not None
-        wide = np.longdouble if dtype.bits == 64 else np.float64
+        widened = np.longdouble if dtype.bits == 64 else np.float64
         with np.errstate(all="ignore"):
-            x: Any = got.astype(wide)
-            y: Any = expected.astype(wide)
+            x: Any = got.astype(widened)
+            y: Any = expected.astype(widened)
             distance = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
             far = ~(distance <= tolerance.allowed(dtype, y, steps))
             in_ulp = distance / spacing(y, dtype) if dtype.is_float else None
@@ -83,17 +83,17 @@ def ulp_text(ulp: float | None) -> str:
     return "" if ulp is None else f" ({ulp:.3g} ulp)"
 
 
-def differs(function: str, loc: Loc | None, what: str, found: Difference, told: str) -> ArrayDiffers:
+def differs(function: str, loc: Loc | None, what: str, difference: Difference, message: str) -> ArrayDiffers:
     """The error at the first element that differs."""
     return ArrayDiffers(
         loc,
         function=function,
         array=what,
-        index=", ".join(map(str, found.index)),
-        got=f"{found.got:.9g}",
-        expected=f"{found.expected:.9g}",
-        ulp=ulp_text(found.in_ulp),
-        count=found.count,
-        total=found.total,
-        told=told,
+        index=", ".join(map(str, difference.index)),
+        got=f"{difference.got:.9g}",
+        expected=f"{difference.expected:.9g}",
+        ulp=ulp_text(difference.in_ulp),
+        count=difference.count,
+        total=difference.total,
+        told=message,
     )

@@ -64,8 +64,8 @@ class VerifiedFunction(Shown):
     def _repr_html_(self) -> str:
         headings = ("step", "kernel", "array", "line", "elements", "largest difference", "in ulp")
         shown = table(headings, map(self.cells, (*self.arrays, *self.results)), (0, 4, 5, 6))
-        told = "Each step on the arrays that it read; results beside the whole function in numpy."
-        return card(f"{self.function}: verified", note(told), shown, note=self.head().partition(": ")[2])
+        text = "Each step on the arrays that it read; results beside the whole function in numpy."
+        return card(f"{self.function}: verified", note(text), shown, note=self.head().partition(": ")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def leaf_values(tree: Any) -> list[Any]:
 
 def of_results(version: Version, outputs: list[Array], expected: Any) -> Iterator[tuple[str, Array, Any]]:
     """The arrays of a result, each with its name and with the function's own."""
-    for (path, slot), own in zip(leaves(version.traced.result), leaf_values(expected), strict=True):
+    for (path, slot), wanted in zip(leaves(version.traced.result), leaf_values(expected), strict=True):
         if isinstance(slot, Slot):
-            yield f"result {path}".rstrip(), outputs[slot.number], own
+            yield f"result {path}".rstrip(), outputs[slot.number], wanted
 
 
 def of_updates(
@@ -128,13 +128,13 @@ def of_updates(
 
 def result(function: str, tolerance: Tolerance, steps: int, what: str, got: Array, expected: Any) -> ComparedArray:
     """A result beside the function's own; each step may have added its difference."""
-    found = Difference.of(got, np.asarray(expected), tolerance, steps)
-    if found.count:
-        told = (
+    difference = Difference.of(got, np.asarray(expected), tolerance, steps)
+    if difference.count:
+        message = (
             "every step computes what its nodes mean, so the trace is wrong, or small differences grow in the function"
         )
-        raise differs(function, None, what, found, told)
-    return ComparedArray(None, "", what, "", found.total, found.largest, found.ulp)
+        raise differs(function, None, what, difference, message)
+    return ComparedArray(None, "", what, "", difference.total, difference.largest, difference.ulp)
 
 
 def copied(tree: Any) -> Any:

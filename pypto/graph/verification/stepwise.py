@@ -110,18 +110,22 @@ class StepByStep:
 
     def compare(self, number: int, step: Step, call: BoundStep, frame: Frame, node: Node, expected: Array) -> None:
         got = frame.arrays[node]
-        found = Difference.of(got, expected, self.tolerance)
+        difference = Difference.of(got, expected, self.tolerance)
         name = f"%{node.number}: {node.type}"
         writer = step.kernel.name if step.kernel else f"{step.nodes[-1].op} by numpy"
-        if found.count:
-            told = f"step {number} wrote it, {writer}{diagnosis(step, call, got.shape, node, found, self.tolerance)}"
-            raise differs(self.plan.graph.name, node.loc if node.place else None, name, found, told)
+        if difference.count:
+            message = (
+                f"step {number} wrote it, {writer}{diagnosis(step, call, got.shape, node, difference, self.tolerance)}"
+            )
+            raise differs(self.plan.graph.name, node.loc if node.place else None, name, difference, message)
         line = "" if node.place is None else f"{node.loc.file.rpartition('/')[2]}:{node.loc.line}"
-        self.compared.append(ComparedArray(number, writer, name, line, found.total, found.largest, found.ulp))
+        self.compared.append(
+            ComparedArray(number, writer, name, line, difference.total, difference.largest, difference.ulp)
+        )
 
 
 def diagnosis(
-    step: Step, call: BoundStep, shape: tuple[int, ...], node: Node, found: Difference, tolerance: Tolerance
+    step: Step, call: BoundStep, shape: tuple[int, ...], node: Node, difference: Difference, tolerance: Tolerance
 ) -> str:
     """Where in the kernel an element was stored, and whether the kernel's text or its code is wrong."""
     if step.kernel is None:
@@ -136,10 +140,10 @@ def diagnosis(
     except PyptoError as error:
         return f"; when it is interpreted, it is refused: {str(error).splitlines()[0]}"
     name = next(a.name for a in step.arguments if a.is_output and a.node is node)
-    flat = int(np.ravel_multi_index(found.index, shape)) if found.index else 0
+    flat = int(np.ravel_multi_index(difference.index, shape)) if difference.index else 0
     interpreted = fresh[name].ravel()[flat]
     where = stored_by(recorder, recorder.origins[name][flat], grid) if name in recorder.origins else ""
-    if Difference.of(np.asarray(interpreted), np.asarray(found.got), tolerance).count:
+    if Difference.of(np.asarray(interpreted), np.asarray(difference.got), tolerance).count:
         return f"{where}; interpreted, the kernel gives {interpreted:.9g}, so its code is wrong"
     return f"{where}; interpreted, the kernel gives the same, so its text is wrong"
 

@@ -26,12 +26,12 @@ LABEL: Final = 14.0  # height that a label needs
 
 def live_bytes(plan: Plan) -> list[int]:
     """How many bytes of the arena hold arrays that are still read, by step."""
-    found = []
+    rows = []
     for number in range(len(plan.steps)):
         alive = (node for node, (first, last) in plan.lifetimes.items() if first <= number <= last)
         by_owner = {plan.buffer_aliases.get(node, node): rounded(hint(node.type.nbytes)) for node in alive}
-        found.append(sum(by_owner.values()))
-    return found
+        rows.append(sum(by_owner.values()))
+    return rows
 
 
 def arena_drawing(plan: Plan) -> Chart:

@@ -22,5 +22,5 @@ def inspected(
         raise ValueError(f"step {number} has no kernel: numpy makes the array")
     given = launches(version.plan, arrays)[kernel.kernel]
     chip = {} if target is None else {"target": target}
-    found: Inspection = kernel.kernel.inspect(*given, **chip)
-    return found
+    inspection: Inspection = kernel.kernel.inspect(*given, **chip)
+    return inspection

@@ -197,8 +197,8 @@ class LayeredGraph:
         at = self.positions()
         keys: dict[int, float] = {}
         for n in row:
-            near = [at[m] + offset * 1e-6 for m, _, offset, _ in neighbours[n]]
-            keys[n] = sum(near) / len(near) if near else at[n]
+            positions = [at[m] + offset * 1e-6 for m, _, offset, _ in neighbours[n]]
+            keys[n] = sum(positions) / len(positions) if positions else at[n]
         row.sort(key=lambda n: keys[n])
 
     def crossings(self) -> int:
@@ -229,9 +229,9 @@ class LayeredGraph:
         wanted: list[float] = []
         weights: list[float] = []
         for n in row:
-            near = [*(self.above[n] if both or is_down else ()), *(self.below[n] if both or not is_down else ())]
-            total = sum(weight for *_, weight in near)
-            ideal = sum(weight * (self.x[m] + end - start) for m, start, end, weight in near)
+            neighbours = [*(self.above[n] if both or is_down else ()), *(self.below[n] if both or not is_down else ())]
+            total = sum(weight for *_, weight in neighbours)
+            ideal = sum(weight * (self.x[m] + end - start) for m, start, end, weight in neighbours)
             wanted.append(ideal / total if total else self.x[n])
             weights.append(total or 0.01)
         self.settle(row, wanted, weights)

@@ -108,7 +108,7 @@ def picture(drawn: SavablePicture) -> Markup:
 
 def steps_table(plan: Plan) -> Markup:
     """A row for each step, and below it why its arrays are stored."""
-    guards = [note(f"for {asked}, asked at {asked.place.loc()}") for asked in guards_of(plan)]
+    guards = [note(f"for {guard}, asked at {guard.place.loc()}") for guard in guards_of(plan)]
     rows = (row for number, step in enumerate(plan.steps) for row in step_rows(plan, number, step))
     return join([*guards, table(("", "kernel", "form", "grid", "ops", "lines", "stores"), rows, (0, 4))])
 

@@ -140,15 +140,15 @@ def assemble(
     boxes: dict[str, Placed] = {}
     clusters: dict[str, Placed] = {}
     parts: dict[tuple[str, str, str], tuple[Point, ...]] = {}
-    for name, found in inner.items():
-        left, top = outer.x[number[name]] - found.width / 2 + MARGIN, outer.y[number[name]] + MARGIN
-        clusters[name] = Placed(left, top, found.width, found.height)
-        for n, member in enumerate(found.names):
+    for name, placed in inner.items():
+        left, top = outer.x[number[name]] - placed.width / 2 + MARGIN, outer.y[number[name]] + MARGIN
+        clusters[name] = Placed(left, top, placed.width, placed.height)
+        for n, member in enumerate(placed.names):
             width, height = size_of(named[member])
-            x, y = left + found.left + found.layout.x[n] - width / 2, top + HEAD + found.layout.y[n]
+            x, y = left + placed.left + placed.layout.x[n] - width / 2, top + HEAD + placed.layout.y[n]
             boxes[member] = Placed(x, y, width, height)
-        for (source, target), points in zip(found.links, found.layout.routes, strict=True):
-            parts[name, source, target] = tuple((left + found.left + x, top + HEAD + y) for x, y in points)
+        for (source, target), points in zip(placed.links, placed.layout.routes, strict=True):
+            parts[name, source, target] = tuple((left + placed.left + x, top + HEAD + y) for x, y in points)
     for box in (b for b in drawing.boxes if not b.cluster):
         width, height = size_of(box)
         n = number[box.name]

@@ -16,12 +16,12 @@ from pypto.markup.colours import coloured
 
 def lines_of(graph: Graph) -> dict[str, set[int]]:
     """The lines that nodes name, by file."""
-    found: dict[str, set[int]] = defaultdict(set)
+    lines: dict[str, set[int]] = defaultdict(set)
     for node in graph.live():
         if node.place is not None:
             loc: Loc = node.loc
-            found[loc.file].add(loc.line)
-    return dict(found)
+            lines[loc.file].add(loc.line)
+    return dict(lines)
 
 
 def functions(file: str, lines: set[int]) -> list[tuple[int, int]]:
