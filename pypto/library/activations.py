@@ -21,23 +21,23 @@ def sigmoid(t: Any) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `gelu` in numpy."""
     return f64(x) * 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(f64(x) * math.sqrt(0.5)))
 
 
 def gelu_tanh(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `gelu_tanh` in numpy."""
     t = f64(x)
     return t * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3)))
 
 
 def silu(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `silu` in numpy."""
     return f64(x) * sigmoid(f64(x))
 
 
 def swiglu(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `swiglu` in numpy."""
     gate, up = np.split(f64(x), 2, axis=1)
     return silu(gate) * up
 

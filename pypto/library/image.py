@@ -16,18 +16,18 @@ TONES: Final = np.array(kernels.TONES)
 
 
 def sepia(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `sepia` in numpy."""
     return np.clip(np.einsum("ck,nkhw->nchw", TONES, f64(x)), 0, 1)
 
 
 def sepia_backward(x: Any, dy: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `sepia_backward` in numpy."""
     total = np.einsum("ck,nkhw->nchw", TONES, f64(x))
     return np.einsum("ck,nchw->nkhw", TONES, np.where((total >= 0) & (total <= 1), f64(dy), 0))
 
 
 def conv_bn_relu(x: Any, weight: Any, gain: Any, bias: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `conv_bn_relu` in numpy."""
     (_, _, h, w), padded = x.shape, np.pad(f64(x), ((0, 0), (0, 0), (1, 1), (1, 1)))
     total = sum(
         np.einsum("oc,nchw->nohw", f64(weight[i, j]), padded[:, :, i : i + h, j : j + w])
@@ -49,19 +49,19 @@ def filters(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def sepia_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     tones = torch.tensor(kernels.TONES, dtype=v.x.dtype)
     return torch.einsum("ck,nkhw->nchw", tones, v.x).clamp(0, 1)
 
 
 def conv_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     found = torch.nn.functional.conv2d(v.x, v.weight.permute(2, 3, 0, 1).contiguous(), padding=1)
     return torch.relu(found * v.gain[:, None, None] + v.bias[:, None, None])
 
 
 def sepia_backward_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     tones = torch.tensor(kernels.TONES, dtype=v.x.dtype)
     total = torch.einsum("ck,nkhw->nchw", tones, v.x)
     return torch.einsum("ck,nchw->nkhw", tones, torch.where((total >= 0) & (total <= 1), v.dy, 0))

@@ -17,14 +17,14 @@ from pypto.library.tolerance import EXACT, Close
 
 
 def moe_gate(x: Any, w: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `moe_gate` in numpy."""
     return f64(x) @ f64(w).T
 
 
 def select_experts(  # the arguments of the operator
     logits: Any, bias: Any, k: int, groups: int, kept: int, sigmoid: int, renormalize: int, scaling: float
 ) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `select_experts` in numpy."""
     w = logistic(f64(logits)) if sigmoid else softmax(f64(logits))
     s = w if bias is None else w + f64(bias)
     best = s.reshape(len(s), groups, -1).max(axis=2)
@@ -39,7 +39,7 @@ def select_experts(  # the arguments of the operator
 
 
 def permute_tokens(x: Any, ids: Any, experts: int) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `permute_tokens` in numpy."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
     return (
@@ -51,12 +51,12 @@ def permute_tokens(x: Any, ids: Any, experts: int) -> tuple[Any, ...]:
 
 
 def combine_experts(y: Any, position: Any, weights: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `combine_experts` in numpy."""
     return (f64(y)[position].reshape(*weights.shape, -1) * f64(weights)[:, :, None]).sum(axis=1)
 
 
 def grouped_matmul(x: Any, w: Any, ends: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `grouped_matmul` in numpy."""
     found = np.zeros((x.shape[0], w.shape[2]))
     for e, (start, stop) in enumerate(zip((0, *ends), ends, strict=False)):
         found[start:stop] = f64(x)[start:stop] @ f64(w)[e]
@@ -117,7 +117,7 @@ def loop_by_torch(torch: Any, v: Any) -> Any:
 
 
 def select_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, without groups."""
+    """Peer implementation in torch, without groups."""
     w = torch.sigmoid(v.logits)
     ids = (w + v.bias).topk(8, 1).indices
     taken = w.gather(1, ids)
@@ -125,12 +125,12 @@ def select_by_torch(torch: Any, v: Any) -> Any:
 
 
 def combine_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     return (v.y[v.position.long()].view(*v.weights.shape, -1) * v.weights[:, :, None]).sum(1)
 
 
 def permute_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     flat = v.ids.flatten()
     order = flat.argsort(stable=True)
     return v.x[order // v.ids.shape[1]], order, order.argsort(), torch.bincount(flat, minlength=v.experts).cumsum(0)

@@ -15,19 +15,19 @@ ADDED: Final = "`total` is rounded; `y` is computed from the sum before it is."
 
 
 def rms_norm(x: Any, g: Any, eps: float) -> Any:
-    """The reference."""
+    """Reference implementation of `rms_norm` in numpy."""
     t = f64(x)
     return t / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps) * f64(g)
 
 
 def layer_norm(x: Any, g: Any, b: Any, eps: float) -> Any:
-    """The reference."""
+    """Reference implementation of `layer_norm` in numpy."""
     t = f64(x) - f64(x).mean(axis=1, keepdims=True)
     return t / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps) * f64(g) + f64(b)
 
 
 def rms_norm_backward(x: Any, g: Any, dy: Any, eps: float) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `rms_norm_backward` in numpy."""
     t, inner = f64(x), f64(dy) * f64(g)
     scale = 1 / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps)
     unit = t * scale
@@ -35,13 +35,13 @@ def rms_norm_backward(x: Any, g: Any, dy: Any, eps: float) -> tuple[Any, Any]:
 
 
 def add_rms_norm(x: Any, residual: Any, g: Any, eps: float) -> Any:
-    """The reference."""
+    """Reference implementation of `add_rms_norm` in numpy."""
     total = f64(x) + f64(residual)
     return rms_norm(total, g, eps), total
 
 
 def add_layer_norm(x: Any, residual: Any, g: Any, b: Any, eps: float) -> Any:
-    """The reference."""
+    """Reference implementation of `add_layer_norm` in numpy."""
     total = f64(x) + f64(residual)
     return layer_norm(total, g, b, eps), total
 
@@ -62,7 +62,7 @@ def one(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def backward_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, which has no backward pass of this norm in one operator."""
+    """Peer implementation in torch, which has no backward pass of this norm in one operator."""
     x, dy = v.x.float(), v.dy.float()
     scale = torch.rsqrt(x.square().mean(1, keepdim=True) + v.eps)
     unit, inner = x * scale, dy * v.g.float()

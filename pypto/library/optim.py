@@ -12,7 +12,7 @@ from pypto.library.row import Implementation, Operator, f64
 
 
 def adamw(w: Any, g: Any, m: Any, v: Any, t: int, **numbers: float) -> Any:
-    """The reference."""
+    """Reference implementation of `adamw` in numpy."""
     beta1, beta2 = numbers["beta1"], numbers["beta2"]
     first, second = beta1 * f64(m) + (1 - beta1) * f64(g), beta2 * f64(v) + (1 - beta2) * f64(g) ** 2
     change = first / (1 - beta1**t) / (np.sqrt(second / (1 - beta2**t)) + numbers["eps"]) + numbers["decay"] * f64(w)

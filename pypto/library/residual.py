@@ -14,14 +14,14 @@ from pypto.library.tolerance import Close
 
 
 def block_attention(v: Any, w: Any, gain: Any, scale: float) -> Any:
-    """The reference."""
+    """Reference implementation of `block_attention` in numpy."""
     x = f64(v)
     key = x / np.sqrt((x * x).mean(axis=3, keepdims=True) + 1e-6) * (1.0 if gain is None else f64(gain))
     return np.einsum("btl,btld->btd", softmax(key @ f64(w) * scale), x)
 
 
 def sinkhorn(x: Any, rounds: int) -> Any:
-    """The reference."""
+    """Reference implementation of `sinkhorn` in numpy."""
     c = softmax(f64(x)) + 1e-6
     c /= c.sum(axis=1, keepdims=True) + 1e-6
     for _ in range(rounds - 1):
@@ -31,7 +31,7 @@ def sinkhorn(x: Any, rounds: int) -> Any:
 
 
 def hyper_connections(x: Any, w: Any, scale: Any, base: Any, rounds: int) -> tuple[Any, Any, Any]:
-    """The reference."""
+    """Reference implementation of `hyper_connections` in numpy."""
     t, n, _ = x.shape
     flat = f64(x).reshape(t, -1)
     m = flat @ f64(w).T / np.sqrt((flat * flat).mean(axis=1, keepdims=True) + 1e-6)
@@ -68,14 +68,14 @@ def with_gain(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def block_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     key = torch.nn.functional.rms_norm(v.v.float(), (v.v.shape[3],), None if v.gain is None else v.gain.float(), 1e-6)
     weights = torch.softmax(key @ v.w.float() * v.scale, 2)
     return (weights[..., None] * v.v).sum(2).to(v.v.dtype)
 
 
 def sinkhorn_of(torch: Any, x: Any, rounds: int) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     c = torch.softmax(x, 2) + 1e-6
     c = c / (c.sum(1, keepdim=True) + 1e-6)
     for _ in range(rounds - 1):
@@ -85,7 +85,7 @@ def sinkhorn_of(torch: Any, x: Any, rounds: int) -> Any:
 
 
 def streams_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     t, n, _ = v.x.shape
     flat = v.x.flatten(1).float()
     m = flat @ v.w.T * torch.rsqrt(flat.square().mean(1, keepdim=True) + 1e-6)

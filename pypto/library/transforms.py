@@ -18,12 +18,12 @@ def sylvester(d: int) -> Any:
 
 
 def hadamard(x: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `hadamard` in numpy."""
     return f64(x) @ sylvester(x.shape[1]) / math.sqrt(x.shape[1])
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch: stages of sums and differences."""
+    """Peer implementation in torch: stages of sums and differences."""
     t, d = v.x.float(), v.x.shape[1]
     half = 1
     while half < d:

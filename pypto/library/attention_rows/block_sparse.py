@@ -50,7 +50,7 @@ def no_block(rng: np.random.Generator) -> Values:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, with a mask of every element."""
+    """Peer implementation in torch, with a mask of every element."""
     mask = v.mask.repeat_interleave(v.bx, 2)[:, :, : v.q.shape[2]].repeat_interleave(v.by, 3)[..., : v.k.shape[2]]
     return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, attn_mask=mask != 0, enable_gqa=True)
 

@@ -40,7 +40,7 @@ def pooled(v: Any, kv: Any, score: Any, b: int, end: int) -> Any:
 
 
 def compressor(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `compressor` in numpy."""
     kv, score = f64(v["kv_state"]), f64(v["score_state"])
     t, s = len(v["x"]), len(v["x"]) // len(v["start"])
     given, gate = f64(v["x"]) @ f64(v["w_kv"]).T, f64(v["x"]) @ f64(v["w_gate"]).T
@@ -80,7 +80,7 @@ def distant_blocks(rng: np.random.Generator) -> Values:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch: the rows of the window of every token, and zeros for those that end none."""
+    """Peer implementation in torch: the rows of the window of every token, and zeros for those that end none."""
     (t, ratio, d), page, s = (len(v.x), len(v.ape), len(v.gain)), v.kv_state.shape[1], len(v.x) // len(v.start)
     b = torch.arange(t) // s
     position = (v.start[b] + torch.arange(t) % s).long()

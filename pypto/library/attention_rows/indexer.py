@@ -48,7 +48,7 @@ class SameSets:
 
 
 def topk(scores: Any, lengths: Any, k: int, s: int) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `topk` in numpy."""
     values, indices = np.full((len(scores), k), -np.inf), np.full((len(scores), k), -1)
     for row, given in enumerate(scores):
         count = len(given) if lengths is None else min(max(lengths[row // s] - (s - 1 - row % s), 0), len(given))
@@ -60,7 +60,7 @@ def topk(scores: Any, lengths: Any, k: int, s: int) -> tuple[Any, Any]:
 def lightning_indexer(  # the arguments of the operator
     q: Any, q_scale: Any, keys: Any, k_scale: Any, weights: Any, lengths: Any, table: Any, k: int
 ) -> Any:
-    """The reference."""
+    """Reference implementation of `lightning_indexer` in numpy."""
     b, s = q.shape[:2]
     scores = np.zeros((b, s, table.shape[1] * keys.shape[1]), np.float32)
     for i in range(b):
@@ -79,7 +79,7 @@ def turned_and_quantized(x: Any, cos: Any, sin: Any, matrix: Any) -> tuple[Any, 
 
 
 def indexer_prolog(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `indexer_prolog` in numpy."""
     t, d, n = len(v["x"]), v["w_k"].shape[1], v["w_proj"].shape[1]
     heads = bf(f64(v["qn"]) @ f64(v["w_qb"]) * f64(v["qn_scale"])[:, None] * f64(v["w_qb_scale"])).reshape(t, n, d)
     q, q_scale = turned_and_quantized(heads, v["cos"], v["sin"], v["hadamard_q"])
@@ -148,7 +148,7 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def indexer_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     (b, s, h, d), page, found = v.q.shape, v.keys.shape[1], []
     w = (v.q_scale.float() * v.weights.float()).half().float()
     token, later = torch.arange(v.table.shape[1] * page), s - 1 - torch.arange(s)
@@ -172,7 +172,7 @@ def quantized_rows(torch: Any, v: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
 
 
 def prolog_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     t, n, d = len(v.x), v.w_proj.shape[1], v.w_k.shape[1]
     heads = (torch._int_mm(v.qn, v.w_qb).float() * v.qn_scale[:, None] * v.w_qb_scale).bfloat16().view(t, n, d)
     q, q_scale = quantized_rows(torch, v, heads, v.hadamard_q)

@@ -16,7 +16,7 @@ from pypto.library.row import Implementation, Operator, f64
 
 
 def attention_int8_cache(q: Any, k: Any, key_scale: Any, v: Any, value_scale: Any, scale: float, causal: int) -> Any:
-    """The reference."""
+    """Reference implementation of `attention_int8_cache` in numpy."""
     return attention(q, f64(k) * f64(key_scale)[:, None], f64(v) * f64(value_scale)[..., None], scale, causal)
 
 

@@ -39,7 +39,7 @@ def gates(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, 64 tokens at once, as model libraries write it."""
+    """Peer implementation in torch, 64 tokens at once, as model libraries write it."""
     (b, h, t), group, d = v.v.shape[:3], v.v.shape[1] // v.q.shape[1], v.q.shape[3]
     q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
     q, k = (torch.nn.functional.pad(x.repeat_interleave(group, 1), (0, 0, 0, -t % 64)) for x in (q / math.sqrt(d), k))

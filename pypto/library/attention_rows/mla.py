@@ -42,7 +42,7 @@ def written(cache: Any, index: Any, rows: Any) -> Any:
 
 
 def mla_prolog(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `mla_prolog` in numpy."""
     qa = bf(f64(v["x"]) @ f64(v["w_dq"]))
     qb = bf(bf(rms_norm(qa, v["g_cq"], v["eps"])) @ f64(v["w_uq"]))
     q_nope, q_rope, row, k_rope = latent(v, qb)
@@ -50,7 +50,7 @@ def mla_prolog(**v: Any) -> tuple[Any, ...]:
 
 
 def mla_prolog_quant(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `mla_prolog_quant` in numpy."""
     qa = bf(f64(v["x"]) @ f64(v["w_dq"]))
     normed = bf(rms_norm(qa, v["g_cq"], v["eps"]))
     qn, qs = quantize(normed * (1.0 if v["smooth"] is None else f64(v["smooth"])), 1)
@@ -112,7 +112,7 @@ def latent_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     qn = torch.nn.functional.rms_norm(v.x @ v.w_dq, (v.w_dq.shape[1],), v.g_cq, v.eps)
     q_nope, q_rope, row = latent_by_torch(torch, v, qn @ v.w_uq)
     v.kv_cache.index_copy_(0, v.index, row)
@@ -120,7 +120,7 @@ def by_torch(torch: Any, v: Any) -> Any:
 
 
 def quant_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     normed = torch.nn.functional.rms_norm(v.x @ v.w_dq, (v.w_dq.shape[1],), v.g_cq, v.eps)
     qn, qs = quantized_by_torch(torch, normed * v.smooth if v.smooth is not None else normed)
     qb = (torch._int_mm(qn, v.w_uq).float() * qs[:, None] * v.w_uq_scale).bfloat16()

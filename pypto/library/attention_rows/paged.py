@@ -13,7 +13,7 @@ from pypto.library.tolerance import EXACT
 
 
 def scatter_update(cache: Any, index: Any, rows: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `scatter_update` in numpy."""
     found = np.array(cache)
     for at, row in zip(index, rows, strict=True):
         found[at] = row
@@ -33,7 +33,7 @@ def repeated(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose order for repeated rows is open."""
+    """Peer implementation in torch, whose order for repeated rows is open."""
     return v.cache.index_copy_(0, v.index.long(), v.rows)
 
 

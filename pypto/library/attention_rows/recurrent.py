@@ -18,7 +18,7 @@ def quick_gelu(x: Any) -> Any:
 
 
 def sum_lstm(**v: Any) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `sum_lstm` in numpy."""
     forget, enter, out, cell = np.split(f64(v["states"]) + v["alpha"] * f64(v["z"]), 4, axis=1)
     fresh = quick_gelu(rms_norm(cell, v["w_c"], v["eps"]) + f64(v["b_c"]))
     state = f64(v["prev"]) * sigmoid(forget) + fresh * sigmoid(enter)
@@ -35,7 +35,7 @@ def large(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
 
     def activated(x: Any, gain: Any, bias: Any) -> Any:
         t = torch.nn.functional.rms_norm(x, gain.shape, gain.float(), v.eps) + bias

@@ -21,64 +21,64 @@ def heads(cos: Any, sin: Any) -> tuple[Any, Any]:
 
 
 def rope_half(x: Any, cos: Any, sin: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `rope_half` in numpy."""
     (c, s), t, h = heads(cos, sin), f64(x), x.shape[2] // 2
     return t * c + np.concatenate([-t[..., h:], t[..., :h]], axis=2) * s
 
 
 def rope_partial(x: Any, cos: Any, sin: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `rope_partial` in numpy."""
     (c, s), t, h = heads(cos, sin), f64(x), cos.shape[1]
     a, b = t[..., :h], t[..., h : 2 * h]
     return np.concatenate([a * c - b * s, b * c + a * s, t[..., 2 * h :]], axis=2)
 
 
 def rope_interleaved(x: Any, cos: Any, sin: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `rope_interleaved` in numpy."""
     (c, s), t = heads(cos, sin), f64(x)
     turned = np.stack([-t[..., 1::2], t[..., 0::2]], axis=3).reshape(t.shape)
     return t * c + turned * s
 
 
 def rope_interleaved_inverse(x: Any, cos: Any, sin: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `rope_interleaved_inverse` in numpy."""
     return rope_interleaved(x, cos, -f64(sin))
 
 
 def rope_interleaved_to_half(x: Any, cos: Any, sin: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `rope_interleaved_to_half` in numpy."""
     t = f64(x)
     return rope_half(np.concatenate([t[..., 0::2], t[..., 1::2]], axis=2), cos, sin)
 
 
 def half_by_torch(torch: Any, v: Any) -> Any:
-    """As model libraries write it."""
+    """Peer implementation in torch, as model libraries write it."""
     a, b = v.x.chunk(2, -1)
     return v.x * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
 
 
 def interleaved_by_torch(torch: Any, v: Any) -> Any:
-    """As model libraries write it."""
+    """Peer implementation in torch, as model libraries write it."""
     turned = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
     return v.x * v.cos[:, None] + turned * v.sin[:, None]
 
 
 def to_half_by_torch(torch: Any, v: Any) -> Any:
-    """As model libraries write it."""
+    """Peer implementation in torch, as model libraries write it."""
     t = v.x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
     a, b = t.chunk(2, -1)
     return t * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
 
 
 def partial_by_torch(torch: Any, v: Any) -> Any:
-    """As model libraries write it."""
+    """Peer implementation in torch, as model libraries write it."""
     r, c, s = v.cos.shape[1], v.cos[:, None], v.sin[:, None]
     a, b = v.x[..., :r], v.x[..., r : 2 * r]
     return torch.cat([a * c - b * s, b * c + a * s, v.x[..., 2 * r :]], -1)
 
 
 def inverse_by_torch(torch: Any, v: Any) -> Any:
-    """As model libraries write it."""
+    """Peer implementation in torch, as model libraries write it."""
     turned = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
     return v.x * v.cos[:, None] - turned * v.sin[:, None]
 

@@ -26,7 +26,7 @@ def softmax(s: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
-    """The reference."""
+    """Reference implementation of `attention` in numpy."""
     b, h, n, d = q.shape
     g, m = k.shape[1:3]
     queries = f64(q).reshape(b, g, h // g, n, d)  # heads that share one of keys lie side by side
@@ -43,7 +43,7 @@ def gathered(cache: Any, table: Any, length: int) -> Any:
 
 
 def paged_attention(q: Any, keys: Any, values: Any, table: Any, lengths: Any, scale: float, splits: int) -> Any:
-    """The reference."""
+    """Reference implementation of `paged_attention` in numpy."""
     found = np.zeros((*q.shape[:2], values.shape[3]))
     for b, length in enumerate(lengths):
         k, v = (gathered(x, table[b], length)[None].swapaxes(1, 2) for x in (keys, values))
@@ -85,7 +85,7 @@ def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose causal attention is for as many queries as keys; else it gets a mask."""
+    """Peer implementation in torch, whose causal attention is for as many queries as keys; else it gets a mask."""
     n, m = v.q.shape[2], v.k.shape[2]
     mask = torch.ones(n, m, dtype=torch.bool).tril(m - n) if 1 < n != m else None
     return torch.nn.functional.scaled_dot_product_attention(

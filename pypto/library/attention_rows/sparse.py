@@ -30,7 +30,7 @@ FORMULA: Final = (
 
 
 def sparse_attention_quant(**v: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `sparse_attention_quant` in numpy."""
     q = np.concatenate([f64(v["q_nope"]), f64(v["q_rope"])], axis=2)
     (t, _, c), b = v["q_nope"].shape, len(v["lengths"])
     page, s, found = v["keys"].shape[1], t // b, np.zeros(v["q_nope"].shape)
@@ -49,7 +49,7 @@ def sparse_attention_quant(**v: Any) -> Any:
 
 
 def sparse_attention(**v: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `sparse_attention` in numpy."""
     return sparse_attention_quant(scales=None, **v)
 
 

@@ -47,20 +47,20 @@ def queries_and_row(v: Any, qb: Any) -> tuple[Any, Any]:
 
 
 def mla_prolog_v4(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `mla_prolog_v4` in numpy."""
     qn = rms_norm(f64(v["x"]) @ f64(v["w_dq"]), v["g_q"], v["eps"])
     return queries_and_row(v, bf(qn) @ f64(v["w_uq"]))
 
 
 def mla_prolog_v4_quant(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `mla_prolog_v4_quant` in numpy."""
     qn, qs = quantize(rms_norm(f64(v["x"]) @ f64(v["w_dq"]), v["g_q"], v["eps"]), 1)
     qb = qn @ f64(v["w_uq"]) * qs[:, None] * f64(v["w_uq_scale"])
     return *queries_and_row(v, qb), qn, qs
 
 
 def indexer_prolog_v4(**v: Any) -> tuple[Any, ...]:
-    """The reference."""
+    """Reference implementation of `indexer_prolog_v4` in numpy."""
     t, n, d = len(v["x"]), v["w_proj"].shape[1], v["hadamard"].shape[0]
     heads = bf(f64(v["qn"]) @ f64(v["w_qb"]) * f64(v["qn_scale"])[:, None] * f64(v["w_qb_scale"])).reshape(t, n, d)
     q, q_scale = quantize(bf(bf(turned(heads, v["cos"], v["sin"])) @ f64(v["hadamard"])), 2)
@@ -137,20 +137,20 @@ def queries_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any]:
 
 
 def mla_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     qn = torch.nn.functional.rms_norm(v.x @ v.w_dq, v.g_q.shape, v.g_q, v.eps)
     return queries_by_torch(torch, v, qn @ v.w_uq)
 
 
 def mla_quant_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     qn, qs = quantized_by_torch(torch, torch.nn.functional.rms_norm(v.x @ v.w_dq, v.g_q.shape, v.g_q, v.eps))
     qb = torch._int_mm(qn, v.w_uq).float() * qs[:, None] * v.w_uq_scale
     return *queries_by_torch(torch, v, qb), qn, qs
 
 
 def indexer_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     t, n, d = len(v.x), v.w_proj.shape[1], v.hadamard.shape[0]
     heads = (torch._int_mm(v.qn, v.w_qb).float() * v.qn_scale[:, None] * v.w_qb_scale).bfloat16().view(t, n, d)
     q, scale = quantized_by_torch(torch, turned_by_torch(torch, heads, v) @ v.hadamard)

@@ -17,7 +17,7 @@ from pypto.library.row import Implementation, Operator, Values
 
 
 def varlen_attention(q: Any, k: Any, v: Any, starts: Any, scale: float, causal: int, longest: int) -> Any:
-    """The reference."""
+    """Reference implementation of `varlen_attention` in numpy."""
     found = np.zeros((*q.shape[:2], v.shape[2]))
     for first, end in pairwise(starts):
         queries, keys, values = (x[first:end].swapaxes(0, 1)[None] for x in (q, k, v))
@@ -50,7 +50,7 @@ def neighbours(rng: np.random.Generator) -> Values:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, sequence by sequence."""
+    """Peer implementation in torch, sequence by sequence."""
     found = []
     for first, end in pairwise(v.starts.tolist()):
         heads = (x[first:end].transpose(0, 1)[None] for x in (v.q, v.k, v.v))

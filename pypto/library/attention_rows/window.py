@@ -49,7 +49,7 @@ def window_of(v: Any, b: int, end: int) -> Any:
 
 
 def window_attention(**v: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `window_attention` in numpy."""
     found = np.zeros(v["q"].shape)
     for b, length in enumerate(v["lengths"]):
         start, stop = v["starts"][b : b + 2]
@@ -60,7 +60,7 @@ def window_attention(**v: Any) -> Any:
 
 
 def compressed_attention(**v: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `compressed_attention` in numpy."""
     found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
     for t in range(len(found)):
         b, end = t // s, int(v["lengths"][t // s]) - s + 1 + t % s
@@ -71,7 +71,7 @@ def compressed_attention(**v: Any) -> Any:
 
 
 def sparse_compressed_attention(**v: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `sparse_compressed_attention` in numpy."""
     found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
     for t in range(len(found)):
         b, length, later = t // s, int(v["lengths"][t // s]), s - 1 - t % s
@@ -185,14 +185,14 @@ def even_by_torch(torch: Any, v: Any) -> tuple[Any, Any, Any]:
 
 
 def window_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     t = torch.arange(len(v.q))
     b = torch.searchsorted(v.starts[1:].long(), t, right=True)
     return attend_by_torch(torch, v, [recent_by_torch(torch, v, b, v.lengths[b] - v.starts[b + 1] + t + 1)])
 
 
 def compressed_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     b, _, end = even_by_torch(torch, v)
     token = torch.arange(v.places.shape[1] * v.compressed.shape[1]).expand(len(b), -1)
     older = v.compressed, v.places[b], token, token < (end // v.ratio)[:, None]
@@ -200,7 +200,7 @@ def compressed_by_torch(torch: Any, v: Any) -> Any:
 
 
 def sparse_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     b, later, end = even_by_torch(torch, v)
     seen = torch.arange(v.topk.shape[1]) < (v.lengths[b] // v.ratio - later)[:, None]
     older = v.compressed, v.places[b], v.topk.long(), seen

@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Activations, one program per row."""
+"""Activation functions, with one program per row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pypto as pto
 
 ROOT_HALF = math.sqrt(0.5)
 REACH = 5.75
-# log Φ(-a) for a up to REACH: interpolated in Chebyshev's points, 5e-6 off at most
+# polynomial for log Φ(-a), a up to REACH, interpolated at Chebyshev points; its error is at most 5e-6
 TAIL = (
     -0.693144129, -0.797978515, -0.317823808, -0.0373303714, 0.00583808905, -0.000619589953, 3.68175136e-05,
     -5.77729389e-07, -3.27609627e-08,
@@ -26,9 +26,9 @@ def gelu_tile(t):
 
 @pto.jit
 def gelu_by_tails_tile(t):
-    """The positive part less |t| Φ(-|t|), whose logarithm is a polynomial: no branch near zero, half the operations.
+    """Computes GELU as max(t, 0) - |t| Φ(-|t|) with a polynomial for log Φ: half the operations, no branch near zero.
 
-    Beyond REACH the second is below 3e-8.
+    Beyond REACH the second term is below 3e-8.
     """
     a = pto.minimum(pto.abs(t), REACH, propagate_nan=True)
     log = ((TAIL[8] * a + TAIL[7]) * a + TAIL[6]) * a + TAIL[5]
@@ -61,25 +61,25 @@ def swiglu_kernel(x, y):
 
 
 def gelu(x, y):
-    """y = x Φ(x), with the error function."""
+    """Computes y = x Φ(x) with the error function."""
     activation_kernel[(x.shape[0],)](x, y, FUNCTION=gelu_tile)
 
 
 def gelu_by_tails(x, y):
-    """The same with fewer operations, for chips that have no error function."""
+    """Computes GELU with fewer operations, for chips that have no error function."""
     activation_kernel[(x.shape[0],)](x, y, FUNCTION=gelu_by_tails_tile)
 
 
 def gelu_tanh(x, y):
-    """The same by the approximation with tanh."""
+    """Computes GELU by its tanh approximation."""
     activation_kernel[(x.shape[0],)](x, y, FUNCTION=gelu_tanh_tile)
 
 
 def silu(x, y):
-    """y = x sigmoid(x)."""
+    """Computes y = x sigmoid(x)."""
     activation_kernel[(x.shape[0],)](x, y, FUNCTION=silu_tile)
 
 
 def swiglu(x, y):
-    """y = silu of the first half of a row, times the second half."""
+    """Computes SwiGLU: y = silu of the first half of a row, times the second half."""
     swiglu_kernel[(x.shape[0],)](x, y)

@@ -1,9 +1,9 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""GEMV: one row of inputs times a group of codes; what rows of the library and a decoder's products share.
+"""GEMV over quantised weights: one row of inputs times a group of codes, for library rows and decoders.
 
-Codes are read once, some rows at a time, and sums of their columns stay in registers. Inputs beyond the end of a row
+Each code is read once, a few rows at a time, and the column sums stay in registers. Inputs beyond the end of a row
 count as 0.
 """
 
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import pypto as pto
 
-UNROLLED = 8  # rows of codes that are one stretch of code
+UNROLLED = 8  # rows of codes that are unrolled
 
 
 @pto.jit
 def input_at(x, row, k):
-    """One input, as a tile: beyond the end of the row it is 0."""
+    """Loads one input as a tile; beyond the end of the row it is 0."""
     return x[row, k : k + 1].to(pto.float32)
 
 
 @pto.jit
 def int4_sums(x, row, k, packed, first, j, HALF: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr):
-    """Sums of inputs from k on times codes from 0 to 15, whose bytes are HALF rows from `first` on.
+    """Sums inputs from k on times int4 codes (0 to 15), which are packed in HALF rows of bytes from `first` on.
 
-    A byte is ``low + 16 high``, so that the low code alone is cut out of it.
+    A byte is ``low + 16 high``, so only the low code needs a mask.
     """
     t = pto.zeros((BN,), pto.float32)
     for p in range(0, HALF, PIECE):
@@ -38,7 +38,7 @@ def int4_sums(x, row, k, packed, first, j, HALF: pto.constexpr, PIECE: pto.const
 
 @pto.jit
 def sums(x, row, k, codes, first, j, GROUP: pto.constexpr, PIECE: pto.constexpr, BN: pto.constexpr):
-    """Sums of inputs from k on times codes, or floats, of GROUP rows from `first` on."""
+    """Sums inputs from k on times GROUP rows of codes, or floats, from `first` on."""
     t = pto.zeros((BN,), pto.float32)
     for p in range(0, GROUP, PIECE):
         for r in pto.static_range(PIECE):
@@ -47,5 +47,5 @@ def sums(x, row, k, codes, first, j, GROUP: pto.constexpr, PIECE: pto.constexpr,
 
 
 def piece_of(rows: int, most: int = UNROLLED) -> int:
-    """The most rows up to `most` that divide so many."""
+    """Returns the largest divisor of `rows` that is at most `most`."""
     return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)

@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""The Walsh-Hadamard transform of rows: by sums and differences, or as a product with the matrix."""
+"""The Walsh-Hadamard transform of rows, by butterflies or as a product with the matrix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 16
 
 @pto.jit
 def butterflies(t, STAGES: pto.constexpr):
-    """Sums and differences of elements whose numbers differ in one bit, bit after bit."""
+    """Computes sums and differences of elements whose indices differ in one bit, bit by bit."""
     rows, d = t.shape
     for stage in pto.static_range(STAGES):
         half = 1 << stage
@@ -43,7 +43,7 @@ def dense_kernel(x, matrix, y, SCALE: pto.constexpr, ROWS: pto.constexpr):
 
 
 def sylvester(d):
-    """The matrix of size d, in natural order, with elements 1 and -1."""
+    """Returns the Hadamard matrix of size d in natural order, with elements 1 and -1."""
     made = np.ones((1, 1), np.float32)
     while made.shape[0] < d:
         made = np.block([[made, made], [made, -made]])
@@ -51,13 +51,13 @@ def sylvester(d):
 
 
 def fast(x, y):
-    """d log d sums and differences."""
+    """Transforms rows with d log d sums and differences."""
     d = x.shape[1]
     fast_kernel[(pto.cdiv(x.shape[0], ROWS),)](x, y, 1 / math.sqrt(d), STAGES=d.bit_length() - 1, ROWS=ROWS)
 
 
 def dense(x, y):
-    """A product with the matrix, which bfloat16 holds exactly."""
+    """Transforms rows by a product with the matrix, whose elements bfloat16 holds exactly."""
     d, dtype = x.shape[1], array_info(x, "hadamard", "x").dtype
     matrix = empty(np.zeros(0), (d, d), DType(dtype.mnemonic))
     matrix[:] = sylvester(d)

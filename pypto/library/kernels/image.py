@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Operators on images: colours, and convolution with what follows it."""
+"""Image operators: a colour filter, and convolution fused with batch norm and relu."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pypto.library.binding import empty
 from pypto.runtime.arrays import dtype_of
 
 BLOCK = 4096
-PIXELS = 64  # of a row, in a program
+PIXELS = 64  # pixels of a row in a program
 TONES = ((0.393, 0.769, 0.189), (0.349, 0.686, 0.168), (0.272, 0.534, 0.131))
 
 
@@ -24,7 +24,7 @@ def sepia_kernel(x, y, BLOCK: pto.constexpr):
 
 @pto.jit
 def sepia_backward_kernel(x, dy, dx, BLOCK: pto.constexpr):
-    """What was clamped passes no gradient."""
+    """Computes the gradient; clamped values pass none."""
     n, i = pto.program_id(0), pto.program_id(1) * BLOCK
     r, g, b = x[n, 0, i : i + BLOCK], x[n, 1, i : i + BLOCK], x[n, 2, i : i + BLOCK]
     dr = pto.zeros((BLOCK,), pto.float32)
@@ -43,7 +43,7 @@ def sepia_backward_kernel(x, dy, dx, BLOCK: pto.constexpr):
 
 @pto.jit
 def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: pto.constexpr):
-    """3 x 3 with padding 1, of which the image lacks BORDER: nine products of channels, an affine map, and relu."""
+    """A 3 x 3 convolution with padding 1, an affine map and relu; BORDER is the padding that x does not contain."""
     n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
     acc = pto.zeros((out.shape[1], BW), pto.float32)
     for i in pto.static_range(3):
@@ -56,7 +56,7 @@ def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: p
 
 @pto.jit
 def pad_kernel(x, y, BW: pto.constexpr):
-    """A row of pixels in all channels, with zeros around the image."""
+    """Copies a row of pixels of all channels, with zeros around the image."""
     n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
     row = pto.reshape(pto.load(x, (n, 0, max(h - 1, 0), left), (1, x.shape[1], 1, BW)), (x.shape[1], BW))
     inside = (h > 0) & (h <= x.shape[2])
@@ -66,30 +66,30 @@ def pad_kernel(x, y, BW: pto.constexpr):
 
 
 def planes(x):
-    """An image as rows of pixels for every colour."""
+    """Views an image as one row of pixels per colour."""
     return x.reshape(x.shape[0], x.shape[1], -1)
 
 
 def sepia(x, y):
-    """Tones of brown, between 0 and 1."""
+    """Applies the sepia filter; results lie between 0 and 1."""
     grid = (x.shape[0], pto.cdiv(x.shape[2] * x.shape[3], BLOCK))
     sepia_kernel[grid](planes(x), planes(y), BLOCK=BLOCK)
 
 
 def sepia_backward(x, dy, dx):
-    """The gradient of sepia."""
+    """Computes the gradient of sepia."""
     grid = (x.shape[0], pto.cdiv(x.shape[2] * x.shape[3], BLOCK))
     sepia_backward_kernel[grid](planes(x), planes(dy), planes(dx), BLOCK=BLOCK)
 
 
 def conv_bn_relu(x, weight, gain, bias, y):
-    """relu(conv(x) * gain + bias)."""
+    """Computes relu(conv(x) * gain + bias)."""
     n, _, h, w = x.shape
     conv_bn_relu_kernel[(n, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, BORDER=1, BW=PIXELS)
 
 
 def padded_conv_bn_relu(x, weight, gain, bias, y):
-    """The same for a matrix unit, whose operands cannot begin before an array."""
+    """Pads x first, for a matrix unit whose operands cannot begin before an array."""
     n, c, h, w = x.shape
     padded = empty(x, (n, c, h + 2, w + 2), dtype_of(x.dtype))
     pad_kernel[(n, h + 2, pto.cdiv(w + 1, PIXELS))](x, padded, BW=PIXELS)

@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Losses over large vocabularies: a row in one or two passes."""
+"""Losses over large vocabularies, which read a row once or twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pypto as pto
 
 @pto.jit
 def cross_entropy_kernel(logits, labels, loss, BLOCK: pto.constexpr):
-    """Largest logit and sum of exponentials in one pass over the row; label -100 is left out."""
+    """Computes the largest logit and the sum of exponentials in one pass; rows with label -100 are ignored."""
     row, n = pto.program_id(0), logits.shape[1]
     most = pto.full((), -math.inf, pto.float32)
     total = pto.zeros((), pto.float32)
@@ -37,12 +37,12 @@ def kl_divergence_kernel(log_q, p, loss, BLOCK: pto.constexpr):
 
 
 def cross_entropy(logits, labels, loss):
-    """loss = log sum exp of a row, minus its logit at the label."""
+    """Computes loss = log sum exp of a row, minus its logit at the label."""
     cross_entropy_kernel[(logits.shape[0],)](
         logits, labels, loss, BLOCK=min(4096, pto.next_power_of_2(logits.shape[1]))
     )
 
 
 def kl_divergence(log_q, p, loss):
-    """loss = sum of p (log p - log q) over a row."""
+    """Computes loss = sum of p (log p - log q) over a row."""
     kl_divergence_kernel[(p.shape[0],)](log_q, p, loss, BLOCK=min(4096, pto.next_power_of_2(p.shape[1])))

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Mixture of experts: choice of experts, tokens in the order of their experts, and products by ragged groups."""
+"""Mixture of experts: selects experts, sorts tokens by expert, and multiplies ragged groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto.library.kernels.products import matmul_by_rows
 
 BM, BN, BK = 64, 256, 128
 COUNTED = 512
-TOKENS = 32  # of a program that selects, at most
+TOKENS = 32  # at most so many tokens in a program that selects
 
 
 @pto.jit
@@ -22,7 +22,7 @@ def select_kernel(
     logits, bias, ids, weights, scaling, K: pto.constexpr, GROUPS: pto.constexpr, KEPT: pto.constexpr,
     SIGMOID: pto.constexpr, RENORMALIZE: pto.constexpr,
 ):  # fmt: skip
-    """Experts one after the other: the largest score, ties to the lowest number."""
+    """Selects the experts of one token, one after the other: the largest score; ties go to the lowest number."""
     t, E = pto.program_id(0), logits.shape[1]
     x = logits[t, :].to(pto.float32)
     w = pto.sigmoid(x) if SIGMOID else pto.softmax(x)
@@ -56,7 +56,7 @@ def select_batch_kernel(
     logits, bias, ids, weights, scaling, T: pto.constexpr, K: pto.constexpr, GROUPS: pto.constexpr,
     KEPT: pto.constexpr, SIGMOID: pto.constexpr, RENORMALIZE: pto.constexpr,
 ):  # fmt: skip
-    """The same for some tokens at once."""
+    """Selects the experts of several tokens at once."""
     t, E = pto.program_id(0) * T, logits.shape[1]
     x = logits[t : t + T, :].to(pto.float32)
     w = pto.sigmoid(x) if SIGMOID else pto.softmax(x, 1)
@@ -88,7 +88,7 @@ def select_batch_kernel(
 
 @pto.jit
 def count_kernel(ids: pto.dynamic, ends, E: pto.constexpr, BLOCK: pto.constexpr):
-    """How many choices go to the experts up to each one."""
+    """Counts the choices that go to the experts up to each one."""
     n = ids.shape[0]
     experts = pto.arange(0, E)
     counts = pto.zeros((E,), pto.int32)
@@ -101,7 +101,7 @@ def count_kernel(ids: pto.dynamic, ends, E: pto.constexpr, BLOCK: pto.constexpr)
 
 @pto.jit
 def order_kernel(ids: pto.dynamic, ends, order, position, BLOCK: pto.constexpr):
-    """One program per expert lists its choices in their order."""
+    """Lists the choices of one expert in their order; each expert has a program."""
     e, n = pto.program_id(0), ids.shape[0]
     at = 0
     if e > 0:
@@ -132,7 +132,7 @@ def combine_kernel(y, position, weights, out, K: pto.constexpr):
 
 @pto.jit
 def tiles_kernel(ends, tiles, E: pto.constexpr, BM: pto.constexpr):
-    """Tile after tile of a grid over all groups: its expert and first row, by a prefix sum of tiles."""
+    """Finds the expert and first row of each tile of a grid over all groups, by a prefix sum of tile counts."""
     tile = pto.program_id(0)
     experts = pto.arange(0, E)
     stop = ends[:]
@@ -161,18 +161,18 @@ def grouped_kernel(x, w, tiles, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto
 
 
 def moe_gate(x, w, logits):
-    """logits = x @ w.T."""
+    """Computes logits = x @ w.T."""
     matmul_by_rows(x, w, logits)
 
 
 def select_experts(logits, bias, k, groups, kept, sigmoid, renormalize, scaling, ids, weights):
-    """The k experts of every token, and their weights."""
+    """Selects the k experts of every token, and their weights."""
     flags = {"K": k, "GROUPS": groups, "KEPT": kept, "SIGMOID": bool(sigmoid), "RENORMALIZE": bool(renormalize)}
     select_kernel[(logits.shape[0],)](logits, bias, ids, weights, scaling, **flags)
 
 
 def select_experts_in_batches(logits, bias, k, groups, kept, sigmoid, renormalize, scaling, ids, weights):
-    """The same, some tokens in a program."""
+    """Selects experts with several tokens in a program."""
     flags = {"K": k, "GROUPS": groups, "KEPT": kept, "SIGMOID": bool(sigmoid), "RENORMALIZE": bool(renormalize)}
     tokens = logits.shape[0]
     each = min(TOKENS, pto.cdiv(pto.cdiv(tokens, pto.target.cores), 8) * 8)
@@ -180,7 +180,7 @@ def select_experts_in_batches(logits, bias, k, groups, kept, sigmoid, renormaliz
 
 
 def permute_tokens(x, ids, experts, y, order, position, ends):
-    """Rows of x once for each choice, in the order of experts."""
+    """Copies rows of x once for each choice, in the order of experts."""
     choices, k = ids.reshape(-1), ids.shape[1]
     count_kernel[(1,)](choices, ends, E=experts, BLOCK=COUNTED)
     order_kernel[(experts,)](choices, ends, order, position, BLOCK=COUNTED)
@@ -188,22 +188,22 @@ def permute_tokens(x, ids, experts, y, order, position, ends):
 
 
 def combine_experts(y, position, weights, out):
-    """The weighted sum of the rows of a token's experts."""
+    """Computes the weighted sum of the rows of a token's experts."""
     combine_kernel[(weights.shape[0],)](y, position, weights, out, K=weights.shape[1])
 
 
 def grouped_matmul(x, w, ends, y):
-    """Rows up to ends[0] times w[0], those up to ends[1] times w[1], and so on."""
+    """Grouped GEMM: rows up to ends[0] times w[0], rows up to ends[1] times w[1], and so on."""
     grouped_by_tiles(x, w, ends, y, BM)
 
 
 def grouped_matmul_by_tall_tiles(x, w, ends, y):
-    """The same by tiles of more rows, so that fewer of them pack the weights of an expert."""
+    """Grouped GEMM with taller tiles, so that fewer tiles pack the weights of an expert."""
     grouped_by_tiles(x, w, ends, y, 2 * BM)
 
 
 def grouped_by_tiles(x, w, ends, y, rows):
-    """Both launches, with so many rows in a tile."""
+    """Launches both kernels with tiles of so many rows."""
     experts, _, n = w.shape
     count = pto.cdiv(x.shape[0], rows) + experts
     tiles = empty(x, (count, 3), int32)

@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""One program per row of activations, computed in float32 and rounded once."""
+"""RMS norm and layer norm; one program per row computes in float32 and rounds once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
 
-PARTS = 64  # partial sums over tokens, in a fixed order
+PARTS = 64  # number of partial sums over tokens; they are added in a fixed order
 COLUMNS = 512
 
 
 @pto.jit
 def rms_norm_tile(t, g, eps):
-    """A float32 row over its root mean square, times g."""
+    """Divides a float32 row by its root mean square, and multiplies it by g."""
     return t * (1 / pto.sqrt(pto.sum(t * t) * (1 / t.shape[0]) + eps)) * g.to(pto.float32)
 
 
 @pto.jit
 def layer_norm_tile(t, g, b, eps):
-    """A float32 row with mean 0 and variance 1, times g, plus b."""
+    """Normalises a float32 row to mean 0 and variance 1, multiplies it by g and adds b."""
     centred = t - pto.sum(t) * (1 / t.shape[0])
     scale = 1 / pto.sqrt(pto.sum(centred * centred) * (1 / t.shape[0]) + eps)
     return centred * scale * g.to(pto.float32) + b.to(pto.float32)
@@ -42,7 +42,7 @@ def add_rms_norm_kernel(x, residual, g, y, total, eps):
 
 @pto.jit
 def rms_norm_backward_kernel(x, g, dy, dx, part, t, eps):
-    """Rows of one program, and the sum of their gradients of g."""
+    """Computes the gradients of the rows of one program, and their partial sum of the gradient of g."""
     p, d = pto.program_id(0), x.shape[1]
     each = pto.cdiv(t, pto.num_programs(0))
     total = pto.zeros((d,), pto.float32)
@@ -59,7 +59,7 @@ def rms_norm_backward_kernel(x, g, dy, dx, part, t, eps):
 
 @pto.jit
 def sum_parts_kernel(part, y, BLOCK: pto.constexpr):
-    """Sums of columns, part after part."""
+    """Adds up the partial sums of the columns in their order."""
     j = pto.program_id(0) * BLOCK
     total = pto.zeros((BLOCK,), pto.float32)
     for p in range(part.shape[0]):
@@ -82,17 +82,17 @@ def add_layer_norm_kernel(x, residual, g, b, y, total, eps):
 
 
 def rms_norm(x, g, eps, y):
-    """y = x / sqrt(mean x² + eps) * g, by rows."""
+    """Computes y = x / sqrt(mean x² + eps) * g, by rows."""
     rms_norm_kernel[(x.shape[0],)](x, g, y, eps)
 
 
 def add_rms_norm(x, residual, g, eps, y, total):
-    """total = x + residual, y = RMS norm of it before it is rounded."""
+    """Computes total = x + residual, and y = RMS norm of the sum before it is rounded."""
     add_rms_norm_kernel[(x.shape[0],)](x, residual, g, y, total, eps)
 
 
 def rms_norm_backward(x, g, dy, eps, dx, dg):
-    """Gradients of x by rows, and of g by partial sums that are added in one order."""
+    """Computes the gradient of x by rows, and that of g by partial sums that are added in a fixed order."""
     t, d = x.shape
     part = empty(x, (PARTS, d), float32)
     rms_norm_backward_kernel[(PARTS,)](x, g, dy, dx, part, t, eps)
@@ -100,10 +100,10 @@ def rms_norm_backward(x, g, dy, eps, dx, dg):
 
 
 def layer_norm(x, g, b, eps, y):
-    """y = (x - mean) / sqrt(variance + eps) * g + b, by rows."""
+    """Computes y = (x - mean) / sqrt(variance + eps) * g + b, by rows."""
     layer_norm_kernel[(x.shape[0],)](x, g, b, y, eps)
 
 
 def add_layer_norm(x, residual, g, b, eps, y, total):
-    """total = x + residual, y = layer norm of it before it is rounded."""
+    """Computes total = x + residual, and y = layer norm of the sum before it is rounded."""
     add_layer_norm_kernel[(x.shape[0],)](x, residual, g, b, y, total, eps)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Optimisers: parameters and moments in place."""
+"""Optimisers that update parameters and moments in place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pypto as pto
 
 @pto.jit
 def adamw_kernel(w, g, m, v, step, step_root, rate, beta1, beta2, eps, decay, BLOCK: pto.constexpr):
-    """step and step_root are 1 / (1 - beta1^t) and 1 / (1 - beta2^t)."""
+    """Updates a block; step and step_root are 1 / (1 - beta1^t) and 1 / (1 - beta2^t)."""
     i = pto.program_id(0) * BLOCK
     grad, weight = g[i : i + BLOCK].to(pto.float32), w[i : i + BLOCK].to(pto.float32)
     first = beta1 * m[i : i + BLOCK] + (1 - beta1) * grad
@@ -22,7 +22,7 @@ def adamw_kernel(w, g, m, v, step, step_root, rate, beta1, beta2, eps, decay, BL
 
 
 def adamw(w, g, m, v, t, rate, beta1, beta2, eps, decay):
-    """One step, number t from 1 on."""
+    """Runs AdamW step number t, which counts from 1."""
     step, step_root = 1 / (1 - beta1**t), 1 / (1 - beta2**t)
     numbers = (step, step_root, rate, beta1, beta2, eps, decay)
     adamw_kernel[(pto.cdiv(w.shape[0], 4096),)](w, g, m, v, *numbers, BLOCK=4096)

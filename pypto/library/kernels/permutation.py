@@ -1,9 +1,9 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Tokens in the order of their experts, for chips that have no cheap scatter: places by counts, one row of x at a time.
+"""Sorts tokens by expert with counts, for chips without a cheap scatter, and copies rows of x one at a time.
 
-All blocks of choices are counted at once. A block then knows where its choices go: behind those of lower experts, and
-behind those of its own expert in the blocks before it. Numbers are summed in float32, which is exact below 2**24.
+One launch counts the choices in all blocks. A choice then goes behind the choices of lower experts, and behind those of
+its own expert in earlier blocks. Counts are summed in float32, which is exact below 2**24.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
 
-MOST = 128  # choices of a program
+MOST = 128  # choices in a program, at most
 COMPARED = 12288  # pairs of a choice and an expert in a program
 
 
 @pto.jit
 def chosen_experts(ids: pto.dynamic, j, E: pto.constexpr, BLOCK: pto.constexpr):
-    """1.0 where a choice of a block is of an expert."""
+    """Returns 1.0 where a choice of a block selects an expert, else 0.0."""
     chosen = pto.load(ids, j, BLOCK, pad=-1)
     inside = j + pto.arange(0, BLOCK) < ids.shape[0]
     mine = (chosen[:, None] == pto.arange(0, E)[None, :]) & inside[:, None]
@@ -27,14 +27,14 @@ def chosen_experts(ids: pto.dynamic, j, E: pto.constexpr, BLOCK: pto.constexpr):
 
 @pto.jit
 def counts_kernel(ids: pto.dynamic, counts, E: pto.constexpr, BLOCK: pto.constexpr):
-    """How many choices of a block go to every expert."""
+    """Counts the choices of a block for every expert."""
     block = pto.program_id(0)
     counts[block, :] = pto.sum(chosen_experts(ids, block * BLOCK, E, BLOCK), axis=0)
 
 
 @pto.jit
 def places_kernel(ids: pto.dynamic, counts, order, position, ends, E: pto.constexpr, BLOCK: pto.constexpr):
-    """The places of a block's choices, and the choices at these places."""
+    """Computes the position of each choice of a block, and the choice at each position."""
     block = pto.program_id(0)
     j = block * BLOCK
     total, before = pto.zeros((E,), pto.float32), pto.zeros((E,), pto.float32)
@@ -55,7 +55,7 @@ def places_kernel(ids: pto.dynamic, counts, order, position, ends, E: pto.conste
 
 @pto.jit
 def rows_kernel(x, position, y, K: pto.constexpr):
-    """A token's row, to the places of its choices."""
+    """Copies a token's row to the positions of its choices."""
     t = pto.program_id(0)
     row = x[t, :]
     for i in pto.static_range(K):
@@ -63,7 +63,7 @@ def rows_kernel(x, position, y, K: pto.constexpr):
 
 
 def permute_tokens(x, ids, experts, y, order, position, ends):
-    """Rows of x once for each choice, in the order of experts."""
+    """Copies rows of x once for each choice, in the order of experts."""
     choices, k = ids.reshape(-1), ids.shape[1]
     block = max(16, min(MOST, COMPARED // experts // 16 * 16))
     blocks = pto.cdiv(choices.shape[0], block)

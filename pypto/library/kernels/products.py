@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Products of activations and weights, by tiles; the number of rows is a run-time value."""
+"""Tiled products of activations and weights; the number of rows is a run-time value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def matmul_kernel(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constex
 
 @pto.jit
 def matmul_by_rows_kernel(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
-    """b is transposed: rows of weights are outputs."""
+    """Multiplies by the transpose of b: a row of weights gives one output."""
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     acc = pto.zeros((BM, BN), pto.float32)
     for k in range(0, a.shape[1], BK):
@@ -34,9 +34,9 @@ def w8a8_kernel(
     a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr,
     TILED: pto.constexpr = False, ADD: pto.constexpr = False,
 ):  # fmt: skip
-    """Products of int8, summed in int32: ``(a @ b + offset) * row_scale * column_scale + bias``.
+    """Int8 product summed in int32: ``(a @ b + offset) * row_scale * column_scale + bias``.
 
-    With TILED, b has a dimension of tiles, each of BN columns.
+    With TILED, the first dimension of b counts tiles of BN columns.
     """
     i, tile = pto.program_id(0) * BM, pto.program_id(1)
     j = tile * BN
@@ -56,30 +56,30 @@ def w8a8_kernel(
 
 
 def grid(t, n, blocks):
-    """Programs for a result of t rows and n columns."""
+    """Returns the grid of a result of t rows and n columns."""
     return pto.cdiv(t, blocks[0]), pto.cdiv(n, blocks[1])
 
 
 def blocks_for(k, n):
-    """Sizes of blocks, none larger than the weights."""
+    """Returns block sizes that are not larger than the weights."""
     bm, bn, bk = BLOCKS
     return bm, min(bn, pto.next_power_of_2(n)), min(bk, pto.next_power_of_2(k))
 
 
 def matmul(a, b, c):
-    """c = a @ b, summed in float32."""
+    """Computes c = a @ b, summed in float32."""
     bm, bn, bk = blocks = blocks_for(*b.shape)
     matmul_kernel[grid(a.shape[0], b.shape[1], blocks)](a, b, c, BM=bm, BN=bn, BK=bk)
 
 
 def matmul_by_rows(a, b, c):
-    """c = a @ b.T, summed in float32."""
+    """Computes c = a @ b.T, summed in float32."""
     bm, bn, bk = blocks = blocks_for(b.shape[1], b.shape[0])
     matmul_by_rows_kernel[grid(a.shape[0], b.shape[0], blocks)](a, b, c, BM=bm, BN=bn, BK=bk)
 
 
 def dequantize_matmul(a, b, row_scale, column_scale, bias, y):
-    """y = (a @ b + bias) * row_scale * column_scale, summed in int32."""
+    """Computes y = (a @ b + bias) * row_scale * column_scale, summed in int32."""
     bm, bn, bk = blocks = blocks_for(*b.shape)
     sizes = {"BM": bm, "BN": bn, "BK": bk}
     w8a8_kernel[grid(a.shape[0], b.shape[1], blocks)](a, b, row_scale, column_scale, bias, None, y, **sizes)

@@ -1,11 +1,11 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Products by ragged groups for chips whose cores share L2: the order of tiles decides who reads weights from memory.
+"""Grouped GEMM for chips whose cores share L2: the order of tiles keeps each weight's read from memory single.
 
-Programs that run at the same time are neighbours in the order. The first tile of every group comes first: then all
-cores read weights from memory, none of them twice. Further tiles of a group find its weights in L2. Groups go in waves,
-whose weights L2 holds.
+Programs that run at the same time are adjacent in the order. The first tile of every group comes first, so that all
+cores read different weights from memory. Further tiles of a group find its weights in L2. Groups are processed in
+waves, and the weights of a wave fit into L2.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pypto.ir.types import int32
 from pypto.library.binding import empty
 
 BM, BN, BK = 128, 256, 256
-WAVE = 2  # part of L2 that the weights of a wave take: one half
+WAVE = 2  # the weights of a wave take one half of L2
 
 
 @pto.jit
 def tiles_kernel(ends, tiles, used, E: pto.constexpr, WAVE: pto.constexpr, BM: pto.constexpr):
-    """A group's tiles at their places: the group, the first row, and where the group ends.
+    """Stores each tile of a group at its place in the order: the group, the first row, and the group's end.
 
-    Before tile n of a group come all tiles of earlier waves, up to n tiles of each group of its wave, and one more of
-    groups before it.
+    Tile n of a group follows all tiles of earlier waves, up to n tiles of each group of its wave, and one more tile of
+    each earlier group of its wave.
     """
     e, experts = pto.program_id(0), pto.arange(0, E)
     stop = ends[:]
@@ -49,7 +49,7 @@ def tiles_kernel(ends, tiles, used, E: pto.constexpr, WAVE: pto.constexpr, BM: p
 def grouped_kernel(
     x, w, tiles, used, y, COLUMNS: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
 ):
-    """A tile of a group, and some columns; a tile that no group has adds up nothing, and stores no row."""
+    """Computes some columns of a tile; a tile that belongs to no group runs no step and stores no row."""
     tile, j = pto.program_id(0) // COLUMNS, pto.program_id(0) % COLUMNS * BN
     exists = tile < used[0]
     depth = pto.where(exists, x.shape[1], 0)
@@ -64,7 +64,7 @@ def grouped_kernel(
 
 
 def grouped_matmul(x, w, ends, y):
-    """Rows up to ends[0] times w[0], those up to ends[1] times w[1], and so on."""
+    """Grouped GEMM: rows up to ends[0] times w[0], rows up to ends[1] times w[1], and so on."""
     experts, depth, n = w.shape
     count, columns = pto.cdiv(x.shape[0], BM) + experts, pto.cdiv(n, BN)
     wave = max(1, pto.target.l2_bytes // WAVE // (depth * n * x.dtype.itemsize))

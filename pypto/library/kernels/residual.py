@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Residual streams: attention over blocks of layers, and hyper-connections."""
+"""Residual streams: attention over the outputs of layers, and hyper-connections."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pypto.ir.types import float32
 from pypto.library.binding import empty
 
 TOKENS, COLUMNS = 16, 256
-BATCH = 64  # matrices of a program at most
-TALL, SPLITS = 64, 3  # tokens of a product, and spans of its columns
-FAR = 1e30  # below all scores
-MIXED = 16  # tokens of a program that makes mixing matrices
+BATCH = 64  # at most so many matrices in a program
+TALL, SPLITS = 64, 3  # tokens in a tile of the product, and its splits along K
+FAR = 1e30  # is subtracted from scores that do not exist
+MIXED = 16  # tokens in a program that computes mixing matrices
 
 
 @pto.jit
 def block_attention_kernel(v, w, gain, h, scale, L: pto.constexpr, D: pto.constexpr):
-    """Softmax over the layers of a token, by their product with one vector."""
+    """Computes the softmax over the layers of a token; a layer's logit is its product with one vector."""
     b, t = pto.program_id(0), pto.program_id(1)
     x = pto.reshape(pto.load(v, (b, t, 0, 0), (1, 1, L, D)), (L, D)).to(pto.float32)
     key = x * pto.rsqrt(pto.sum(x * x, axis=1) * (1 / D) + 1e-6)[:, None]
@@ -30,7 +30,7 @@ def block_attention_kernel(v, w, gain, h, scale, L: pto.constexpr, D: pto.conste
 
 @pto.jit
 def sinkhorn_tile(c, ROUNDS: pto.constexpr):
-    """Softmax of rows, then columns and rows are divided by their sums in turns."""
+    """Sinkhorn normalisation: softmax of rows, then columns and rows are divided by their sums in turns."""
     c = pto.exp(c - pto.max(c, axis=1)[:, None])
     c = c / pto.sum(c, axis=1)[:, None] + 1e-6
     c = c / (pto.sum(c, axis=0) + 1e-6)[None, :]
@@ -48,7 +48,7 @@ def sinkhorn_kernel(x, y, ROUNDS: pto.constexpr):
 
 @pto.jit
 def normalized_rounds(c, ROUNDS: pto.constexpr):
-    """Columns of many matrices are divided by their sums, then rows and columns in turns."""
+    """Divides the columns of many matrices by their sums, then rows and columns in turns."""
     c = c / (pto.sum(c, axis=1) + 1e-6)[:, None, :]
     for _ in range(ROUNDS - 1):
         c = c / (pto.sum(c, axis=2) + 1e-6)[:, :, None]
@@ -58,7 +58,7 @@ def normalized_rounds(c, ROUNDS: pto.constexpr):
 
 @pto.jit
 def sinkhorn_batch(c, ROUNDS: pto.constexpr):
-    """The same of many matrices."""
+    """Sinkhorn normalisation of many matrices."""
     c = pto.exp(c - pto.max(c, axis=2)[:, :, None])
     return normalized_rounds(c / pto.sum(c, axis=2)[:, :, None] + 1e-6, ROUNDS)
 
@@ -71,7 +71,7 @@ def sinkhorn_batch_kernel(x, y, ROUNDS: pto.constexpr, BATCH: pto.constexpr):
 
 @pto.jit
 def stream_logits_kernel(x, w, m, BM: pto.constexpr, BK: pto.constexpr, N: pto.constexpr):
-    """Products of rows with all weights, over the root mean square of the rows."""
+    """Multiplies rows by all weights, and divides the products by the rows' root mean squares."""
     i, width = pto.program_id(0) * BM, x.shape[1]
     acc = pto.zeros((BM, N), pto.float32)
     squares = pto.zeros((BM,), pto.float32)
@@ -86,7 +86,7 @@ def stream_logits_kernel(x, w, m, BM: pto.constexpr, BK: pto.constexpr, N: pto.c
 def partial_logits_kernel(
     x, w, part, squares, SPAN: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr, N: pto.constexpr
 ):
-    """The same of a span of columns: products, and sums of squares."""
+    """Computes products and sums of squares over a span of columns (split-K)."""
     i, s = pto.program_id(0) * BM, pto.program_id(1)
     acc = pto.zeros((BM, N), pto.float32)
     total = pto.zeros((BM,), pto.float32)
@@ -101,7 +101,7 @@ def partial_logits_kernel(
 
 @pto.jit
 def sum_logits_kernel(part, squares, m, width, BM: pto.constexpr):
-    """Sums of all spans, over the root mean square."""
+    """Adds up the spans, and divides by the root mean square."""
     i = pto.program_id(0) * BM
     total = pto.sum(squares[:, i : i + BM], axis=0)
     m[i : i + BM, :] = pto.sum(part[:, i : i + BM, :], axis=0) * pto.rsqrt(total * (1 / width) + 1e-6)[:, None]
@@ -119,9 +119,9 @@ def streams_kernel(x, m, scale, base, y, post, comb, ROUNDS: pto.constexpr):
 
 @pto.jit
 def mixing_kernel(m, scale, base, comb, ROUNDS: pto.constexpr, BATCH: pto.constexpr, SIDE: pto.constexpr):
-    """The mixing matrices of some tokens, each in a corner of zeros whose rows are whole blocks of memory.
+    """Computes the mixing matrices of some tokens, each padded with zeros so that rows fill whole memory blocks.
 
-    A mask is of numbers: rows of bools would be longer.
+    Masks are floats, because rows of bools would need more padding.
     """
     t, n = pto.program_id(0) * BATCH, comb.shape[1]
     known = pto.clamp(n - pto.arange(0, SIDE).to(pto.float32), 0.0, 1.0)
@@ -135,7 +135,7 @@ def mixing_kernel(m, scale, base, comb, ROUNDS: pto.constexpr, BATCH: pto.conste
 
 @pto.jit
 def sum_streams_kernel(x, m, scale, base, y, post):
-    """One input of the streams of a token, and what goes back to them."""
+    """Sums the streams of a token into one input, and computes the weights of the way back."""
     t = pto.program_id(0)
     pre = pto.sigmoid(m[t, 0, :] * scale[0] + base[0, :]) + 1e-6
     post[t, :] = 2 * pto.sigmoid(m[t, 1, :] * scale[1] + base[1, :])
@@ -143,24 +143,24 @@ def sum_streams_kernel(x, m, scale, base, y, post):
 
 
 def block_attention(v, w, gain, scale, h):
-    """A mixture of layers for every token."""
+    """Mixes the layers of every token."""
     batch, t, layers, d = v.shape
     block_attention_kernel[(batch, t)](v, w, gain, h, scale, L=layers, D=d)
 
 
 def sinkhorn(x, rounds, y):
-    """Matrices whose rows and columns have the sum 1."""
+    """Normalises matrices so that their rows and columns sum to 1."""
     sinkhorn_kernel[(x.shape[0],)](x, y, ROUNDS=rounds)
 
 
 def sinkhorn_in_batches(x, rounds, y):
-    """The same, many matrices in a program."""
+    """Sinkhorn normalisation with many matrices in a program."""
     batch = max(8, min(BATCH, pto.next_power_of_2(x.shape[0] // pto.target.cores)))
     sinkhorn_batch_kernel[(pto.cdiv(x.shape[0], batch),)](x, y, ROUNDS=rounds, BATCH=batch)
 
 
 def hyper_connections(x, w, scale, base, rounds, y, post, comb):
-    """One input of n streams, and the weights with which a layer's output goes back to them."""
+    """Sums n streams into one input, and computes the weights with which a layer's output returns to them."""
     t, n = x.shape[:2]
     m = empty(x, (t, n * (n + 2)), float32)
     sizes = {"BM": TOKENS, "BK": COLUMNS, "N": n * (n + 2)}
@@ -169,7 +169,7 @@ def hyper_connections(x, w, scale, base, rounds, y, post, comb):
 
 
 def hyper_connections_in_batches(x, w, scale, base, rounds, y, post, comb):
-    """The same, the mixing matrices of many tokens in a program."""
+    """Hyper-connections with the mixing matrices of many tokens in a program."""
     t, n = x.shape[:2]
     m, base, rows = empty(x, (t, n + 2, n), float32), base.reshape(n + 2, n), x.reshape(t, -1)
     part, squares = empty(x, (SPLITS, t, n * (n + 2)), float32), empty(x, (SPLITS, t), float32)

@@ -1,10 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""The largest scores of rows by sorting, for chips whose vector unit has instructions that sort.
+"""Top-k by sorting, for chips whose vector unit has instructions that sort.
 
-Many cores sort parts of a row, and keep the K largest of each. Two such lists are sorted again, pair by pair, until one
-is left. Equal scores stay in the order of their places, since sorts are stable and the list of lower places comes
-first. Minus infinity and the least number are equal here.
+Cores sort parts of a row and keep the K largest of each. Pairs of lists are then merged by another sort until one list
+is left. Equal scores stay in the order of their indices, because sorts are stable and the list with lower indices comes
+first. Minus infinity and the least finite number count as equal.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pypto.ir.types import float32, int32
 from pypto.library.binding import empty
 from pypto.library.kernels.topk import histograms, visible
 
-SORTED = 4096  # elements that are sorted at once
-LOWEST = -3.4028234663852886e38  # as minus infinity counts; NaN counts as minus infinity
-INFINITE = 1 << 30  # is added to the places of minus infinity
+SORTED = 4096  # elements in one sort
+LOWEST = -3.4028234663852886e38  # stands for minus infinity, while minus infinity stands for NaN
+INFINITE = 1 << 30  # is added to the index of a score of minus infinity
 
 
 @pto.jit
 def parts_kernel(scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr, PART: pto.constexpr):
-    """The scores of a part of a row, descending, and their places. The lists have room for K of them.
+    """Sorts the scores of a part of a row, descending, with their indices. The lists have room for K of them.
 
-    What is not there has the place -1, and comes last.
+    Missing elements have the index -1, and come last.
     """
     part, row = pto.program_id(0), pto.program_id(1)
     n, first = visible(lengths, s, row, scores.shape[1]), part * PART
@@ -46,11 +46,11 @@ def parts_kernel(scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr
 
 @pto.jit
 def merge_kernel(keys, places, merged_keys, merged_places, values, indices, K: pto.constexpr):
-    """The K largest of two lists; of the last two, they are the result."""
+    """Merges two lists into the K largest; the last merge writes the result."""
     pair, row = pto.program_id(0), pto.program_id(1)
     key = pto.reshape(keys[row, 2 * pair : 2 * pair + 2, :], (2 * K,))
     place = pto.reshape(places[row, 2 * pair : 2 * pair + 2, :], (2 * K,))
-    key = pto.where(pto.isnan(key), -math.inf, key)  # there is none, which sorts ask for
+    key = pto.where(pto.isnan(key), -math.inf, key)  # never true, but tells the sort that no key is NaN
     order = pto.argsort(key, descending=True)
     key, place = pto.gather(key, order, 0), pto.gather(place, order, 0)
     if indices is None:
@@ -64,7 +64,7 @@ def merge_kernel(keys, places, merged_keys, merged_places, values, indices, K: p
 
 
 def sorted_parts(scores, lengths, k, s, values, indices):
-    """The k largest of every row, descending, ties to the lowest index."""
+    """Finds the k largest of every row, descending; ties go to the lowest index."""
     t, n = scores.shape
     if 2 * k > SORTED:
         histograms(scores, lengths, k, s, values, indices)

@@ -1,10 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Split-K GEMV: one row times weights of four and eight bits on vector units, with the rows of codes split over cores.
+"""Split-K GEMV on vector units: one row of inputs times int4 or int8 weights, whose rows are split over cores.
 
 Codes are read once, in long rows. A matrix unit would multiply sixteen rows, and wait for codes from the vector units.
-Here each program sums some rows of codes, times the inputs; the sums of all programs become one in a second launch.
+Here each program sums some rows of codes times the inputs; a second launch adds the partial sums of all programs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pypto.ir.types import float32
 from pypto.library.binding import empty
 from pypto.library.kernels.gemv import piece_of
 
-COLUMNS = 1024  # of a program
-ROWS = 8  # of a step, at most
+COLUMNS = 1024  # columns of a program
+ROWS = 8  # rows of a step, at most
 SPAN = 128  # rows of a program, at most
-SUMMED = 128  # columns of a program that adds up
+SUMMED = 128  # columns of a program that adds partial sums
 
 
 @pto.jit
 def weighted(x, k, codes, ROWS: pto.constexpr):
-    """Rows of codes times inputs from k on, summed."""
+    """Sums rows of codes times the inputs from k on."""
     return pto.sum(x[0, k : k + ROWS].to(pto.float32)[:, None] * codes.to(pto.float32), axis=0)
 
 
@@ -31,7 +31,7 @@ def split_k_kernel(
     x, codes, scale, zero, low, part, GROUP: pto.constexpr, BITS: pto.constexpr, MIDDLE: pto.constexpr,
     SPAN: pto.constexpr, ROWS: pto.constexpr, BN: pto.constexpr,
 ):  # fmt: skip
-    """SPAN rows of codes, which lie in one group: inputs of low nibbles come GROUP before those of high ones."""
+    """Multiplies SPAN rows of codes of one group; inputs of low nibbles come GROUP before those of high ones."""
     j, s = pto.program_id(0) * BN, pto.program_id(1)
     first, acc = s * SPAN, pto.zeros((BN,), pto.float32)
     g = first // GROUP
@@ -59,7 +59,7 @@ def split_k_kernel(
 
 @pto.jit
 def sum_kernel(part, bias, y, BN: pto.constexpr):
-    """The sums of all programs, and the bias."""
+    """Adds the partial sums of all programs, and the bias."""
     j = pto.program_id(0) * BN
     total = pto.sum(part[:, j : j + BN], axis=0)
     if bias is not None:
@@ -68,13 +68,13 @@ def sum_kernel(part, bias, y, BN: pto.constexpr):
 
 
 def spans_of(rows):
-    """Rows of a program and of a step: the most that divide a group of so many."""
+    """Returns the rows of a program and of a step: the largest sizes that divide a group."""
     span = piece_of(rows, SPAN)
     return {"SPAN": span, "ROWS": piece_of(span, ROWS)}
 
 
 def split_k_row(x, codes, scale, zero, bias, low, y, **form):
-    """y = x @ ((codes - zero) * scale + low) + bias, in two launches."""
+    """Computes y = x @ ((codes - zero) * scale + low) + bias, in two launches."""
     rows, n = codes.shape
     sizes = form | spans_of(form["GROUP"])
     bn, splits = min(COLUMNS, pto.next_power_of_2(n)), pto.cdiv(rows, sizes["SPAN"])

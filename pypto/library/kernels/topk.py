@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The largest elements of rows: a radix select by histograms of bits, then a sort of those that are chosen."""
+"""Top-k by radix select: histograms of the scores' bits find the least selected score; then the selected are sorted."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ LEAST = -2147483648
 
 @pto.jit
 def sortable(t):
-    """Integers in the order of the numbers; NaN comes before all others, and is chosen last."""
+    """Maps floats to integers of the same order; NaN becomes the least, so it is selected last."""
     bits = pto.bitcast(pto.where(pto.isnan(t), -math.inf, t), pto.int32)
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
 @pto.jit
 def score_keys(scores: pto.dynamic, row, j, BLOCK: pto.constexpr):
-    """Keys of a block of scores."""
+    """Returns the sort keys of a block of scores."""
     return sortable(pto.load(scores, (row, j), (1, BLOCK)).reshape(BLOCK))
 
 
 @pto.jit
 def stored_keys(keys: pto.dynamic, row, j, BLOCK: pto.constexpr):
-    """Keys of a block that are keys already."""
+    """Loads a block of sort keys."""
     return pto.load(keys, (row, j), (1, BLOCK)).reshape(BLOCK)
 
 
 @pto.jit
 def last_bin(counts, need, BINS: pto.constexpr):
-    """The last bin from which on at least `need` keys lie, and how many lie behind it."""
+    """Finds the last bin from which on at least `need` keys lie, and counts the keys behind it."""
     behind = pto.sum(counts) - pto.cumsum(counts, axis=0)
     bins = pto.arange(0, BINS)
     found = pto.max(pto.where(behind + counts >= need, bins, 0))
@@ -47,7 +47,7 @@ def last_bin(counts, need, BINS: pto.constexpr):
 
 @pto.jit
 def least_chosen(read: pto.constexpr, x: pto.dynamic, row, n, need, BLOCK: pto.constexpr, BINS: pto.constexpr):
-    """The least of the `need` largest keys, by three histograms, and how many that equal it are chosen."""
+    """Finds the least of the `need` largest keys by three histograms, and how many keys equal to it are selected."""
     counts = pto.zeros((BINS,), pto.int32)
     for j in range(0, n, BLOCK):
         inside = j + pto.arange(0, BLOCK) < n
@@ -73,7 +73,7 @@ def least_chosen(read: pto.constexpr, x: pto.dynamic, row, n, need, BLOCK: pto.c
 
 @pto.jit
 def visible(lengths, s, row, n):
-    """How many scores of a row count."""
+    """Returns how many scores of a row a token may see."""
     if lengths is not None:
         n = min(max(lengths[row // s] - (s - 1 - row % s), 0), n)
     return n
@@ -81,7 +81,7 @@ def visible(lengths, s, row, n):
 
 @pto.jit
 def sort_chosen(scores: pto.dynamic, keys, places, values, indices, row, need, K: pto.constexpr):
-    """The first keys of a row, descending; those that are equal stay in the order in which they were listed."""
+    """Sorts the first keys of a row, descending; equal keys stay in the order in which they were listed."""
     numbers = pto.arange(0, K)
     found = pto.load(keys + row * keys.shape[1] + numbers, mask=numbers < need, other=-2147483648)
     order = pto.argsort(found, descending=True)
@@ -97,7 +97,7 @@ def histograms_kernel(
     scores: pto.dynamic, lengths, s, keys, places, values, indices,
     K: pto.constexpr, BLOCK: pto.constexpr, BINS: pto.constexpr,
 ):  # fmt: skip
-    """Three histograms of all keys find the least one that is chosen; the chosen ones are listed, then sorted."""
+    """Finds the least selected key by three histograms of all keys, lists the selected ones, and sorts them."""
     row = pto.program_id(0)
     n = visible(lengths, s, row, scores.shape[1])
     need = min(n, K)
@@ -120,9 +120,9 @@ def histograms_kernel(
 
 @pto.jit
 def lower_bound(scores: pto.dynamic, row, n, need, GROUPS: pto.constexpr, BINS: pto.constexpr):
-    """A key that at least `need` others reach: by the largest of each of GROUPS groups, as many reach it as groups do.
+    """Finds a key that at least `need` others reach, from the maximum of each of GROUPS groups.
 
-    Elements of a group are GROUPS apart, so that large ones beside each other fall into different groups.
+    Elements of a group are GROUPS apart, so that adjacent large elements fall into different groups.
     """
     most = pto.full((GROUPS,), -2147483648, pto.int32)
     for j in range(0, n, GROUPS):
@@ -139,7 +139,7 @@ def candidates_kernel(
     scores: pto.dynamic, lengths, s, keys: pto.dynamic, places: pto.dynamic, values, indices,
     K: pto.constexpr, GROUPS: pto.constexpr, SCANNED: pto.constexpr, BLOCK: pto.constexpr, BINS: pto.constexpr,
 ):  # fmt: skip
-    """Keys above a lower bound are listed in one scan; the histograms then see these alone."""
+    """Lists the keys above a lower bound in one scan, so that the histograms read these alone."""
     row = pto.program_id(0)
     n, width = visible(lengths, s, row, scores.shape[1]), keys.shape[1]
     need = min(n, K)
@@ -173,14 +173,14 @@ def candidates_kernel(
 
 
 def histograms(scores, lengths, k, s, values, indices):
-    """The k largest of every row, descending, ties to the lowest index."""
+    """Finds the k largest of every row, descending; ties go to the lowest index."""
     t = scores.shape[0]
     keys, places = empty(scores, (t, k), int32), empty(scores, (t, k), int32)
     histograms_kernel[(t,)](scores, lengths, s, keys, places, values, indices, K=k, BLOCK=BLOCK, BINS=BINS)
 
 
 def candidates(scores, lengths, k, s, values, indices):
-    """The same, where a scan with a branch for every few elements is fast."""
+    """Finds the k largest by `candidates_kernel`, where a scan with a branch for every few elements is fast."""
     t, n = scores.shape
     keys, places = empty(scores, (t, max(n, k)), int32), empty(scores, (t, max(n, k)), int32)
     sizes = {"K": k, "GROUPS": 4 * k, "SCANNED": SCANNED, "BLOCK": BLOCK, "BINS": BINS}

@@ -23,14 +23,14 @@ ENDS: Final = (
 
 
 def gelu_quantize(x: Any, smooth: Any, groups: int) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `gelu_quantize` in numpy."""
     return quantize_per_group(activations.gelu(x), smooth, groups)
 
 
 def add_layer_norm_quantize(
     x: Any, residual: Any, g: Any, b: Any, smooth: Any, eps: float, groups: int
 ) -> tuple[Any, Any, Any]:
-    """The reference."""
+    """Reference implementation of `add_layer_norm_quantize` in numpy."""
     y = norms.layer_norm(f64(x) + f64(residual), g, b, eps)
     return (y, *quantize_per_group(y, smooth, groups))
 
@@ -61,12 +61,12 @@ def quantized_by_torch(torch: Any, t: Any, v: Any) -> Any:
 
 
 def gelu_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     return quantized_by_torch(torch, torch.nn.functional.gelu(v.x.float()), v)
 
 
 def norm_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     t = v.x.float() + v.residual.float()
     y = torch.nn.functional.layer_norm(t, (t.shape[1],), v.g.float(), v.b.float(), v.eps)
     return (y.to(v.x.dtype), *quantized_by_torch(torch, y, v))

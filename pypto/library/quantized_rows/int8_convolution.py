@@ -16,7 +16,7 @@ WINDOWS: Final = "A window begins at `(h * stride_h, w * stride_w)` of an image 
 
 
 def quantize_image(x: Any, scale: Any, top: int, left: int, bottom: int, right: int) -> Any:
-    """The reference."""
+    """Reference implementation of `quantize_image` in numpy."""
     codes = np.clip(np.rint(np.asarray(x, np.float32) * scale[0]), -127, 127)
     return np.pad(codes, ((0, 0), (0, 0), (top, bottom), (left, right))).transpose(0, 2, 3, 1)
 
@@ -33,13 +33,13 @@ def shifted(total: Any, scale: Any, bias: Any) -> Any:
 
 
 def conv_int8(x: Any, weight: Any, scale: Any, bias: Any, stride_h: int, stride_w: int) -> Any:
-    """The reference."""
+    """Reference implementation of `conv_int8` in numpy."""
     rows = windows(f64(x), weight.shape[:2], stride_h, stride_w)
     return shifted(np.einsum("nhwcij,ijco->nhwo", rows, f64(weight), optimize=True), scale, bias)
 
 
 def depthwise_conv_int8(x: Any, weight: Any, scale: Any, bias: Any, stride_h: int, stride_w: int) -> Any:
-    """The reference."""
+    """Reference implementation of `depthwise_conv_int8` in numpy."""
     rows = windows(f64(x), weight.shape[:2], stride_h, stride_w)
     return shifted(np.einsum("nhwcij,ijc->nhwc", rows, f64(weight), optimize=True), scale, bias)
 
@@ -90,7 +90,7 @@ RESULT: Final = (
 
 
 def image_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     codes = (v.x.float() * v.scale).round().clamp(-127, 127).to(torch.int8)
     return torch.nn.functional.pad(codes, (v.left, v.right, v.top, v.bottom)).permute(0, 2, 3, 1).contiguous()
 

@@ -47,7 +47,7 @@ def in_groups(x: Any, emax: int, largest: float, up: int) -> tuple[Any, Any]:
 
 
 def quantize_mx(x: Any, up: int) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `quantize_mx` in numpy."""
     scaled, code = in_groups(x, 8, 448.0, up)
     return f64(scaled[:, : x.shape[1]].astype(np.float32).astype(E4M3)), code
 
@@ -67,7 +67,7 @@ def multiplied(t: Any, code: Any) -> Any:
 
 
 def mx_matmul(a: Any, a_scale: Any, b: Any, b_scale: Any, bias: Any, relu: int) -> Any:
-    """The reference."""
+    """Reference implementation of `mx_matmul` in numpy."""
     y = multiplied(a, a_scale) @ multiplied(b, b_scale).T + (0 if bias is None else f64(bias))
     return np.maximum(y, 0) if relu else y
 
@@ -122,13 +122,13 @@ def groups_by_torch(torch: Any, x: Any, emax: int, largest: float) -> Any:
 
 
 def mx_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     scaled, code = groups_by_torch(torch, v.x, 8, 448.0)
     return scaled.to(torch.float8_e4m3fn), code
 
 
 def mxfp4_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, which has no float of four bits: its codes are found between the halves of neighbours."""
+    """Peer implementation in torch, which has no float of four bits: its codes are found between the halves of neighbours."""
     scaled, code = groups_by_torch(torch, v.x, 2, 6.0)
     halves = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
     q = torch.bucketize(scaled.abs(), halves, out_int32=True).to(torch.uint8) + 8 * (scaled < 0)
@@ -136,7 +136,7 @@ def mxfp4_by_torch(torch: Any, v: Any) -> Any:
 
 
 def matmul_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch: numbers times their powers are exact in bfloat16."""
+    """Peer implementation in torch: numbers times their powers are exact in bfloat16."""
     a, b = (
         x.bfloat16() * torch.exp2(code.flatten(1).float() - 127).bfloat16().repeat_interleave(32, 1)[:, : x.shape[1]]
         for x, code in ((v.a, v.a_scale), (v.b, v.b_scale))

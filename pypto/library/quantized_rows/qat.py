@@ -1,4 +1,4 @@
-"""Rows of fake quantisation: what training sees of weights that will have few bits."""
+"""Rows of fake quantisation, with which a model is trained for weights of few bits (quantisation-aware training)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ STEP: Final = 1e-4  # the least scale
 
 
 def steps(w: Any, scale: Any) -> tuple[Any, Any]:
-    """Quotients by the scales, as float32 gives them, and the scales."""
+    """Returns the quotients by the scales, rounded to float32, and the scales."""
     s = np.maximum(scale, np.float32(STEP))[:, None]
     return f64(np.asarray(w, np.float32) / s), f64(s)
 
 
 def fake_quantize(w: Any, scale: Any) -> Any:
-    """The reference, which rounds the numbers that float32 gives."""
+    """Reference implementation of `fake_quantize`, with float32 quotients as in the kernel."""
     u, s = steps(w, scale)
     return np.clip(np.rint(u), -128, 127) * s
 
 
 def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
-    """The reference, which rounds the numbers that float32 gives."""
+    """Reference implementation of `fake_quantize_backward`, with float32 quotients as in the kernel."""
     u, _ = steps(w, scale)
     r, grad = np.rint(u), f64(g)
     inside = (r >= -128) & (r <= 127)
@@ -37,7 +37,7 @@ def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
 
 
 def fake_quantize_groups(w: Any, scale: Any, offset: Any, bits: int) -> Any:
-    """The reference, which rounds the numbers that float32 gives."""
+    """Reference implementation of `fake_quantize_groups`, with float32 quotients as in the kernel."""
     levels, groups = np.float32(2 ** (bits - 1)), scale.shape[1]
     reach = np.maximum(scale, np.float32(STEP))[..., None] * levels
     t = np.asarray(w, np.float32).reshape(len(w), groups, -1)
@@ -46,32 +46,32 @@ def fake_quantize_groups(w: Any, scale: Any, offset: Any, bits: int) -> Any:
 
 
 def scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Positive scales such that all of int8 is used."""
+    """Samples positive scales with which all int8 codes occur."""
     w = rng.standard_normal((n.t, n.d)).astype(dtype.numpy)
     return {"w": w, "scale": (0.01 + 0.02 * rng.random(n.t)).astype(np.float32)}
 
 
 def group_scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Steps such that most numbers are inside, and offsets near zero."""
+    """Samples steps that keep most numbers in range, and offsets near zero."""
     scale = (0.1 + 0.4 * rng.random((n.t, n.g))).astype(np.float32)
     return {"scale": scale, "offset": (0.2 * rng.standard_normal((n.t, n.g))).astype(np.float32)}
 
 
 def outside(rng: np.random.Generator) -> dict[str, Any]:
-    """Numbers beyond both ends, a scale below the least one, and two bits."""
+    """Edge case: numbers beyond both ends, a scale below the least one, and two bits."""
     w = np.array([[-9, 9, 0, 0.3, 1e-4, -1e-4, 0, 1]], np.float32)
     scale, offset = np.array([[0.5, 0.0]], np.float32), np.array([[0.25, 0.0]], np.float32)
     return {"w": w, "scale": scale, "offset": offset, "bits": 2}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     s = v.scale.clamp(min=STEP)[:, None]
     return ((v.w.float() / s).round().clamp(-128, 127) * s).to(v.w.dtype)
 
 
 def backward_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     u, g = v.w.float() / v.scale.clamp(min=STEP)[:, None], v.g.float()
     r = u.round()
     inside = (r >= -128) & (r <= 127)
@@ -80,7 +80,7 @@ def backward_by_torch(torch: Any, v: Any) -> Any:
 
 
 def groups_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     levels, offset = 2.0 ** (v.bits - 1), v.offset[..., None]
     reach = v.scale.clamp(min=STEP)[..., None] * levels
     u = ((v.w.float().view(*v.scale.shape, -1) - offset) / reach).clamp(-0.99, 0.99) * levels - 0.5

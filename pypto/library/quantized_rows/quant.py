@@ -27,34 +27,34 @@ def quantize(t: Any, axis: int) -> tuple[Any, Any]:
 
 
 def quantize_per_token(x: Any, smooth: Any) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `quantize_per_token` in numpy."""
     return quantize(f64(x) * (1.0 if smooth is None else f64(smooth)), 1)
 
 
 def quantize_per_group(x: Any, smooth: Any, groups: int) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `quantize_per_group` in numpy."""
     t = f64(x) * (1.0 if smooth is None else f64(smooth))
     q, scale = quantize(t.reshape(len(t), groups, -1), 2)
     return q.reshape(t.shape), scale
 
 
 def quantize_per_channel(w: Any) -> tuple[Any, Any]:
-    """The reference."""
+    """Reference implementation of `quantize_per_channel` in numpy."""
     return quantize(f64(w), 0)
 
 
 def quantize_static(x: Any, scale: Any, offset: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `quantize_static` in numpy."""
     return np.clip(np.rint(f64(x) * f64(scale) + f64(offset)), -128, 127)
 
 
 def dequantize(q: Any, scale: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `dequantize` in numpy."""
     return f64(q) * f64(scale)[:, None]
 
 
 def w8a8_matmul(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `w8a8_matmul` in numpy."""
     total = f64(a) @ f64(b) + (0 if bias is None else f64(bias))
     return total * f64(row_scale)[:, None] * f64(column_scale)
 
@@ -101,30 +101,30 @@ def quantized_by_torch(torch: Any, x: Any) -> tuple[Any, Any]:
 
 
 def token_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     return quantized_by_torch(torch, v.x.float() * v.smooth)
 
 
 def group_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     q, scale = quantized_by_torch(torch, (v.x.float() * v.smooth).view(len(v.x), v.groups, -1))
     return q.view(v.x.shape), scale
 
 
 def static_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     return (v.x.float() * v.scale.float() + v.offset.float()).round().clamp(-128, 127).to(torch.int8)
 
 
 def channel_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch."""
+    """Peer implementation in torch."""
     t = v.w.float()
     most = t.abs().amax(0, keepdim=True)
     return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(0)
 
 
 def product_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     total = torch._int_mm(v.a, v.b) + (0 if v.bias is None else v.bias)
     return (total.float() * v.row_scale[:, None] * v.column_scale).to(torch.bfloat16)
 

@@ -52,7 +52,7 @@ def product(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def w4a16_matmul(x: Any, packed: Any, scale: Any, zero: Any, bias: Any, low: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `w4a16_matmul` in numpy."""
     weight = dequantized(unpacked(packed, len(scale)), scale, zero)
     if low is not None:
         weight += np.repeat(f64(low), len(weight) // len(low), axis=0)
@@ -60,18 +60,18 @@ def w4a16_matmul(x: Any, packed: Any, scale: Any, zero: Any, bias: Any, low: Any
 
 
 def w8a16_matmul(x: Any, codes: Any, scale: Any, zero: Any, bias: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `w8a16_matmul` in numpy."""
     return product(x, dequantized(codes, scale, zero), bias)
 
 
 def w8a8_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, offset: Any, bias: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `w8a8_linear` in numpy."""
     total = (f64(a) @ f64(b) + (0 if offset is None else f64(offset))) * f64(row_scale)[:, None] * f64(column_scale)
     return total + (0 if bias is None else f64(bias))
 
 
 def w8a8_group_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
-    """The reference."""
+    """Reference implementation of `w8a8_group_linear` in numpy."""
     numbers = f64(a) * np.repeat(f64(row_scale), a.shape[1] // row_scale.shape[1], axis=1)
     return (numbers @ f64(b)) * f64(column_scale) + (0 if bias is None else f64(bias))
 
@@ -199,13 +199,13 @@ def w8a16_by_torch(torch: Any, v: Any) -> Any:
 
 
 def linear_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch, whose product of int8 gives int32."""
+    """Peer implementation in torch, whose int8 product gives int32."""
     total = torch._int_mm(v.a, v.b) + (0 if v.offset is None else v.offset)
     return total.float() * v.row_scale[:, None] * v.column_scale + v.bias
 
 
 def group_linear_by_torch(torch: Any, v: Any) -> Any:
-    """The same by torch: a product for each group."""
+    """Peer implementation in torch: a product for each group."""
     size, total = v.a.shape[1] // v.row_scale.shape[1], 0
     for g, scale in enumerate(v.row_scale.unbind(1)):
         part = slice(g * size, (g + 1) * size)

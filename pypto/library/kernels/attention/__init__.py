@@ -1,6 +1,6 @@
-"""Kernels of attention: scores, softmax and the sum of values in one pass over keys.
+"""Attention kernels: each computes scores, softmax and the sum of values in one pass over the keys.
 
-Sequences: `attention`, `varlen`, `block_sparse`, `linear_attention`, `recurrent`, `rope`. Caches: `paged`, `cache`,
-`cache_on_cube`, `window`. Chosen rows: `indexer`, `sparse`, `gathered`, `compressor`. Projections: `mla`, `mla_split`,
-`v4`.
+Read first `attention`, `varlen`, `block_sparse`, `linear_attention`, `recurrent` and `rope` (whole sequences), then
+`paged`, `cache`, `cache_on_cube` and `window` (caches), `indexer`, `sparse`, `gathered` and `compressor` (selected
+rows), and `mla`, `mla_split` and `v4` (projections).
 """

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Flash attention: softmax in one pass over blocks of keys, lengths of sequences as run-time values."""
+"""Flash attention computes the online softmax in one pass over blocks of keys; sequence lengths are run-time values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOG2E = math.log2(math.e)
 
 @pto.jit
 def power(x, NATURAL: pto.constexpr = False):
-    """Powers of 2, or of e, which are an instruction of Ascend's vector unit."""
+    """Returns 2 ** x, or e ** x, for which Ascend's vector unit has an instruction."""
     return pto.exp(x) if NATURAL else pto.exp2(x)
 
 
 @pto.jit
 def merge_block(s, v, m, total, acc, NATURAL: pto.constexpr = False):
-    """Scores in units of log 2, or of 1, and their values into the running maximum, sum and result."""
+    """Updates the running maximum, sum and result of the online softmax with a block of scores and values."""
     new = pto.maximum(m, pto.max(s, axis=1))
     base = pto.where(new > -math.inf, new, 0.0)
     p = power(s - base[:, None], NATURAL)
@@ -33,7 +33,7 @@ def merge_block(s, v, m, total, acc, NATURAL: pto.constexpr = False):
 
 @pto.jit
 def normalized(acc, total):
-    """The result over its sum, which is at least the 1 of the largest score; 0 where no key was seen."""
+    """Divides the result by its sum; the largest score adds 1 to the sum, so it is below 1 only without keys."""
     return acc * (1 / pto.maximum(total, 1.0))[:, None]
 
 
@@ -64,7 +64,7 @@ def attention_kernel(
 
 @pto.jit
 def rows_of_page(cache: pto.dynamic, page, g, count, PAGE: pto.constexpr, WIDTH: pto.constexpr):
-    """The first rows of a page, for one head; zeros behind them."""
+    """Loads the first `count` rows of a page for one key head, and zeros behind them."""
     rows = pto.arange(0, PAGE)
     at = page.to(pto.int64) * cache.strides[0] + g * cache.strides[2] + rows * cache.strides[1]
     return pto.load(cache + at[:, None] + pto.arange(0, WIDTH)[None, :], mask=(rows < count)[:, None], other=0)
@@ -75,10 +75,10 @@ def paged_rows_kernel(
     q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
     D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr, NATURAL: pto.constexpr,
 ):  # fmt: skip
-    """One part of the pages of a sequence, for the queries that share a head of keys.
+    """Computes one split of a sequence's pages for the query heads that share a key head.
 
-    Matrix units load rows themselves: a mask of rows says how many, where one on tiles that are loaded would send them
-    through other cores first.
+    A mask on the load limits the rows, because a matrix unit loads them itself. A mask on a loaded tile would send the
+    tile through the vector cores first.
     """
     split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
     length, splits = lengths[b], pto.num_programs(0)
@@ -105,7 +105,7 @@ def head_of_page(
     q, keys, values, part, sums, b, split, page, g, rows, unit,
     GROUP: pto.constexpr, PAGE: pto.constexpr, MASKED: pto.constexpr,
 ):  # fmt: skip
-    """The rows of a page for the queries of one head of keys; with MASKED, only the first `rows` count."""
+    """Processes one page for the query heads of one key head; with MASKED, only the first `rows` rows count."""
     D, DV = q.shape[2], part.shape[4]
     block = pto.reshape(pto.load(keys, (page, 0, g, 0), (1, PAGE, 1, D)), (PAGE, D))
     content = pto.reshape(pto.load(values, (page, 0, g, 0), (1, PAGE, 1, DV)), (PAGE, DV))
@@ -126,9 +126,9 @@ def paged_stream_kernel(
     q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
     G: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
 ):  # fmt: skip
-    """One part of the pages of a sequence, for all heads: a page is read once, as one stretch of memory.
+    """Computes one split of a sequence's pages for all heads, so that a page is read once, as contiguous memory.
 
-    What the heads have summed waits in a cache, in `part` and `sums`.
+    The running softmax of each head is kept in `part` and `sums`, which stay in the processor's cache.
     """
     split, b = pto.program_id(0), pto.program_id(1)
     length, splits = lengths[b], pto.num_programs(0)
@@ -153,7 +153,7 @@ def paged_stream_kernel(
 def combine_kernel(
     part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr, NATURAL: pto.constexpr = False
 ):
-    """Parts of the softmax of a sequence become one."""
+    """Combines the splits of a sequence (split-KV): rescales their partial softmaxes to one maximum and adds them."""
     g, b = pto.program_id(0), pto.program_id(1)
     m = pto.full((GROUP,), -math.inf, pto.float32)
     for split in range(SPLITS):
@@ -169,7 +169,7 @@ def combine_kernel(
 
 
 def unit_of(scale, d, natural=False):
-    """What scores are multiplied by, to be exponents of 2, or of e."""
+    """Returns the factor that turns scores into exponents of 2, or of e."""
     return (1 if natural else LOG2E) * (scale or 1 / math.sqrt(d))
 
 
@@ -183,7 +183,7 @@ def attention(q, k, v, scale, causal, out, natural=False):
 
 
 def paged_parts(q, keys, values, splits):
-    """Memory for the parts of all heads and their maxima and sums, and sizes."""
+    """Allocates partial results, maxima and sums for all splits and heads, and returns the sizes of the kernel."""
     batch, heads, _ = q.shape
     groups, dv = keys.shape[2], values.shape[3]
     part = empty(q, (batch, groups, splits, heads // groups, dv), float32)
@@ -192,13 +192,13 @@ def paged_parts(q, keys, values, splits):
 
 
 def combine(part, sums, out, natural=False):
-    """The parts of every sequence and head become one."""
+    """Combines the splits of every sequence and head."""
     batch, groups, splits, group, dv = part.shape
     combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv, NATURAL=natural)
 
 
 def paged_attention(q, keys, values, table, lengths, scale, splits, out, natural=False):
-    """One query for each sequence, over its pages; a program for each head of keys."""
+    """Paged attention of one query for each sequence; a program serves one key head."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
     batch, _, d = q.shape
     unit, where = unit_of(scale, d, natural), (splits, keys.shape[2], batch)
@@ -207,7 +207,7 @@ def paged_attention(q, keys, values, table, lengths, scale, splits, out, natural
 
 
 def paged_attention_by_pages(q, keys, values, table, lengths, scale, splits, out):
-    """The same, a program for all heads, where memory is fast in one stretch."""
+    """Paged attention in which a program serves all heads; it suits memory that is fast for contiguous reads."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
     unit, where = unit_of(scale, q.shape[2]), (splits, q.shape[0])
     paged_stream_kernel[where](q, keys, values, table, lengths, part, sums, unit, G=keys.shape[2], **sizes)

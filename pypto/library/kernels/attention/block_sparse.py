@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention of blocks of queries over the blocks of keys that a mask names."""
+"""Block-sparse attention: blocks of queries attend to the blocks of keys that a mask selects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pypto.library.binding import empty
 from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized, unit_of
 
 LISTED = 256
-SORTED = 4096  # numbers that a program sorts
+SORTED = 4096  # elements that a program sorts
 
 
 @pto.jit
 def list_kernel(mask, numbers, counts, n, BLOCK: pto.constexpr):
-    """The numbers of the blocks of a row of the mask that are not zero, and how many there are."""
+    """Lists the numbers of the nonzero blocks in a row of the mask, and counts them."""
     row = pto.program_id(0)
     at = 0
     for j in range(0, n, BLOCK):
@@ -32,7 +32,7 @@ def list_kernel(mask, numbers, counts, n, BLOCK: pto.constexpr):
 
 @pto.jit
 def sorted_list_kernel(mask: pto.dynamic, numbers, counts, n, ROWS: pto.constexpr, BLOCK: pto.constexpr):
-    """The same for some rows at once, by sorting: numbers of blocks that are named come before the others."""
+    """Lists the nonzero blocks of several mask rows at once, by a sort that puts their numbers first."""
     i = pto.program_id(0) * ROWS
     columns = pto.broadcast_to(pto.arange(0, BLOCK)[None, :], (ROWS, BLOCK))
     named = pto.load(mask, (i, 0), (ROWS, BLOCK)) != 0
@@ -64,7 +64,7 @@ def block_sparse_kernel(
 
 
 def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, natural=False):
-    """The blocks of the mask are listed first, so that time goes with their number."""
+    """Lists the selected blocks first, so that the time is proportional to their number."""
     batch, heads, n, d = q.shape
     rows, blocks = mask.shape[2:]
     count = batch * heads * rows

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Flash attention over a cache of int8: codes become floats in registers, scales of keys go into the queries."""
+"""Flash attention over an int8 cache converts codes to floats in registers and folds key scales into the queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 128
 
 @pto.jit
 def scale_queries_kernel(q, key_scale, scaled, unit, GROUP: pto.constexpr, BM: pto.constexpr):
-    """Scales of the keys' channels, and of the scores, go into the queries."""
+    """Multiplies the queries by the key scales of their channels and by the scale of the scores."""
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     factors = key_scale[h // GROUP, :] * unit
     scaled[b, h, i : i + BM, :] = (q[b, h, i : i + BM, :].to(pto.float32) * factors[None, :]).to(scaled.dtype)

@@ -1,10 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention over a cache of int8 for matrix units without it: each code becomes a float of 16 bits once, for all heads.
+"""Attention over an int8 cache for matrix units without int8 attention: each code becomes a 16-bit float once.
 
-Such floats hold every code. Scales of keys go into the queries, and those of values into the values. Queries of 32 bits
-keep them, on float32 codes.
+All heads share the converted codes, which 16-bit floats hold exactly. Key scales are folded into the queries, and value
+scales into the values. Float32 queries use the kernel of `cache` instead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pypto.library.kernels.attention import cache
 from pypto.library.kernels.attention.attention import attention_kernel, combine, merge_block, unit_of
 
 BLOCK = 128
-KEYS = 256  # of a step for one query
-ROWS = 64  # that a program converts
+KEYS = 256  # keys of one step, for a single query
+ROWS = 64  # rows that a program converts
 
 
 @pto.jit
 def widen_kernel(codes, scale, wide, ROWS: pto.constexpr):
-    """Rows of codes as floats, times the scale of each row if there is one."""
+    """Converts rows of codes to floats, and multiplies each row by its scale if there is one."""
     i = pto.program_id(0) * ROWS
     t = codes[i : i + ROWS, :].to(pto.float32)
     if scale is not None:
@@ -34,7 +34,7 @@ def widen_kernel(codes, scale, wide, ROWS: pto.constexpr):
 
 @pto.jit
 def one_query_kernel(q, k, v, part, sums, D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, BN: pto.constexpr):
-    """One part of the keys of a sequence, for the queries that share a head of keys."""
+    """Computes one split of a sequence's keys for the query heads that share a key head."""
     split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
     keys = k.shape[2]
     each = pto.cdiv(pto.cdiv(keys, BN), pto.num_programs(0)) * BN
@@ -52,7 +52,7 @@ def one_query_kernel(q, k, v, part, sums, D: pto.constexpr, DV: pto.constexpr, G
 
 
 def widened(codes, scale, dtype):
-    """Codes as floats of a dtype."""
+    """Returns codes as floats of a dtype."""
     wide, width = empty(codes, tuple(codes.shape), dtype), codes.shape[3]
     rows, scale = codes.reshape(-1, width), None if scale is None else scale.reshape(-1)
     widen_kernel[(pto.cdiv(rows.shape[0], ROWS),)](rows, scale, wide.reshape(-1, width), ROWS=ROWS)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""One row of keys and values for each window of tokens: a softmax over the tokens, channel by channel."""
+"""Compression of keys and values: each window of tokens becomes one row, by a softmax per channel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANNELS = 128
 
 @pto.jit
 def state_kernel(kv, score, ape, start, table: pto.dynamic, kv_state, score_state, s):
-    """Rows of a token into the pages of its sequence; scores get what belongs to the place in a window."""
+    """Stores a token's rows in the pages of its sequence; scores get the bias of their position in the window."""
     t = pto.program_id(0)
     page, ratio = kv_state.shape[1], ape.shape[0]
     position = start[t // s] + t % s
@@ -29,7 +29,7 @@ def state_kernel(kv, score, ape, start, table: pto.dynamic, kv_state, score_stat
 
 @pto.jit
 def window_rows(state: pto.dynamic, table: pto.dynamic, b, first, channel, R: pto.constexpr, BD: pto.constexpr, other):
-    """Channels of the R rows of a sequence from the first on; those before its begin are `other`."""
+    """Loads channels of R consecutive rows of a sequence; rows before the sequence's begin are `other`."""
     page = state.shape[1]
     position = first + pto.arange(0, R)
     seen = position >= 0
@@ -43,7 +43,7 @@ def compress_kernel(
     start, table: pto.dynamic, kv_state: pto.dynamic, score_state: pto.dynamic, out, s,
     RATIO: pto.constexpr, OVERLAP: pto.constexpr, BD: pto.constexpr,
 ):  # fmt: skip
-    """A token that ends a window gives a row, others zeros."""
+    """Pools the window that a token ends into one row; a token inside a window writes zeros."""
     t, j = pto.program_id(0), pto.program_id(1) * BD
     b, d = t // s, out.shape[1]
     end = start[b] + t % s + 1
@@ -71,7 +71,7 @@ def compress_kernel(
 def compressor(
     x, w_kv, w_gate, ape, gain, cos, sin, start, table, kv_state, score_state, hadamard, eps, out
 ):  # fmt: skip
-    """States are written first; then the windows that end are pooled, normalised and turned."""
+    """Stores the states, pools the windows that end, then normalises them and applies the rotary embedding."""
     (t, width), (ratio, d) = (x.shape[0], w_kv.shape[0]), (ape.shape[0], gain.shape[0])
     s = t // start.shape[0]
     kv, score = empty(x, (t, width), float32), empty(x, (t, width), float32)

@@ -1,10 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention over chosen rows in two launches: rows are gathered into one stretch of memory, then products take them.
+"""Sparse attention in two launches: one gathers the selected rows into contiguous memory, one multiplies them.
 
-For chips on which the cores that multiply cannot gather. Rows of the pages' tables wait beside the numbers, so that no
-core asks memory for a single number.
+This is for chips whose matrix cores cannot gather. Each program loads its row of the page table as a tile, so that no
+core reads single numbers from memory.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pypto.library.kernels.attention.attention import merge_block, normalized, u
 from pypto.library.kernels.attention.window import SEQUENCES, seen_rows, spans_kernel
 
 HEADS = 64
-ROWS = 64  # that a program gathers
-WIDENED_ROWS = 16  # the same, of int8 rows, which become float32
-BLOCK = 256  # rows of a step of the products
-LINE = 256  # numbers of bfloat16 that rows begin at a multiple of: memory is fastest from there
+ROWS = 64  # rows that a program gathers
+WIDENED_ROWS = 16  # int8 rows that a program gathers; they become float32
+BLOCK = 256  # rows in one step of the products
+LINE = 256  # alignment of rows in bfloat16 elements: aligned reads are the fastest
 
 
 @pto.constexpr_function
 def exponent(size):
-    """That of a power of two."""
+    """Returns the exponent of a power of two."""
     return size.bit_length() - 1
 
 
 @pto.jit
 def places(table: pto.dynamic, b, token, PAGES: pto.constexpr, PAGE: pto.constexpr):
-    """Pages of tokens of a sequence, and their rows in these."""
+    """Returns the page of each token of a sequence, and the token's row in that page."""
     listed = pto.reshape(pto.load(table, (b, 0), (1, PAGES)), (PAGES,))
     if pto.next_power_of_2(PAGE) == PAGE:
         number, row = token >> exponent(PAGE), token & (PAGE - 1)
@@ -43,7 +43,7 @@ def places(table: pto.dynamic, b, token, PAGES: pto.constexpr, PAGE: pto.constex
 
 @pto.jit
 def rows_at(cache: pto.dynamic, page, row, seen, WIDTH: pto.constexpr):
-    """Rows of a paged cache; zeros that are not seen."""
+    """Loads rows of a paged cache, and zeros for rows that are not seen."""
     at = page.to(pto.int64) * cache.strides[0] + row.to(pto.int64) * cache.strides[1]
     return pto.load(cache + at[:, None] + pto.arange(0, WIDTH)[None, :], mask=seen[:, None], other=0)
 
@@ -54,7 +54,7 @@ def gather_kernel(
     queries, rows, counts, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
     PAGE: pto.constexpr, GROUPS: pto.constexpr, HEADS: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
-    """Some of the rows that a token has chosen, with their turned part behind them, and some heads of its queries."""
+    """Gathers a block of the rows that a token selected, with their rotary part behind them, and some query heads."""
     pto.static_assert(queries.shape[2] == rows.shape[2] >= C + R)
     j, n = pto.program_id(0) * ROWS, pto.program_id(0) * HEADS
     i, b, s1 = pto.program_id(1), pto.program_id(2), pto.num_programs(1)
@@ -81,7 +81,7 @@ def gather_kernel(
 def attention_kernel(
     q, rows, counts, sink, out, unit, C: pto.constexpr, WIDTH: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr
 ):
-    """Heads of a token over its rows, whose first C columns are values, too; a sink is a score whose value is zero."""
+    """Attention of a token's heads over its gathered rows, whose first C columns are values; a sink has value zero."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
     pto.static_assert(rows.shape[2] == q.shape[2] >= WIDTH and out.shape[2] == C)
     count, queries = counts[t], q[t, h : h + BM, 0:WIDTH]
@@ -105,7 +105,7 @@ def window_rows_kernel(
     counts, s1, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr, PAGES: pto.constexpr,
     PAGE: pto.constexpr, OLDER: pto.constexpr, CPAGE: pto.constexpr, ROWS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
-    """Some of the rows that a token sees: the last ones of its pages, then compressed ones."""
+    """Gathers a block of the rows that a token sees: first its sliding window, then compressed rows."""
     j, t = pto.program_id(0) * ROWS, pto.program_id(1)
     b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
     if j == 0:
@@ -127,12 +127,12 @@ def window_rows_kernel(
 
 
 def padded(n):
-    """Rows up to whole steps."""
+    """Rounds rows up to whole steps."""
     return max(1, pto.cdiv(n, BLOCK)) * BLOCK
 
 
 def attend(queries, rows, counts, sink, unit, width, out):
-    """The second launch: the first columns of rows, as many as results have, are values; `width` of them are keys."""
+    """Launches the products: `width` columns of a row are keys, and the first columns, as wide as `out`, are values."""
     t, h, c = out.shape
     bm = min(HEADS, pto.next_power_of_2(h))
     where = pto.cdiv(h, bm), t
@@ -140,7 +140,7 @@ def attend(queries, rows, counts, sink, unit, width, out):
 
 
 def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
-    """Latent attention over the rows that every token has chosen."""
+    """Latent attention over the rows that each token selected."""
     (t, h, c), r, (b, p), k = q_nope.shape, q_rope.shape[2], table.shape, topk.shape[1]
     pitch = pto.cdiv(c + r, LINE) * LINE
     rows, queries = empty(q_nope, (t, padded(k), pitch), bfloat16), empty(q_nope, (t, h, pitch), bfloat16)
@@ -156,17 +156,17 @@ def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
 
 
 def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
-    """Rows of the dtype of the queries."""
+    """Sparse attention over rows in the dtype of the queries."""
     chosen(q_nope, q_rope, keys, rope, None, topk, table, lengths, scale, out)
 
 
 def sparse_attention_quant(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
-    """Rows of int8, with scales of groups of columns."""
+    """Sparse attention over int8 rows with a scale for each group of columns."""
     chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
 
 
 def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ratio, window, scale, out):
-    """Attention over the last rows of a token, and compressed ones."""
+    """Attention over the sliding window of a token and over compressed rows."""
     t, _, d = q.shape
     k = 0 if topk is None else topk.shape[1]
     older = 0 if compressed is None else k or places_of.shape[1] * compressed.shape[1]
@@ -182,17 +182,17 @@ def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ra
 
 
 def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
-    """The last rows up to a token, of ragged sequences."""
+    """Sliding-window attention of ragged sequences."""
     spans = empty(q, (q.shape[0], 2), int32)
     spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
     recent(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
 
 
 def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
-    """The last rows, and all compressed ones that end before a token."""
+    """Attention over the sliding window and all compressed rows that end before a token."""
     recent(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
 
 
 def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
-    """The last rows, and compressed ones that were chosen."""
+    """Attention over the sliding window and the compressed rows that were selected."""
     recent(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)

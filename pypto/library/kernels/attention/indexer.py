@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The lightning indexer: scores of all rows of a paged cache, and the largest of them."""
+"""The lightning indexer scores all rows of a paged cache for each token and selects the largest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def score_kernel(
     q, q_scale, keys: pto.dynamic, k_scale: pto.dynamic, weights, lengths, table: pto.dynamic, scores,
     H: pto.constexpr, D: pto.constexpr, PAGE: pto.constexpr,
 ):  # fmt: skip
-    """Scores of the rows of one page, for one token."""
+    """Scores the rows of one page for one token."""
     p, s, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
     if p * PAGE < lengths[b]:
         page = table[b, p]
@@ -59,7 +59,7 @@ def head_weights_kernel(x, y, unit):
 
 
 def lightning_indexer(choose, q, q_scale, keys, k_scale, weights, lengths, table, k, indices):
-    """Scores of all rows, and the largest k of every token, by a version of `topk`."""
+    """Scores all rows, and selects the k largest for each token with `choose`, a version of `topk`."""
     b, s, h, d = q.shape
     page, p = keys.shape[1], table.shape[1]
     scores = empty(q, (b, s, p * page), float32)
@@ -69,7 +69,7 @@ def lightning_indexer(choose, q, q_scale, keys, k_scale, weights, lengths, table
 
 
 def turned_and_quantized(x, cos, sin, matrix, q, scale):
-    """First columns of x, shape (t, n, d), are turned; then the transform, and int8 by rows."""
+    """Applies rotary embedding to the first columns of x (t, n, d), then the transform, and quantises rows to int8."""
     t, n, d = x.shape
     turned = empty(x, (t, n, d), bfloat16)
     rope_half_kernel[(t,)](x, cos, sin, turned, FIRST=0, WIDTH=cos.shape[1], HALVED=False)
@@ -81,7 +81,7 @@ def indexer_prolog(
     qn, qn_scale, w_qb, w_qb_scale, x, w_k, w_proj, ln_g, ln_b, cos, sin, hadamard_q, hadamard_k, index, k_cache,
     k_scale_cache, eps, q, q_scale, weights,
 ):  # fmt: skip
-    """Queries, keys and weights of the indexer; keys go to their cache."""
+    """Computes the queries, keys and weights of the indexer, and stores the keys in their cache."""
     t, n, d = q.shape
     heads = empty(x, (t, n * d), bfloat16)
     dequantize_matmul(qn, w_qb, qn_scale, w_qb_scale, None, heads)

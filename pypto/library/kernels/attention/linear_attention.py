@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The gated delta rule: a state per head that forgets and corrects itself, token after token."""
+"""The gated delta rule (linear attention): a state per head decays and corrects itself with every token."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
 
-COLUMNS = 32  # of a state, in a program
-ROWS = 64  # that a program brings to length 1
-FACTORS = 1024  # in a program
+COLUMNS = 32  # columns of a state in a program
+ROWS = 64  # rows that a program normalises
+FACTORS = 1024  # decay factors in a program
 
 
 @pto.jit
 def normalized(x):
-    """A vector of length 1."""
+    """Returns a vector scaled to length 1."""
     return x * pto.rsqrt(pto.sum(x * x) + 1e-6)
 
 
@@ -26,7 +26,7 @@ def normalized(x):
 def gated_delta_kernel(
     q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr
 ):
-    """Columns of the state do not need each other: a program has BE of them."""
+    """Runs all tokens on BE columns of a head's state; columns are independent of each other."""
     h, b, e = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BE
     g = h // GROUP
     s = pto.trans(pto.reshape(pto.load(state, (b, h, e, 0), (1, 1, BE, D)), (BE, D)))
@@ -42,7 +42,7 @@ def gated_delta_kernel(
 
 @pto.jit
 def unit_vectors_kernel(x, y, unit, D: pto.constexpr, ROWS: pto.constexpr):
-    """Rows of length `unit`."""
+    """Scales rows to the length `unit`."""
     i = pto.program_id(0) * ROWS
     rows = x[i : i + ROWS, :]
     y[i : i + ROWS, :] = rows * (pto.rsqrt(pto.sum(rows * rows, axis=1) + 1e-6) * unit)[:, None]
@@ -50,14 +50,14 @@ def unit_vectors_kernel(x, y, unit, D: pto.constexpr, ROWS: pto.constexpr):
 
 @pto.jit
 def factors_kernel(gate, decay, BLOCK: pto.constexpr):
-    """Powers of e."""
+    """Computes the decay factors, e ** gate."""
     i = pto.program_id(0) * BLOCK
     decay[i : i + BLOCK] = pto.exp(gate[i : i + BLOCK])
 
 
 @pto.jit
 def gated_rows_kernel(q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr, D: pto.constexpr, BE: pto.constexpr):
-    """The same with vectors of length 1 and powers that are known, and the state as memory has it: no number of a token
+    """Runs all tokens on a state in memory's layout, from normalised vectors and given decay factors, so that no number
     has to go from the vector unit to the scalar unit."""
     h, b, e = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BE
     g = h // GROUP
@@ -72,7 +72,7 @@ def gated_rows_kernel(q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr,
 
 @pto.jit
 def chunk_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr, CHUNK: pto.constexpr):
-    """Chunks of tokens: corrections within a chunk by forward substitution, the rest by products."""
+    """Processes tokens chunk by chunk: forward substitution within a chunk, matrix products for the rest."""
     h, b = pto.program_id(0), pto.program_id(1)
     g = h // GROUP
     s = pto.trans(state[b, h, :, :])
@@ -105,7 +105,7 @@ def chunk_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr,
 
 
 def gated_delta_rule(q, k, v, gate, beta, state, out):
-    """Token after token."""
+    """Applies the gated delta rule token by token."""
     batch, groups, n, d = q.shape
     heads, width = v.shape[1], v.shape[3]
     be = min(COLUMNS, pto.next_power_of_2(width))
@@ -116,14 +116,14 @@ def gated_delta_rule(q, k, v, gate, beta, state, out):
 
 
 def gated_delta_rule_chunked(q, k, v, gate, beta, state, out):
-    """Chunk after chunk."""
+    """Applies the gated delta rule chunk by chunk."""
     batch, groups, n, d = q.shape
     sizes = {"GROUP": v.shape[1] // groups, "CHUNK": 64}
     chunk_kernel[(v.shape[1], batch)](q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), **sizes)
 
 
 def unit_vectors(x, unit):
-    """Rows of length `unit`, in memory of their own."""
+    """Returns a copy of rows scaled to the length `unit`."""
     y = empty(x, tuple(x.shape), float32)
     d = x.shape[3]
     rows = x.reshape(-1, d)
@@ -132,7 +132,7 @@ def unit_vectors(x, unit):
 
 
 def gated_delta_rule_by_rows(q, k, v, gate, beta, state, out):
-    """Token after token, after all that no token waits for."""
+    """Applies the rule token by token, after launches that normalise vectors and compute decay for all tokens."""
     batch, groups, n, d = q.shape
     heads, width = v.shape[1], v.shape[3]
     be = min(COLUMNS, pto.next_power_of_2(width))

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The projections before multi-head latent attention, and the update of its caches."""
+"""Projections of multi-head latent attention (MLA), and the update of its latent cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def norm_quantize_kernel(x, g, smooth, q, scale, eps):
 
 @pto.jit
 def absorb_kernel(qb, w, out, BM: pto.constexpr, BN: pto.constexpr, P: pto.constexpr):
-    """The first P columns of every head times its matrix."""
+    """Multiplies the first P columns of every query head by the head's key matrix (weight absorption)."""
     i, j, n = pto.program_id(0) * BM, pto.program_id(1) * BN, pto.program_id(2)
     acc = pto.dot(qb[i : i + BM, n, 0:P], w[n, :, j : j + BN])
     out[i : i + BM, n, j : j + BN] = acc.to(out.dtype)
@@ -44,7 +44,7 @@ def turn_heads_kernel(qb, cos, sin, out, P: pto.constexpr):
 
 @pto.jit
 def rope_of(qb, cos, sin, t, P: pto.constexpr):
-    """Columns from P on of all heads of a token, turned."""
+    """Applies rotary embedding to the columns from P on, for all heads of a token."""
     r, h = cos.shape[1], cos.shape[1] // 2
     a, b = pairs(qb[t, :, P : P + r].to(pto.float32))
     c, s = cos[t, 0:h].to(pto.float32)[None, :], sin[t, 0:h].to(pto.float32)[None, :]
@@ -57,7 +57,7 @@ def cache_kernel(
     kv, g, cos, sin, index: pto.dynamic, kv_cache, kr_cache, kv_scale, eps,
     C: pto.constexpr, GROUPS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
-    """The row of a token in both caches, unless a later token writes it."""
+    """Stores a token's latent row and rotary key in both caches, unless a later token writes the same row."""
     t = pto.program_id(0)
     if is_last_write(index, t, BLOCK):
         at, h = index[t], cos.shape[1] // 2
@@ -75,7 +75,7 @@ def cache_kernel(
 
 
 def heads(qb, w_uk, cos, sin, q_nope, q_rope):
-    """Queries in the latent space, and their turned part."""
+    """Computes the queries in the latent space, and their rotary part."""
     t, n, c = q_nope.shape
     p = w_uk.shape[1]
     absorb_kernel[(pto.cdiv(t, BM), pto.cdiv(c, BN), n)](qb, w_uk, q_nope, BM=BM, BN=BN, P=p)
@@ -83,7 +83,7 @@ def heads(qb, w_uk, cos, sin, q_nope, q_rope):
 
 
 def update_caches(x, w_dkvkr, g_ckv, cos, sin, index, kv_cache, kr_cache, kv_scale, eps):
-    """The latent row and the turned key of every token, into their caches."""
+    """Stores the latent row and the rotary key of every token in their caches."""
     t, c = x.shape[0], g_ckv.shape[0]
     kv = empty(x, (t, w_dkvkr.shape[1]), bfloat16)
     matmul(x, w_dkvkr, kv)
@@ -94,7 +94,7 @@ def update_caches(x, w_dkvkr, g_ckv, cos, sin, index, kv_cache, kr_cache, kv_sca
 
 
 def mla_prolog(x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, kv_cache, kr_cache, eps, q_nope, q_rope):
-    """All weights in bfloat16."""
+    """MLA projections with all weights in bfloat16."""
     t, rank = x.shape[0], w_dq.shape[1]
     qa, qn = empty(x, (t, rank), bfloat16), empty(x, (t, rank), bfloat16)
     matmul(x, w_dq, qa)
@@ -109,7 +109,7 @@ def mla_prolog_quant(
     x, w_dq, w_uq, w_uq_scale, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, kv_cache, kr_cache, kv_scale, smooth, eps,
     q_nope, q_rope, qn, qs,
 ):  # fmt: skip
-    """The second projection of queries in int8, and an int8 cache."""
+    """MLA projections with an int8 second query projection, and an int8 latent cache."""
     t, rank = x.shape[0], w_dq.shape[1]
     qa = empty(x, (t, rank), bfloat16)
     matmul(x, w_dq, qa)

@@ -1,11 +1,11 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The projections before multi-head latent attention in four launches, for chips whose cores read weights in parallel.
+"""Split-K projections of multi-head latent attention in four launches, so that all cores read weights.
 
-Few tokens leave few tiles of results, so the first products are split along K: all cores read weights, and the partial
-sums are added where rows are normalised. A program of the last launch has a head: its latent query is a product, and
-its turned part is made beside it.
+Few tokens give few output tiles, so the first products are split along K. The launch that normalises rows adds the
+partial sums. A program of the last launch computes one head: a product gives its latent query, and the rotary part is
+computed beside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEPTH = 128
 def down_kernel(
     x, w_q, w_kv, part_q, part_kv, BLOCKS: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
 ):
-    """Columns of both projections over a span of K: the first BLOCKS programs are of queries, the others of keys."""
+    """Multiplies a span of K for both down-projections: the first BLOCKS programs of a row are queries, others keys."""
     i, j, s = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     pto.static_assert(x.shape[2] == w_q.shape[1] == w_kv.shape[1])
     pto.static_assert(part_q.shape[2] == w_q.shape[2] and part_kv.shape[2] == w_kv.shape[2])
@@ -47,7 +47,7 @@ def down_kernel(
 
 @pto.jit
 def turned_halves(rows, c, s):
-    """Neighbours of rows, turned, as halves of rows."""
+    """Applies rotary embedding to interleaved pairs, and stores the pairs as halves of a row."""
     n, r = rows.shape
     first = (pto.arange(0, r) < r // 2)[None, :]
     a, b = pairs(rows)
@@ -61,9 +61,9 @@ def rows_kernel(
     part_q, part_kv, g_cq, g_ckv, cos, sin, smooth, index: pto.dynamic, qn, qs, kv_cache, kr_cache, kv_scale, eps,
     C: pto.constexpr, GROUPS: pto.constexpr, BLOCK: pto.constexpr,
 ):  # fmt: skip
-    """The normalised row of a token, and its rows in both caches, unless a later token writes them.
+    """Normalises a token's rows and stores them in both caches, unless a later token writes the same row.
 
-    All that is read comes first, so that copies run side by side.
+    All loads come first, so that their copies run in parallel.
     """
     t, r = pto.program_id(0), cos.shape[1]
     pto.static_assert(part_kv.shape[2] == C + r and sin.shape[1] == kr_cache.shape[1] == r and kv_cache.shape[1] == C)
@@ -95,7 +95,7 @@ def rows_kernel(
 
 @pto.jit
 def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.constexpr, C: pto.constexpr):
-    """A head of some tokens: its first P columns times half of its matrix, and, with the first half, turned columns."""
+    """Computes one head of some tokens: P columns times half of the head's matrix; half 0 also does the rotary part."""
     i, n, half = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     j, r = half * C, cos.shape[1]
     pto.static_assert(qb.shape[2] == P + r and w.shape[1] == P and w.shape[2] == q_nope.shape[2])
@@ -109,12 +109,12 @@ def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.const
 
 
 def rows_of(t):
-    """Tokens of a program."""
+    """Returns the number of tokens of a program."""
     return min(128, max(16, pto.next_power_of_2(t)))
 
 
 def down(x, w_dq, w_dkvkr):
-    """Partial sums of both projections of activations."""
+    """Computes the partial sums of both down-projections."""
     (t, depth), bm = x.shape, rows_of(x.shape[0])
     splits = next(n for n in (SPLITS, 4, 2, 1) if n == 1 or depth % (n * DEPTH) == 0)
     span = depth // splits
@@ -129,7 +129,7 @@ def down(x, w_dq, w_dkvkr):
 
 
 def up(qn, w_uq, scales):
-    """The second projection of queries; `scales` are of rows and columns of int8."""
+    """Computes the up-projection of the queries; `scales` are the int8 scales of its rows and columns, or None."""
     (t, depth), width = qn.shape, w_uq.shape[1]
     qb = empty(qn, (t, width), bfloat16)
     sizes = {"BM": rows_of(t), "BN": min(2 * COLUMNS, pto.next_power_of_2(width))}
@@ -145,7 +145,7 @@ def up(qn, w_uq, scales):
 def prolog(
     x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, caches, smooth, eps, qn, qs, scale, q_nope, q_rope
 ):
-    """Both forms."""
+    """Launches the projections, in bfloat16 or int8."""
     (t, n, c), kv_scale = q_nope.shape, caches[2]
     sizes = {"C": c, "GROUPS": 0 if kv_scale is None else kv_scale.shape[1], "BLOCK": INDICES}
     parts = down(x, w_dq, w_dkvkr)
@@ -156,7 +156,7 @@ def prolog(
 
 
 def mla_prolog(x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, kv_cache, kr_cache, eps, q_nope, q_rope):
-    """All weights in bfloat16."""
+    """MLA projections with all weights in bfloat16."""
     qn, caches = empty(x, (x.shape[0], w_dq.shape[1]), bfloat16), (kv_cache, kr_cache, None)
     prolog(
         x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, caches, None, eps, qn, None, None, q_nope, q_rope
@@ -167,7 +167,7 @@ def mla_prolog_quant(
     x, w_dq, w_uq, w_uq_scale, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, kv_cache, kr_cache, kv_scale, smooth, eps,
     q_nope, q_rope, qn, qs,
 ):  # fmt: skip
-    """The second projection of queries in int8, and an int8 cache."""
+    """MLA projections with an int8 second query projection, and an int8 latent cache."""
     caches = (kv_cache, kr_cache, kv_scale)
     prolog(
         x, w_dq, w_uq, w_uk, w_dkvkr, g_cq, g_ckv, cos, sin, index, caches, smooth, eps, qn, qs, w_uq_scale, q_nope,

@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Rows into paged caches, where pages of a sequence lie anywhere."""
+"""Scatters rows into paged caches, in which the pages of a sequence lie anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INDICES = 1024
 
 @pto.jit
 def is_last_write(index: pto.dynamic, t, BLOCK: pto.constexpr):
-    """Whether no later token writes to the row of token t. Numbers of rows fit into 32 bits."""
+    """Says whether no later token writes to the row of token t. Row numbers fit into 32 bits."""
     mine, count = index[t].to(pto.int32), index.shape[0]
     later = pto.zeros((), pto.float32)
     for j in range(t // BLOCK * BLOCK, count, BLOCK):
@@ -29,5 +29,5 @@ def scatter_update_kernel(cache, index: pto.dynamic, rows, BLOCK: pto.constexpr)
 
 
 def scatter_update(cache, index, rows):
-    """cache[index[t]] = rows[t]; the last token that names a row writes it, and no other does."""
+    """Sets cache[index[t]] = rows[t]; the last token that names a row writes it, and no other does."""
     scatter_update_kernel[(rows.shape[0],)](cache, index, rows, BLOCK=INDICES)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Cells of recurrent networks: gates and state of a token in one pass."""
+"""Recurrent cells compute the gates and the state of a token in one pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def quick_gelu(x):
 
 @pto.jit
 def gate_of(states, z, t, alpha, I: pto.constexpr, D: pto.constexpr):  # noqa: E741
-    """Part I of the four of a row, with what the token adds."""
+    """Returns gate I of a row's four, with the contribution of the token."""
     found = states[t, I * D : I * D + D].to(pto.float32)
     return found + alpha * z[t, I * D : I * D + D].to(pto.float32)
 
@@ -36,5 +36,5 @@ def sum_lstm_kernel(states, z, prev, w_c, b_c, w_s, b_s, h, c, alpha, eps):
 
 
 def sum_lstm(states, z, prev, w_c, b_c, w_s, b_s, alpha, eps, h, c):
-    """A step of the cell for every row."""
+    """Runs one step of the sum-LSTM cell for every row."""
     sum_lstm_kernel[(prev.shape[0],)](states, z, prev, w_c, b_c, w_s, b_s, h, c, alpha, eps)

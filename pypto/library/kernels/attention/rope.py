@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Rotary position embedding, one program per token: all heads at once."""
+"""Rotary position embedding; one program turns all heads of a token."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pypto as pto
 
 @pto.jit
 def pairs(x):
-    """The even and the odd elements of rows."""
+    """Splits rows into their even and odd elements."""
     rows, d = x.shape
     return pto.split(pto.reshape(x, (rows, d // 2, 2)))
 
 
 @pto.jit
 def rope_half_kernel(x, cos, sin, y, FIRST: pto.constexpr, WIDTH: pto.constexpr, HALVED: pto.constexpr):
-    """Columns FIRST to FIRST + WIDTH are turned, others pass."""
+    """Turns columns FIRST to FIRST + WIDTH by halves, and copies the others."""
     t, h = pto.program_id(0), WIDTH // 2
     a = x[t, :, FIRST : FIRST + h].to(pto.float32)
     b = x[t, :, FIRST + h : FIRST + WIDTH].to(pto.float32)
@@ -33,7 +33,7 @@ def rope_half_kernel(x, cos, sin, y, FIRST: pto.constexpr, WIDTH: pto.constexpr,
 
 @pto.jit
 def rope_interleaved_kernel(x, cos, sin, y, SIGN: pto.constexpr, HALVES: pto.constexpr):
-    """Neighbours are turned; they stay neighbours, or with HALVES become halves of the row."""
+    """Turns pairs of neighbours; they stay neighbours, or with HALVES become halves of the row."""
     t, h = pto.program_id(0), x.shape[2] // 2
     a, b = pairs(x[t, :, :].to(pto.float32))
     if HALVES:
@@ -49,25 +49,25 @@ def rope_interleaved_kernel(x, cos, sin, y, SIGN: pto.constexpr, HALVES: pto.con
 
 
 def rope_half(x, cos, sin, y):
-    """Halves of a row are the two coordinates."""
+    """Turns pairs that are made of the two halves of a row."""
     rope_half_kernel[(x.shape[0],)](x, cos, sin, y, FIRST=0, WIDTH=x.shape[2], HALVED=False)
 
 
 def rope_partial(x, cos, sin, y):
-    """The first columns by halves, with one cosine for both; others pass."""
+    """Turns the first columns by halves, with one cosine for both, and copies the others."""
     rope_half_kernel[(x.shape[0],)](x, cos, sin, y, FIRST=0, WIDTH=2 * cos.shape[1], HALVED=True)
 
 
 def rope_interleaved(x, cos, sin, y):
-    """Neighbours are the two coordinates, and stay neighbours."""
+    """Turns pairs of neighbours, which stay neighbours."""
     rope_interleaved_kernel[(x.shape[0],)](x, cos, sin, y, SIGN=1, HALVES=False)
 
 
 def rope_interleaved_inverse(x, cos, sin, y):
-    """The same by the opposite angle."""
+    """Turns pairs of neighbours by the opposite angle."""
     rope_interleaved_kernel[(x.shape[0],)](x, cos, sin, y, SIGN=-1, HALVES=False)
 
 
 def rope_interleaved_to_half(x, cos, sin, y):
-    """Neighbours are the two coordinates, and become halves of the row."""
+    """Turns pairs of neighbours, and stores them as halves of the row."""
     rope_interleaved_kernel[(x.shape[0],)](x, cos, sin, y, SIGN=1, HALVES=True)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention over rows of a paged cache that were chosen for every token."""
+"""Sparse attention over the rows of a paged cache that each token selected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sparse_kernel(
     s1, unit, C: pto.constexpr, R: pto.constexpr, K: pto.constexpr, PAGE: pto.constexpr, GROUPS: pto.constexpr,
     BM: pto.constexpr, BK: pto.constexpr,
 ):  # fmt: skip
-    """Blocks of chosen rows are gathered; rows of int8 get the scales of their groups."""
+    """Gathers the selected rows block by block; int8 rows are multiplied by the scales of their groups."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
     b = t // s1
     count = min(max(lengths[b] - s1 + 1 + t % s1, 0), K)
@@ -63,10 +63,10 @@ def launch(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
 
 
 def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
-    """Rows of the dtype of the queries."""
+    """Sparse attention over rows in the dtype of the queries."""
     launch(q_nope, q_rope, keys, rope, None, topk, table, lengths, scale, out)
 
 
 def sparse_attention_quant(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
-    """Rows of int8, with scales of groups of columns."""
+    """Sparse attention over int8 rows with a scale for each group of columns."""
     launch(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The projections of DeepSeek-V4: heads that are normalised and whose last columns are turned."""
+"""DeepSeek-V4's projections: heads are normalised, and rotary embedding turns their last columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def norm_quantize_kernel(x, g, q, scale, eps):
 
 @pto.jit
 def turn_last_kernel(x, gain, cos, sin, y, eps, NORM: pto.constexpr, BH: pto.constexpr, FIRST: pto.constexpr):
-    """Heads over their root mean square, where NORM says so; columns from FIRST on are turned as neighbours."""
+    """Applies RMS norm to heads if NORM is set, then rotary embedding to the pairs from column FIRST on."""
     t, h = pto.program_id(0), pto.program_id(1) * BH
     d, r = x.shape[2], cos.shape[1]
     passed = x[t, h : h + BH, 0:FIRST].to(pto.float32)
@@ -48,7 +48,7 @@ def turn_last_kernel(x, gain, cos, sin, y, eps, NORM: pto.constexpr, BH: pto.con
 
 
 def turn_last(x, gain, cos, sin, y, eps=None):
-    """Rows of x, shape (t, n, d); with eps they are normalised first."""
+    """Applies rotary embedding to the last columns of x (t, n, d); with eps, RMS norm comes first."""
     t, n, d = x.shape
     heads = min(HEADS, pto.next_power_of_2(n))
     sizes = {"NORM": eps is not None, "BH": heads, "FIRST": d - cos.shape[1]}
@@ -56,7 +56,7 @@ def turn_last(x, gain, cos, sin, y, eps=None):
 
 
 def latent(x, w_kv, g_kv, cos, sin, eps, kv):
-    """The row of keys and values of every token."""
+    """Computes the shared row of keys and values of every token."""
     t, d = kv.shape
     product = empty(x, (t, d), float32)
     matmul(x, w_kv, product)
@@ -64,7 +64,7 @@ def latent(x, w_kv, g_kv, cos, sin, eps, kv):
 
 
 def mla_prolog_v4(x, w_dq, w_uq, w_kv, g_q, g_kv, cos, sin, n, eps, q, kv):
-    """All weights in bfloat16."""
+    """V4 projections with all weights in bfloat16."""
     t, d = kv.shape
     qa, qn = empty(x, (t, w_dq.shape[1]), float32), empty(x, (t, w_dq.shape[1]), bfloat16)
     matmul(x, w_dq, qa)
@@ -76,7 +76,7 @@ def mla_prolog_v4(x, w_dq, w_uq, w_kv, g_q, g_kv, cos, sin, n, eps, q, kv):
 
 
 def mla_prolog_v4_quant(x, w_dq, w_uq, w_uq_scale, w_kv, g_q, g_kv, cos, sin, n, eps, q, kv, qn, qs):
-    """The second projection of queries in int8."""
+    """V4 projections with an int8 second query projection."""
     t, d = kv.shape
     qa = empty(x, (t, w_dq.shape[1]), float32)
     matmul(x, w_dq, qa)
@@ -88,7 +88,7 @@ def mla_prolog_v4_quant(x, w_dq, w_uq, w_uq_scale, w_kv, g_q, g_kv, cos, sin, n,
 
 
 def indexer_prolog_v4(qn, qn_scale, w_qb, w_qb_scale, x, w_proj, cos, sin, hadamard, q, q_scale, weights):
-    """Queries and weights of the indexer."""
+    """Computes the queries and weights of V4's indexer."""
     t, n, d = q.shape
     heads, turned = empty(x, (t, n * d), bfloat16), empty(x, (t, n, d), bfloat16)
     dequantize_matmul(qn, w_qb, qn_scale, w_qb_scale, None, heads)

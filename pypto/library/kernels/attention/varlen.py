@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Flash attention within each of several sequences that lie one after the other, without padding."""
+"""Variable-length flash attention: sequences lie one after the other without padding, each attends to itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.library.kernels.attention.attention import merge_block, normalized, unit_of
 
-SHORT = 64  # tokens of the longest sequence up to which blocks have 16
+SHORT = 64  # up to this longest sequence, blocks have 16 tokens
 
 
 @pto.jit
@@ -18,7 +18,7 @@ def varlen_attention_kernel(
     q, k, v, starts, out, unit,
     DV: pto.constexpr, GROUP: pto.constexpr, CAUSAL: pto.constexpr, BLOCK: pto.constexpr, NATURAL: pto.constexpr,
 ):  # fmt: skip
-    """Queries of one head and block; a block of keys may reach into the next sequence, and is 0 there."""
+    """Processes one block of queries of one head; rows of a key block beyond the sequence count as 0."""
     h, s, i = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BLOCK
     first = starts[s]
     count = starts[s + 1] - first
@@ -32,7 +32,7 @@ def varlen_attention_kernel(
         for j in range(0, end, BLOCK):
             columns = j + pto.arange(0, BLOCK)
             own = columns < count
-            if NATURAL:  # a matrix unit loads rows itself, but no choice between them
+            if NATURAL:  # a matrix unit can load rows with a mask, but not the result of `where`
                 at = (first + columns)[:, None] * v.strides[0] + h // GROUP * v.strides[1]
                 values = pto.load(v + at + pto.arange(0, DV)[None, :], mask=own[:, None], other=0)
             else:

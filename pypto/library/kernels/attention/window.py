@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention over the last rows of a paged cache and rows of a compressed one, with a sink for each head."""
+"""Sliding-window attention over a paged cache and a compressed one, with an attention sink for each head."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEQUENCES = 64
 
 @pto.jit
 def spans_kernel(starts: pto.dynamic, lengths, spans, n, BLOCK: pto.constexpr):
-    """The sequence of a token, and how many rows of its pages the token sees."""
+    """Finds the sequence of a token, and how many rows of its pages the token sees."""
     t = pto.program_id(0)
     b = 0
     for j in range(0, n, BLOCK):
@@ -32,7 +32,7 @@ def spans_kernel(starts: pto.dynamic, lengths, spans, n, BLOCK: pto.constexpr):
 
 @pto.jit
 def rows_of(cache: pto.dynamic, table: pto.dynamic, b, token, seen, D: pto.constexpr):
-    """Rows of a paged cache, whose values are keys too."""
+    """Loads rows of a paged cache, which are keys and values at once."""
     page_rows = cache.shape[1]
     page = pto.load(table + b * table.strides[0] + token // page_rows, mask=seen, other=0).to(pto.int64)
     at = page * cache.strides[0] + token % page_rows * cache.strides[1]
@@ -44,7 +44,7 @@ def seen_rows(
     t, compressed: pto.dynamic, topk, lengths, spans, s1, WINDOW: pto.constexpr, RATIO: pto.constexpr,
     K: pto.constexpr,
 ):  # fmt: skip
-    """The sequence of a token, the first of its last rows, their number, and that of all rows that it sees."""
+    """Returns the sequence of a token, the first row and size of its window, and the number of all seen rows."""
     if spans is not None:
         b, end = spans[t, 0], spans[t, 1]
     else:
@@ -62,7 +62,7 @@ def seen_rows(
 
 @pto.jit
 def merge_rows(queries, rows, seen, unit, m, total, acc):
-    """Rows that are keys and values into the running maximum, sum and result."""
+    """Updates the running softmax with rows that are keys and values at once."""
     s = pto.dot(queries, pto.trans(rows)) * unit
     return merge_block(pto.where(seen[None, :], s, -math.inf), rows, m, total, acc)
 
@@ -73,7 +73,7 @@ def window_kernel(
     out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
     BM: pto.constexpr, BK: pto.constexpr,
 ):  # fmt: skip
-    """The sink is a score whose value is zero: with it the running maximum and sum begin."""
+    """Computes attention with a sink, a score whose value is zero, which starts the running maximum and sum."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
     b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
     queries = q[t, h : h + BM, :]
@@ -106,17 +106,17 @@ def launch(q, keys, table, compressed, places, topk, lengths, spans, sink, ratio
 
 
 def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
-    """The last rows up to a token, of ragged sequences."""
+    """Sliding-window attention of ragged sequences."""
     spans = empty(q, (q.shape[0], 2), int32)
     spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
     launch(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
 
 
 def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
-    """The last rows, and all compressed ones that end before a token."""
+    """Attention over the sliding window and all compressed rows that end before a token."""
     launch(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
 
 
 def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
-    """The last rows, and compressed ones that were chosen."""
+    """Attention over the sliding window and the compressed rows that were selected."""
     launch(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)

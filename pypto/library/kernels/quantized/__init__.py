@@ -1,1 +1,1 @@
-"""Kernels that quantise (`quant`), and products of what is quantised: `weights`, `int8_convolution`, `mx`."""
+"""Kernels that quantise (`quant`), and quantised products and convolutions: `weights`, `int8_convolution`, `mx`."""

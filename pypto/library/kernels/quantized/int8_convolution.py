@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Convolutions of int8 images whose channels are last, summed in int32."""
+"""Int8 convolutions of images in channels-last layout (NHWC), summed in int32."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pypto as pto
 from pypto.ir.types import int32
 from pypto.library.binding import empty, refuse_nan
 
-BLOCK = 64  # pixels of a row, and channels; fewer of them for the colours of a picture
+BLOCK = 64  # pixels of a row, and channels; images of at most 16 channels have blocks of 16
 
 
 @pto.jit
 def quantize_image_kernel(
     x: pto.dynamic, scale, q: pto.dynamic, nan: pto.dynamic, top, left, BW: pto.constexpr, BC: pto.constexpr
 ):  # fmt: skip
-    """BW pixels of a row in BC channels: codes with the channels last, zeros around, and whether one is of NaN."""
+    """Quantises BW pixels of a row in BC channels to NHWC codes with zero padding, and notes whether one is NaN."""
     n, h = pto.program_id(0) // q.shape[1], pto.program_id(0) % q.shape[1]
     column, c = pto.program_id(1) * BW, pto.program_id(2) * BC
     pixels = pto.load(x, (n, c, h - top, column - left), (1, BC, 1, BW))
@@ -32,7 +32,7 @@ def conv_int8_kernel(
     KH: pto.constexpr, KW: pto.constexpr, SH: pto.constexpr, SW: pto.constexpr,
     BW: pto.constexpr, BO: pto.constexpr, BC: pto.constexpr,
 ):  # fmt: skip
-    """BW pixels of a row in BO channels: a product for each place of the window."""
+    """Computes BW pixels of a row in BO channels: one product for each position of the window."""
     n, h = pto.program_id(0) // y.shape[2], pto.program_id(0) % y.shape[2]
     left, j = pto.program_id(1) * BW, pto.program_id(2) * BO
     columns, channels = left + pto.arange(0, BW), pto.arange(0, BC)
@@ -56,7 +56,7 @@ def depthwise_conv_int8_kernel(
     x: pto.dynamic, weight: pto.dynamic, scale: pto.dynamic, bias: pto.dynamic, y: pto.dynamic,
     KH: pto.constexpr, KW: pto.constexpr, SH: pto.constexpr, SW: pto.constexpr, BW: pto.constexpr, BC: pto.constexpr,
 ):  # fmt: skip
-    """BW pixels of a row in BC channels, each with a window of its own."""
+    """Computes BW pixels of a row in BC channels, each with its own window."""
     n, h = pto.program_id(0) // y.shape[2], pto.program_id(0) % y.shape[2]
     left, c = pto.program_id(1) * BW, pto.program_id(2) * BC
     columns, channels = left + pto.arange(0, BW), c + pto.arange(0, BC)
@@ -78,8 +78,8 @@ def depthwise_conv_int8_kernel(
 
 
 def quantize_image(x, scale, q, top, left, bottom, right):
-    """Codes of an image, with the channels last and zeros around."""
-    del bottom, right  # the shape of the result has them
+    """Quantises an image to NHWC codes with zero padding."""
+    del bottom, right  # the shape of the result contains them
     bc = 16 if q.shape[3] <= 16 else BLOCK
     grid = (q.shape[0] * q.shape[1], pto.cdiv(q.shape[2], BLOCK), pto.cdiv(q.shape[3], bc))
     nan = empty(x, grid, int32)
@@ -88,7 +88,7 @@ def quantize_image(x, scale, q, top, left, bottom, right):
 
 
 def conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
-    """The convolution of an image that has its padding."""
+    """Convolves an image that is already padded."""
     (kh, kw), bc = weight.shape[:2], 16 if x.shape[3] <= 16 else BLOCK
     grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], BLOCK), pto.cdiv(y.shape[1], BLOCK))
     sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": BLOCK, "BO": BLOCK, "BC": bc}
@@ -96,7 +96,7 @@ def conv_int8(x, weight, scale, bias, y, stride_h, stride_w):
 
 
 def depthwise_conv_int8(x, weight, scale, bias, y, stride_h, stride_w, pixels=BLOCK // 8, channels=BLOCK // 2):
-    """The convolution of each channel by itself, in blocks whose sums fit into registers or a buffer."""
+    """Convolves each channel by itself, in blocks whose sums fit into registers or a buffer."""
     kh, kw = weight.shape[:2]
     grid = (y.shape[0] * y.shape[2], pto.cdiv(y.shape[3], pixels), pto.cdiv(y.shape[1], channels))
     sizes = {"KH": kh, "KW": kw, "SH": stride_h, "SW": stride_w, "BW": pixels, "BC": channels}

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Microscaling formats: groups of 32 small floats with one power of two (OCP MX specification 1.0)."""
+"""Microscaling formats: groups of 32 small floats share one power of two (OCP MX specification 1.0)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pypto.library.binding import empty
 from pypto.library.kernels.products import grid
 
 GROUP = 32
-SLOTS = 2  # groups whose scales lie side by side
-COLUMNS = 2048  # of a row, in a program that quantises
+SLOTS = 2  # groups whose scales are stored side by side
+COLUMNS = 2048  # columns of a row in a program that quantises
 BM, BN, BK = 128, 128, 128
 
 
 @pto.jit
 def shared_exponents(most, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr):
-    """Codes of the powers of two (e8m0) that groups with these largest elements are divided by; 255 is NaN."""
+    """Computes the shared exponents (E8M0 codes) of groups from their largest magnitudes; 255 is NaN."""
     if UP:
         bits = pto.bitcast(most * (1 / LARGEST) if LARGEST == 1.0 else most / LARGEST, pto.int32)
         fraction = bits & 0x7FFFFF
@@ -31,13 +31,13 @@ def shared_exponents(most, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.
 
 @pto.jit
 def power(e):
-    """2 ** e in float32, for e from -126 to 127."""
+    """Returns 2 ** e in float32, for e from -126 to 127."""
     return pto.bitcast((e + 127) << 23, pto.float32)
 
 
 @pto.jit
 def in_groups(x, row, j, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr):
-    """WIDTH columns of a row over the powers of their groups, at most the largest float, and codes of the powers."""
+    """Divides WIDTH columns of a row by their groups' powers, clamps them, and returns them with the scale codes."""
     t = pto.reshape(pto.load(x, (row, j), (1, WIDTH)).to(pto.float32), (WIDTH // 32, 32))
     unknown = pto.isnan(t)
     wrong = pto.max(pto.where(unknown, 1.0, 0.0), axis=1) > 0
@@ -62,7 +62,7 @@ def quantize_mx_kernel(
 
 @pto.jit
 def e2m1(t):
-    """Codes of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, ties to even; the sign is bit 3."""
+    """Rounds to the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, ties to even, and returns its code; the sign is bit 3."""
     a = pto.abs(t)
     code = (a > 0.25).to(pto.int32) + (a >= 0.75).to(pto.int32) + (a > 1.25).to(pto.int32)
     code += (a >= 1.75).to(pto.int32) + (a > 2.5).to(pto.int32) + (a >= 3.5).to(pto.int32) + (a > 5.0).to(pto.int32)
@@ -73,7 +73,7 @@ def e2m1(t):
 def quantize_mxfp4_kernel(
     x, packed, scale, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr
 ):
-    """The first of two elements goes to the low nibble."""
+    """Packs two codes in a byte; the first goes to the low nibble."""
     row, j = pto.program_id(0), pto.program_id(1) * WIDTH
     t, code = in_groups(x, row, j, EMAX, LARGEST, UP, WIDTH)
     low, high = pto.split(pto.reshape(e2m1(pto.reshape(t, (1, WIDTH))), (1, WIDTH // 2, 2)))
@@ -100,7 +100,7 @@ def mx_matmul_kernel(
 
 @pto.jit
 def scaled(t, code):
-    """Small floats times the powers of their groups, in float32."""
+    """Multiplies small floats by their groups' powers, in float32."""
     rows, width = t.shape
     wide = pto.reshape(code, (rows, width // 32)).to(pto.int32)
     factor = pto.bitcast(pto.where(wide == 0, 1 << 22, wide << 23), pto.float32)
@@ -111,7 +111,7 @@ def scaled(t, code):
 
 @pto.jit
 def widen_kernel(t, code, wide, WIDTH: pto.constexpr):
-    """Columns of a row as numbers of bfloat16, which has the range of the powers and the digits of E4M3."""
+    """Converts columns of a row to bfloat16, which holds every E4M3 number times its group's power."""
     row, j = pto.program_id(0), pto.program_id(1) * WIDTH
     numbers = scaled(pto.load(t, (row, j), (1, WIDTH)), pto.load(code, (row, j // 64, 0), (1, WIDTH // 64, 2)))
     pto.store(wide, (row, j), numbers.to(pto.bfloat16))
@@ -131,32 +131,32 @@ def wide_matmul_kernel(a, b, bias, y, RELU: pto.constexpr, BM: pto.constexpr, BN
 
 
 def blocks_of(x, columns):
-    """The grid of rows and blocks of columns, and the columns of a block: whole pairs of groups."""
+    """Returns the grid of rows and column blocks, and the width of a block: whole pairs of groups."""
     (t, d), pair = x.shape, GROUP * SLOTS
     width = min(columns, pto.cdiv(d, pair) * pair)
     return (t, pto.cdiv(d, width)), width
 
 
 def quantize_mx(x, up, q, scale, columns=COLUMNS):
-    """Rows of x as E4M3, whose largest is 448 = 1.75 * 2**8."""
+    """Quantises rows of x to MXFP8 (E4M3), whose largest number is 448 = 1.75 * 2**8."""
     where, width = blocks_of(x, columns)
     quantize_mx_kernel[where](x, q, scale.reshape(len(x), -1), EMAX=8, LARGEST=448.0, UP=bool(up), WIDTH=width)
 
 
 def quantize_mxfp4(x, up, packed, scale, columns=COLUMNS):
-    """Rows of x as E2M1, whose largest is 6 = 1.5 * 2**2."""
+    """Quantises rows of x to MXFP4 (E2M1), whose largest number is 6 = 1.5 * 2**2."""
     where, width = blocks_of(x, columns)
     quantize_mxfp4_kernel[where](x, packed, scale.reshape(len(x), -1), EMAX=2, LARGEST=6.0, UP=bool(up), WIDTH=width)
 
 
 def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):
-    """Products of rows of a and rows of b, summed in float32."""
+    """Computes products of rows of a and rows of b, summed in float32."""
     where = grid(a.shape[0], b.shape[0], (BM, BN))
     mx_matmul_kernel[where](a, a_scale, b, b_scale, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)
 
 
 def widened(t, code):
-    """Rows as numbers of bfloat16."""
+    """Returns rows converted to bfloat16."""
     wide = empty(t, tuple(t.shape), bfloat16)
     where, width = blocks_of(t, COLUMNS)
     widen_kernel[where](t, code, wide, WIDTH=width)
@@ -164,7 +164,7 @@ def widened(t, code):
 
 
 def mx_matmul_widened(a, a_scale, b, b_scale, bias, relu, y):
-    """The same where units that multiply have no small floats: each number is converted once."""
+    """Converts each number to bfloat16 once, for matrix units without small floats, and then multiplies."""
     left, right = widened(a, a_scale), widened(b, b_scale)
     where = grid(a.shape[0], b.shape[0], (BM, BN))
     wide_matmul_kernel[where](left, right, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Quantisation to int8."""
+"""Int8 quantisation: dynamic scales per token, group or channel, static scales, and fake quantisation."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pypto.library.kernels.norms import layer_norm_tile
 
 @pto.jit
 def magnitudes(t):
-    """Bits of magnitudes, which as integers are in the order of the numbers, and those of NaN above all others."""
+    """Returns the bits of magnitudes: as integers they are ordered as the numbers, and NaN is the largest."""
     return pto.bitcast(pto.abs(t), pto.int32)
 
 
 @pto.jit
 def largest(t, axis: pto.constexpr = None):
-    """The largest magnitude of float32, or NaN where there is one, which `max` of floats leaves out."""
+    """Returns the largest magnitude in float32, or NaN if one is there, which a `max` of floats would ignore."""
     return pto.bitcast(pto.max(magnitudes(t), axis=axis), pto.float32)
 
 
 @pto.jit
 def quantize_tile(t, axis: pto.constexpr):
-    """Float32 as int8, and the scales that give it back; zeros have scale 0, and NaN has a scale of NaN."""
+    """Quantises a float32 tile to int8, and returns the codes and scales; zeros have scale 0, NaN a scale of NaN."""
     most = largest(t, axis)
     scale = pto.where(most > 0, 127 / most, 0.0)
     return pto.rint(t * pto.expand_dims(scale, axis)).to(pto.int8), most / 127
@@ -34,7 +34,7 @@ def quantize_tile(t, axis: pto.constexpr):
 
 @pto.jit
 def quantize_row(t):
-    """A float32 row as int8, and its scale."""
+    """Quantises a float32 row to int8, and returns the codes and the scale."""
     most = largest(t)
     scale = pto.where(most > 0, 127 / most, 0.0)
     return pto.rint(t * scale).to(pto.int8), most / 127
@@ -51,7 +51,7 @@ def quantize_per_token_kernel(x, smooth, q, scale):
 
 @pto.jit
 def store_groups(t, smooth, q, scale, row):
-    """Write a float32 row as int8, with a scale for each group of neighbours."""
+    """Writes a float32 row as int8, with a scale for each group of adjacent elements."""
     groups, d = scale.shape[1], q.shape[1]
     if smooth is not None:
         t = t * smooth[:].to(pto.float32)
@@ -85,7 +85,7 @@ def add_layer_norm_quantize_kernel(x, residual, g, b, smooth, y, q, scale, eps):
 
 @pto.jit
 def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN: pto.constexpr):
-    """Columns: their largest elements first, then the numbers."""
+    """Finds the largest magnitude of each column, then quantises the columns."""
     j = pto.program_id(0) * BN
     bits = pto.zeros((BN,), pto.int32)
     for k in range(0, w.shape[0], BK):
@@ -100,7 +100,7 @@ def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN:
 
 @pto.jit
 def quantize_static_kernel(x, scale, offset, q, nan):
-    """Codes of a row, and whether NaN is among its numbers, which has no code."""
+    """Quantises a row with given scales, and notes whether NaN, which has no code, is in it."""
     row = pto.program_id(0)
     t = x[row, :].to(pto.float32) * scale[:].to(pto.float32) + offset[:].to(pto.float32)
     nan[row] = pto.max(pto.isnan(t).to(pto.int32))
@@ -135,7 +135,7 @@ def fake_quantize_backward_kernel(w, scale, g, dw, ds, LOW: pto.constexpr, HIGH:
 
 @pto.jit
 def fake_quantize_groups_kernel(w, scale, offset, y, LEVELS: pto.constexpr):
-    """Steps lie symmetrically around the offset of a group, half a step from it."""
+    """Rounds to the middles between steps, so that levels lie symmetrically around the offset of a group."""
     row = pto.program_id(0)
     groups, d = scale.shape[1], w.shape[1]
     reach = (pto.maximum(scale[row, :], 1e-4, propagate_nan=True) * LEVELS)[:, None]
@@ -147,52 +147,52 @@ def fake_quantize_groups_kernel(w, scale, offset, y, LEVELS: pto.constexpr):
 
 
 def quantize_per_token(x, smooth, q, scale):
-    """Rows of x as int8 with one scale each."""
+    """Quantises rows of x to int8 with one scale each."""
     quantize_per_token_kernel[(x.shape[0],)](x, smooth, q, scale)
 
 
 def quantize_per_group(x, smooth, groups, q, scale):
-    """Rows of x as int8 with a scale for each group of neighbours."""
+    """Quantises rows of x to int8 with a scale for each group of adjacent elements."""
     quantize_per_group_kernel[(x.shape[0],)](x, smooth, q, scale)
 
 
 def gelu_quantize(x, smooth, groups, q, scale, function=gelu_tile):
-    """Rows of gelu(x) as int8 with a scale for each group of neighbours."""
+    """Quantises rows of gelu(x) to int8 with a scale for each group of adjacent elements."""
     gelu_quantize_kernel[(x.shape[0],)](x, smooth, q, scale, FUNCTION=function)
 
 
 def add_layer_norm_quantize(x, residual, g, b, smooth, eps, groups, y, q, scale):
-    """y = layer norm of x + residual, and its rows as int8 before they are rounded to y."""
+    """Computes y = layer norm of x + residual, and quantises its rows to int8 before they are rounded to y."""
     add_layer_norm_quantize_kernel[(x.shape[0],)](x, residual, g, b, smooth, y, q, scale, eps)
 
 
 def quantize_per_channel(w, q, scale):
-    """Columns of w as int8 with one scale each."""
+    """Quantises columns of w to int8 with one scale each."""
     quantize_per_channel_kernel[(pto.cdiv(w.shape[1], 64),)](w, q, scale, BK=32, BN=64)
 
 
 def quantize_static(x, scale, offset, q):
-    """Rows of x as int8, with scales and offsets of columns that are known before."""
+    """Quantises rows of x to int8 with given scales and offsets of the columns."""
     nan = empty(x, (x.shape[0],), int32)
     quantize_static_kernel[(x.shape[0],)](x, scale, offset, q, nan)
     refuse_nan("quantize_static", nan)
 
 
 def dequantize(q, scale, y):
-    """Rows of int8 times their scales."""
+    """Multiplies rows of int8 by their scales."""
     dequantize_kernel[(q.shape[0],)](q, scale, y)
 
 
 def fake_quantize(w, scale, y):
-    """Numbers that int8 can hold, one scale per row."""
+    """Rounds w to numbers that int8 can represent, with one scale per row."""
     fake_quantize_kernel[(w.shape[0],)](w, scale, y, LOW=-128.0, HIGH=127.0)
 
 
 def fake_quantize_backward(w, scale, g, dw, ds):
-    """The gradient that passes through the rounding."""
+    """Computes the gradients of the weights and scales (straight-through estimator)."""
     fake_quantize_backward_kernel[(w.shape[0],)](w, scale, g, dw, ds, LOW=-128.0, HIGH=127.0)
 
 
 def fake_quantize_groups(w, scale, offset, bits, y):
-    """Numbers that a few bits can hold, with a scale and an offset per group of columns."""
+    """Rounds w to numbers that a few bits can represent, with a scale and an offset per group of columns."""
     fake_quantize_groups_kernel[(w.shape[0],)](w, scale, offset, y, LEVELS=float(2 ** (bits - 1)))

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Products with weights of four and eight bits, which become float32 in registers, and of int8 with a float32 bias."""
+"""Products with int4 and int8 weights, which become float32 in registers, and int8 products with a float32 bias."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pypto.library.kernels.products import blocks_for, grid, w8a8_kernel
 from pypto.library.kernels.split_k_gemv import split_k_row
 
 COLUMNS = 128
-TALL = 128  # rows of a block of many on a matrix unit
-FEW = 64  # rows up to which blocks have 16
-BY_ROW = 2  # rows up to which each is a program
-FLOATS_BY_ROW = 4  # the same where weights become floats
-NIBBLE = 8.0  # of the code 0
-WIDE = 2048  # columns from which programs take more of them
+TALL = 128  # rows of a block on a matrix unit, if there are many
+FEW = 64  # up to so many rows, a block has 16
+BY_ROW = 2  # up to so many rows, each has its own program
+FLOATS_BY_ROW = 4  # the same limit if weights become floats
+NIBBLE = 8.0  # the nibble that stands for code 0
+WIDE = 2048  # from so many columns on, a program takes more of them
 
 
 @pto.jit
 def of_group(t, g, tile, BN: pto.constexpr, TILED: pto.constexpr):
-    """What a group has for the BN columns of a program, as float32."""
+    """Returns a group's scales, zero points or minima for the BN columns of a program, as float32."""
     return (t[tile, g, :] if TILED else t[g, tile * BN : tile * BN + BN]).to(pto.float32)
 
 
 @pto.jit
 def centred(codes, zero, g, tile, MIDDLE: pto.constexpr, BN: pto.constexpr, TILED: pto.constexpr):
-    """Codes of a group as float32, less their zero points and MIDDLE."""
+    """Subtracts MIDDLE and the zero points from a group's codes, in float32."""
     t = codes.to(pto.float32)
     if zero is not None:
         z = of_group(zero, g, tile, BN, TILED)
@@ -41,7 +41,7 @@ def centred(codes, zero, g, tile, MIDDLE: pto.constexpr, BN: pto.constexpr, TILE
 
 @pto.jit
 def numbers(codes, scale, zero, low, g, tile, MIDDLE: pto.constexpr, BN: pto.constexpr, TILED: pto.constexpr):
-    """The weights of a group, as float32."""
+    """Dequantises a group's weights to float32."""
     t = centred(codes, zero, g, tile, MIDDLE, BN, TILED)
     if scale is not None:
         t = t * of_group(scale, g, tile, BN, TILED)
@@ -57,9 +57,9 @@ def row_kernel(
 ):  # fmt: skip
     """GEMV: each program multiplies a row of inputs by BN columns, whose codes have ROWS rows in groups of GROUP rows.
 
-    It sums the products of a group, and then applies the scale of the group. So a code costs one conversion, and zero
+    It sums the products of a group, and then applies the group's scale. So a code costs one conversion, and zero
     points and minima need only the sum of the group's inputs. Without a scale, weights are floats. With TILED, there
-    is one row, and codes of BN columns lie together, as do their scales; tiles of codes are rows of one matrix.
+    is one row of inputs, and the codes and scales of BN columns lie together; tiles of codes are rows of one matrix.
     """
     row, tile = 0 if TILED else pto.program_id(0), pto.program_id(1)
     j = tile * BN
@@ -96,9 +96,9 @@ def rows_kernel(
     x, codes, scale, zero, low, bias, y, ROWS: pto.constexpr, GROUP: pto.constexpr, BITS: pto.constexpr,
     MIDDLE: pto.constexpr, TILED: pto.constexpr, ADD: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
 ):  # fmt: skip
-    """BM rows of inputs times BN columns, whose codes lie as those of `row_kernel`; tiles are a dimension of them.
+    """GEMM: multiplies BM rows of inputs by BN columns, whose codes lie as in `row_kernel`; tiles have a dimension.
 
-    Row r of a group's bytes has its input r in the low nibbles, and its input GROUP + r in the high ones.
+    Row r of a group's bytes holds the codes for input r in the low nibbles, and those for input GROUP + r in the high.
     """
     i, tile = pto.program_id(0) * BM, pto.program_id(1)
     j = tile * BN
@@ -128,7 +128,7 @@ def pieces_kernel(
     x, codes, scale, zero, low, bias, y, GROUP: pto.constexpr, BITS: pto.constexpr, MIDDLE: pto.constexpr,
     BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr,
 ):  # fmt: skip
-    """For a matrix unit: codes become numbers of x's dtype, which holds them; the scale multiplies a piece's sum."""
+    """GEMM on a matrix unit: codes are converted to x's dtype, which holds them; the scale multiplies partial sums."""
     i, tile = pto.program_id(0) * BM, pto.program_id(1)
     j = tile * BN
     acc = pto.zeros((BM, BN), pto.float32)
@@ -155,9 +155,9 @@ def pieces_kernel(
 def w8a8_groups_kernel(
     a, b, row_scale, column_scale, bias, y, TRANSPOSED: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
 ):
-    """Products of int8, whose sums over a group are multiplied by the group's scale of the row.
+    """Int8 product whose sum over each group is multiplied by the row's scale for the group.
 
-    With TRANSPOSED, there is a row of scales for each group.
+    With TRANSPOSED, `row_scale` has a row for each group.
     """
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     groups = row_scale.shape[0] if TRANSPOSED else row_scale.shape[1]
@@ -176,39 +176,39 @@ def w8a8_groups_kernel(
 
 @pto.jit
 def transpose_kernel(x, y, BM: pto.constexpr):
-    """Columns become rows, so that some numbers of a column are neighbours."""
+    """Transposes a matrix, so that several numbers of a column are adjacent in memory."""
     i = pto.program_id(0) * BM
     y[:, i : i + BM] = pto.trans(x[i : i + BM, :])
 
 
 def rows_for(t):
-    """Rows of a block: a version for few rows, one for many."""
+    """Returns the rows of a block: there is a version for few rows and one for many."""
     return 16 if t <= 16 else 128
 
 
 def columns_for(n):
-    """Columns of a program."""
+    """Returns the columns of a program."""
     return min(COLUMNS, pto.next_power_of_2(n))
 
 
 def row_columns_for(n):
-    """Columns of a program of one row: six programs share a matrix, and read long pieces of its rows."""
+    """Returns the columns of a program of one row: six programs share a matrix, and read long parts of its rows."""
     columns = next((c for c in (1024, 512, 256) if n >= 6 * c), COLUMNS)
     return min(columns, pto.next_power_of_2(n))
 
 
 def w4a16_matmul(x, packed, scale, zero, bias, low, y):
-    """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
+    """Computes y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
     by_columns(x, packed, scale, zero, bias, low, y, 4, NIBBLE)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
-    """y = x @ ((codes - zero) * scale) + bias."""
+    """Computes y = x @ ((codes - zero) * scale) + bias."""
     by_columns(x, codes, scale, zero, bias, None, y, 8, 0.0)
 
 
 def by_columns(x, codes, scale, zero, bias, low, y, bits, middle):
-    """A product with codes by columns."""
+    """Launches the product for codes that are stored by columns."""
     (t, n), rows = y.shape, codes.shape[0]
     group = rows // scale.shape[0]
     if t <= FLOATS_BY_ROW:
@@ -223,17 +223,17 @@ def by_columns(x, codes, scale, zero, bias, low, y, bits, middle):
 
 
 def w4a16_pieces(x, packed, scale, zero, bias, low, y):
-    """The product for a matrix unit, whose tiles hold a piece of a group, and for one row on vector units."""
+    """Launches the int4 product on a matrix unit, or on vector units for one row; a tile lies within a group."""
     in_pieces(x, packed, scale, zero, bias, low, y, 4, NIBBLE)
 
 
 def w8a16_pieces(x, codes, scale, zero, bias, y):
-    """The product of codes of eight bits for a matrix unit."""
+    """Launches the int8-weight product on a matrix unit."""
     in_pieces(x, codes, scale, zero, bias, None, y, 8, 0.0)
 
 
 def in_pieces(x, codes, scale, zero, bias, low, y, bits, middle):
-    """A product for a matrix unit; one row goes to the vector units."""
+    """Launches a product on a matrix unit; a single row goes to the vector units."""
     form = {"GROUP": codes.shape[0] // scale.shape[0], "BITS": bits, "MIDDLE": middle}
     if x.shape[0] == 1:
         split_k_row(x, codes, scale, zero, bias, low, y, **form)
@@ -244,12 +244,12 @@ def in_pieces(x, codes, scale, zero, bias, low, y, bits, middle):
 
 
 def int8_rows_for(t):
-    """Rows of a program: a version for rows one by one, one for few, one for many."""
+    """Returns the rows of a program: there is a version for single rows, one for few, and one for many."""
     return 1 if t <= BY_ROW else 32 if t <= FEW else 128
 
 
 def int8_columns_for(t, n):
-    """Columns of a program: for few rows as many as divide a matrix, whose weights are then read in long pieces."""
+    """Returns the columns of a program: for few rows a divisor of the matrix, so that reads of the weights are long."""
     if t > FEW:
         columns = 256 if n >= WIDE else 128
     else:
@@ -258,7 +258,7 @@ def int8_columns_for(t, n):
 
 
 def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
-    """y = (a @ b + offset) * row_scale * column_scale + bias, summed in int32."""
+    """Computes y = (a @ b + offset) * row_scale * column_scale + bias, summed in int32."""
     (t, k), n = a.shape, b.shape[1]
     bm, bn = int8_rows_for(t), int8_columns_for(t, n)
     sizes = {"BM": bm, "BN": bn, "BK": min(128, pto.next_power_of_2(k))}
@@ -267,7 +267,7 @@ def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
 
 
 def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
-    """The same for a matrix unit, by blocks of one size."""
+    """Computes `w8a8_linear` on a matrix unit, with blocks of one size."""
     bm, bn, bk = blocks = blocks_for(*b.shape)
     sizes = {"BM": bm, "BN": bn, "BK": bk}
     where = grid(a.shape[0], b.shape[1], blocks)
@@ -275,7 +275,7 @@ def w8a8_on_cube(a, b, row_scale, column_scale, offset, bias, y):
 
 
 def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
-    """y = the sum over groups of (a @ b) * row_scale, times column_scale, plus bias; sums of a group in int32."""
+    """Computes y = the sum over groups of (a @ b) * row_scale, times column_scale, plus bias."""
     t, n = a.shape[0], b.shape[1]
     bm = 1 if t <= BY_ROW else 16 if t <= FEW else 32
     bn = 192 if t <= FEW and n % 192 == 0 else columns_for(n)
@@ -284,7 +284,7 @@ def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
 
 
 def w8a8_groups_on_cube(a, b, row_scale, column_scale, bias, y):
-    """The same for a matrix unit."""
+    """Computes `w8a8_group_linear` on a matrix unit."""
     t, groups = row_scale.shape
     bm, bn = (16 if t <= FEW else TALL), columns_for(b.shape[1])
     scales = empty(a, (groups, t), float32)
