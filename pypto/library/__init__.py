@@ -1,6 +1,6 @@
-"""The operators of large models: each is one row, from which its call, tests, benchmark and documentation are read.
+"""Operators of large models: each is one row, which gives its checked call, tests, benchmark and documentation.
 
-``library.rms_norm(x, g)`` calls a row, ``library.rows["rms_norm"]`` is the row, and ``library.register`` adds one.
+``library.rms_norm(x, g)`` calls an operator, ``library.rows["rms_norm"]`` is its row, ``library.register`` adds a row.
 
 Read `row`, `signature`, `expressions`, `conditions` and `binding`, then `registry`, `tolerance`, `checking`, `items`,
 `timing`, `residency` and `card`. Rows: `norms`, `activations`, `losses`, `moe`, `optim`, `residual`, `transforms`,
@@ -22,7 +22,7 @@ __all__ = ["EXACT", "Close", "Implementation", "Operator", "Registry", "Signatur
 
 
 def __getattr__(name: str) -> Operator:
-    """An operator by its name."""
+    """Returns an operator by its name."""
     if name.startswith("_") or name not in rows:
         near = "" if name.startswith("_") else _suggestion(name, rows)
         raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{near}")

@@ -1,4 +1,4 @@
-"""Rows of activations."""
+"""Rows of activation functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 
 
 def sigmoid(t: Any) -> Any:
-    """1 / (1 + exp(-t)) without overflow."""
+    """Computes 1 / (1 + exp(-t)) without overflow."""
     e = np.exp(-np.abs(t))
     return np.where(t >= 0, 1 / (1 + e), e / (1 + e))
 
@@ -43,7 +43,7 @@ def swiglu(x: Any) -> Any:
 
 
 def large(rng: np.random.Generator) -> dict[str, Any]:
-    """Numbers for which exponentials overflow."""
+    """Edge case: numbers whose exponentials overflow."""
     return {"x": np.array([[-1000, -90, -20, 0, 20, 90, 1000, 0.5]], np.float32)}
 
 

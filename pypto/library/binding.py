@@ -1,6 +1,6 @@
-"""Arguments against a signature: names get sizes, dtypes and conditions are checked, and results get memory.
+"""Binds arguments to a signature: checks dtypes, sizes and conditions, and allocates results.
 
-Nothing is written. An integer that a kernel reads as a place in memory is checked here: see `conditions`.
+Binding writes nothing. It also checks integers that a kernel uses as memory positions: see `conditions`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Bound:
 
 @dataclass(slots=True)
 class Binder:
-    """One call that is checked against a signature."""
+    """Checks one call against a signature."""
 
     operator: str
     signature: Signature
     effects: tuple[str, ...] = ()
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
-        """All arguments by name, with defaults, after every check has passed."""
+        """Returns all arguments by name, with defaults, after every check has passed."""
         values = self.named(args, given)
         infos = {spec.name: self.info(spec, values[spec.name]) for spec in self.signature.inputs}
         first = infos[self.signature.inputs[0].name]
@@ -67,7 +67,7 @@ class Binder:
         return Bound(values, dims, first.dtype)
 
     def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name."""
+        """Returns the arguments by name."""
         names = self.signature.names
         if len(args) > len(names):
             self.refuse(f"{len(args)} arguments were given, and it takes {len(names)}")
@@ -86,7 +86,7 @@ class Binder:
         return values | {name: self.number(name, values[name]) for name in self.signature.numbers}
 
     def number(self, name: str, value: Any) -> Any:
-        """A number of the kind of its default; integers may stand where floats do."""
+        """Converts a number to the kind of its default; an integer may stand for a float."""
         integral = not isinstance(self.signature.numbers[name], float)
         if isinstance(value, (bool, np.bool_)):
             return int(value) if integral else float(value)
@@ -98,7 +98,7 @@ class Binder:
         return float(value)
 
     def info(self, spec: ArraySpec, value: Any) -> ArrayInfo | None:
-        """The array behind an argument; None for an optional one that is not there."""
+        """Returns the array behind an argument; None for an optional one that is missing."""
         if value is None and spec.is_optional:
             return None
         found = array_info(value, self.operator, spec.name)
@@ -107,7 +107,7 @@ class Binder:
         return found
 
     def bind_names(self, spec: ArraySpec, info: ArrayInfo, dims: dict[str, int]) -> None:
-        """Let the first array that has a dimension say how large it is."""
+        """Binds the names of dimensions; the first array that has a dimension defines its size."""
         if len(info.shape) != len(spec.dims):
             self.wrong_shape(spec, info, dims)
         for dim, size in zip(spec.dims, info.shape, strict=True):
@@ -115,7 +115,7 @@ class Binder:
                 dims.setdefault(dim.text, size)
 
     def check(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int], first: DType) -> None:
-        """Compare shape and dtype."""
+        """Checks the shape and dtype."""
         if info.shape != spec.shape(dims):
             self.wrong_shape(spec, info, dims)
         allowed = spec.dtypes or (first,)
@@ -125,7 +125,7 @@ class Binder:
         self.check_layout(spec.name, info)
 
     def check_gradients(self, present: Sequence[tuple[ArraySpec, ArrayInfo]], first: DType) -> None:
-        """Refuse to lose a gradient: where autograd records an argument, and a result is one of floats."""
+        """Refuses calls that would lose a gradient: autograd records an argument, and a result has floats."""
         recorded = next((spec.name for spec, info in present if not info.writable and is_autograds(info.owner)), None)
         written = [spec.dtypes or (first,) for spec in self.signature.outputs]
         written += [(info.dtype,) for spec, info in present if spec.name in self.effects]
@@ -133,7 +133,7 @@ class Binder:
             raise LostGradient(operator=self.operator, arg=recorded)
 
     def check_layout(self, name: str, info: ArrayInfo) -> None:
-        """Compare strides with those of the layout that the signature asks for."""
+        """Checks the strides against the layout that the signature requires."""
         conditions = self.signature.conditions
         expected, kind = 1, "contiguous" if name in conditions.contiguous else "contiguous_rows"
         if name not in getattr(conditions, kind) or 0 in info.shape:
@@ -146,7 +146,7 @@ class Binder:
             expected *= size
 
     def check_conditions(self, dims: Mapping[str, int], infos: Mapping[str, ArrayInfo]) -> None:
-        """Compare sizes with each other, and the integers of arrays with the limits of the signature."""
+        """Checks the relations of sizes, and the integers in arrays against the limits of the signature."""
         conditions = self.signature.conditions
         values = {**dims, **{name: host_array(infos[name]) for name in conditions.arrays & infos.keys()}}
         self.check_relations(values)
@@ -155,7 +155,7 @@ class Binder:
                 self.refuse_value(one, what, values)
 
     def check_relations(self, values: Mapping[str, Any]) -> None:
-        """The relations of which all names are known."""
+        """Checks the relations of which all names are known."""
         for one in self.signature.conditions.relations:
             if one.names <= values.keys() and not one.holds(values):
                 if one.arrays:
@@ -189,7 +189,7 @@ class Binder:
 
 
 def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
-    """The integers of an array, wherever it is; of an array on a device, a copy, once what writes it is done."""
+    """Returns an array's integers in host memory; an array on a device is copied after its writer has finished."""
     owner = info.owner
     if isinstance(owner, np.ndarray):
         return owner
@@ -200,7 +200,7 @@ def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
 
 
 def refuse_nan(operator: str, found: Any) -> None:
-    """Raise where a program of a kernel has found NaN that its dtype of results does not have."""
+    """Raises an error where a kernel has found NaN, which the dtype of its results cannot represent."""
     info = array_info(found, operator, "nan")
     assert info is not None
     numbers = np.argwhere(host_array(info))
@@ -209,12 +209,12 @@ def refuse_nan(operator: str, found: Any) -> None:
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
-    """Memory for a result or for what one launch hands to the next, of the same kind as an argument.
+    """Allocates a result, or memory between two launches, of the same kind as an argument.
 
     Parameters
     ----------
     like : array
-        A numpy array, or a torch tensor, of which it becomes one too.
+        A numpy array or a torch tensor; the result is of the same kind.
     shape : tuple of int
     dtype : DType
 

@@ -1,4 +1,4 @@
-"""An operator of the library, and the list of all, as HTML for a notebook's cell."""
+"""Shows operators and their list as HTML in a notebook's cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def operator_card(row: Operator) -> Markup:
-    """How an operator is called, what it computes, by which kernels, and how exactly."""
+    """Shows how an operator is called, what it computes, its kernels and its tolerances."""
     kernels = [(i.version, i.where, ", ".join(i.dtypes) or "all of the signature")
                for i in row.implementations]  # fmt: skip
     signature = row.signature
@@ -31,6 +31,6 @@ def operator_card(row: Operator) -> Markup:
 
 
 def registry_card(rows: Registry) -> Markup:
-    """All operators with a line for each."""
+    """Lists all operators with a line for each."""
     found = [(tag("code", name), row.doc) for name, row in rows.items()]
     return card(f"{len(rows)} operators", table(("operator", "what it computes"), found))

@@ -1,4 +1,4 @@
-"""A row against its float64 reference: in the interpreter, on the CPU, or on a simulated Ascend device."""
+"""Checks a row against its float64 reference: in the interpreter, on the CPU, or on a simulated Ascend device."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Checked:
 
 
 def on(platform: str) -> AbstractContextManager[Any]:
-    """Launches run there: ``"interpreter"``, or a device by its name."""
+    """Runs launches on a platform: ``"interpreter"``, or a device by its name."""
     if platform == INTERPRETER:
         return interpreter()
     found: AbstractContextManager[Any] = device(platform)
@@ -48,7 +48,7 @@ def check(
     row: Operator, platform: str = HOST, case: str = "", dtype: str = "", version: str = "", seed: int = 0,
     items: int = 0,
 ) -> list[Checked]:  # fmt: skip
-    """Compare a row with its reference.
+    """Compares a row with its reference.
 
     Parameters
     ----------
@@ -56,23 +56,23 @@ def check(
     platform : str
         ``"interpreter"``, ``"cpu"``, ``"ascend-sim"`` or another device.
     case : str
-        A size or an edge case; without, the small size and all edge cases.
+        A size or an edge case. By default, the small size and all edge cases are compared.
     dtype : str
-        Of the first array; without, all that the signature allows. Edge cases have their own.
+        The dtype of the first array; by default, each that the signature allows. Edge cases have their own.
     version : str
-        An implementation; without, all that run there.
+        The version of an implementation; by default, all that run on the platform.
     seed : int
-        Of the random arguments.
+        The seed of the random arguments.
     items : int
-        How many items of the results are compared, of a row whose items are independent (`Operator.items`): the
-        kernels compute all of them, the reference only these. 0, all items.
+        The number of items that are compared, for a row with independent items (`Operator.items`). The kernels
+        compute all items, and the reference only these. With 0, all items are compared.
 
     Raises
     ------
     ReferenceDiffers
-        At the first result that is not within its tolerance.
+        If a result is not within its tolerance.
     NoSuchCase, OperandDtype, NoImplementation
-        Where there is no such case, dtype or version.
+        If there is no such case, dtype or version.
     """
     if dtype:
         dtype = str(row.first_dtype(dtype))
@@ -88,12 +88,12 @@ def check(
 
 
 def dtypes_of(row: Operator, case: str) -> tuple[str, ...]:
-    """The dtypes that a case is run with; an edge case has its own."""
+    """Returns the dtypes with which a case runs; an edge case defines its own."""
     return ("",) if case in row.edges else tuple(map(str, row.signature.main_dtypes))
 
 
 def fitting(row: Operator, platform: str, dtype: str, version: str) -> Iterator[Implementation]:
-    """Implementations that run on a platform and dtype."""
+    """Yields the implementations that run on a platform with a dtype."""
     plugin = plugin_of(HOST if platform == INTERPRETER else platform)
     first = DType(dtype) if dtype else row.signature.main_dtypes[0]
     for found in row.implementations:
@@ -101,10 +101,10 @@ def fitting(row: Operator, platform: str, dtype: str, version: str) -> Iterator[
             yield found
 
 
-def check_case(  # what names a case
+def check_case(  # arguments that identify a case
     row: Operator, platform: str, version: str, case: str, dtype: str, seed: int, items: int
 ) -> Iterator[Checked]:
-    """Compare all versions, or one, in one case."""
+    """Compares one case, with all versions or one."""
     found = [implementation.version for implementation in fitting(row, platform, dtype, version)]
     if not found:
         return
@@ -121,7 +121,7 @@ def check_case(  # what names a case
 
 
 def compared(case: Checked, row: Operator, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Checked:
-    """A case with the largest difference of each result; an error where one is not within its tolerance."""
+    """Returns a case with the largest difference of each result; raises an error if one exceeds its tolerance."""
     errors = {}
     for name, right in expected.items():
         info = array_info(actual[name], row.name, name)
@@ -136,7 +136,7 @@ def compared(case: Checked, row: Operator, actual: Mapping[str, Any], expected: 
 
 
 def largest(actual: Any, expected: Any) -> float:
-    """The largest absolute difference of finite elements."""
+    """Returns the largest absolute difference of finite elements."""
     found, right = np.asarray(actual).astype(np.float64), np.asarray(expected, np.float64)
     finite = np.isfinite(found) & np.isfinite(right)
     return float(np.max(np.abs(found[finite] - right[finite]), initial=0.0))

@@ -1,19 +1,19 @@
-"""What a call must hold besides shapes and dtypes: relations of sizes, and ranges of the integers that arrays hold.
+"""Conditions of a call besides shapes and dtypes: relations of sizes, and ranges of the integers in arrays.
 
-They stand behind `where` in a signature, so that the call, the documentation and the tests read the same words:
+A signature states them after `where`, so that the call, the documentation and the tests read the same text:
 
 ``h % g == 0``
     A relation of sizes and numbers.
 ``0 <= labels < n``
     A range of all elements of an array.
 ``0 <= table[:cdiv(lengths, page)] < pages``
-    A range of the first elements of each row; those behind them may be anything.
+    A range of the first elements of each row; later elements may be anything.
 ``0 <= steps(starts) <= longest``, ``starts[-1] == t``
-    A range of the differences of neighbours, and of one element.
+    A range of the differences of adjacent elements, and of one element.
 ``any(codes)``
-    Every value of the array has a meaning.
+    Every value of the array is allowed.
 ``contiguous(mask)``, ``contiguous_rows(keys)``
-    Elements lie beside each other in memory, all of them or those of each row; kernels find them so.
+    All elements, or those of each row, are contiguous in memory, as the kernels assume.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pypto.library.expressions import OPERATIONS, Function, compiled
 
 Array = np.ndarray[Any, Any]
 
-# What many signatures ask for: rows of pages that a table lists, and sequences that lie one after the other.
+# Conditions of many signatures: paged rows with a page table, and ragged sequences that lie one after the other.
 PAGED: Final = "1 <= page, 0 <= lengths <= p*page, 0 <= table[:cdiv(lengths, page)] < pages, contiguous_rows(table)"
 RAGGED: Final = "starts[0] == 0, starts[-1] == t"
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Sizes and numbers that belong together; `arrays` are those of which it reads single elements."""
+    """A relation of sizes and numbers; `arrays` names the arrays of which it reads single elements."""
 
     text: str
     names: frozenset[str]
@@ -44,7 +44,7 @@ class Relation:
     holds: Function
 
     def elements(self, values: Mapping[str, Any]) -> str:
-        """The arrays that it reads, in words."""
+        """Describes the arrays that it reads."""
         return ", ".join(
             f"`{name}` is {np.array2string(np.asarray(values[name]), threshold=6, separator=', ')}"
             for name in sorted(self.arrays)
@@ -59,17 +59,17 @@ class Range:
     ----------
     text : str
     array : str
-        Whose elements they are.
+        The array whose elements are limited.
     names : frozenset of str
         The names that limits and slices read.
     arrays : frozenset of str
-        All arrays that it reads.
+        All arrays that the condition reads.
     least, beyond : Function, optional
         The least allowed value, and the first that is too large.
     first, stop : Function, optional
-        The first element of each row that is limited, and the one behind the last.
+        The first limited element of each row, and the one after the last.
     steps : bool
-        Whether the differences of neighbours are limited, in place of the elements.
+        Whether the differences of adjacent elements are limited instead of the elements.
     """
 
     text: str
@@ -83,10 +83,10 @@ class Range:
     steps: bool = False
 
     def wrong(self, values: Mapping[str, Any]) -> str:
-        """The first element that is not in the range, in words; empty where all are.
+        """Describes the first element that is out of range; empty if all are in range.
 
-        Where limits are numbers, one pass for the minimum and one for the maximum decide; only where they do not is
-        every element compared.
+        If the limits are numbers, the minimum and the maximum are compared first; every element is compared only if one
+        of them is out of range.
         """
         x = np.asarray(values[self.array])
         if self.steps:
@@ -112,7 +112,7 @@ class Range:
         )
 
     def limited(self, x: Array, values: Mapping[str, Any]) -> Any:
-        """Which elements the range is about."""
+        """Returns a mask of the elements that the range limits."""
         numbers: Any = np.arange(x.shape[-1])
         inside: Any = True
         if self.first is not None:
@@ -123,24 +123,24 @@ class Range:
 
 
 def is_below(least: Any, x: Any) -> bool:
-    """Whether a limit below, if there is one, is kept."""
+    """Says whether the lower limit, if there is one, holds."""
     return least is None or bool(least <= x)
 
 
 def is_above(beyond: Any, x: Any) -> bool:
-    """Whether a limit above, if there is one, is kept."""
+    """Says whether the upper limit, if there is one, holds."""
     return beyond is None or bool(x < beyond)
 
 
 def aligned(limit: Any, ndim: int) -> Any:
-    """A limit for each of the leading places of an array, as one for every element."""
+    """Broadcasts a limit over an array: it has the array's leading axes."""
     limit = np.asarray(limit)
     return limit.reshape(limit.shape + (1,) * (ndim - limit.ndim)) if limit.ndim else limit
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All that stands behind `where`, in order.
+    """All conditions after `where`, in order.
 
     Examples
     --------
@@ -157,12 +157,12 @@ class Conditions:
 
     @staticmethod
     def parse(text: str, arrays: Collection[str]) -> Conditions:
-        """Read conditions, which may name these arrays.
+        """Parses conditions, which may name these arrays.
 
         Raises
         ------
         ValueError
-            Where something cannot be read.
+            If a condition cannot be parsed.
         """
         found: list[Relation | Range] = []
         listed: dict[str, set[str]] = {kind: set() for kind in ("any", "contiguous", "contiguous_rows")}
@@ -178,19 +178,19 @@ class Conditions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Those that a call checks."""
+        """Returns the conditions that a call checks."""
         layouts = {"contiguous": self.contiguous, "contiguous_rows": self.contiguous_rows}
         texts = [f"{kind}({', '.join(sorted(names))})" for kind, names in layouts.items() if names]
         return (*(one.text for one in self.relations), *(one.text for one in self.ranges), *texts)
 
     @property
     def arrays(self) -> frozenset[str]:
-        """The arrays that a call reads to check them."""
+        """Returns the arrays that a call reads to check them."""
         return frozenset().union(*(one.arrays for one in self.relations), *(one.arrays for one in self.ranges))
 
 
 def parts(text: str) -> Iterator[ast.expr]:
-    """The conditions of a text, which commas separate."""
+    """Yields the conditions of a text, which commas separate."""
     if text.strip():
         try:
             node = ast.parse(f"({text},)", mode="eval").body
@@ -201,14 +201,14 @@ def parts(text: str) -> Iterator[ast.expr]:
 
 
 def names_in(*nodes: ast.expr | None) -> frozenset[str]:
-    """Names of sizes, numbers and arrays; those of functions are none."""
+    """Returns the names of sizes, numbers and arrays, without those of functions."""
     every = [node for one in nodes if one is not None for node in ast.walk(one)]
     functions = {id(node.func) for node in every if isinstance(node, ast.Call)}
     return frozenset(node.id for node in every if isinstance(node, ast.Name) and id(node) not in functions)
 
 
 def condition(node: ast.expr, arrays: frozenset[str]) -> Relation | Range:
-    """A condition: a range where an array stands between limits, else a relation."""
+    """Parses a condition: a range if an array stands between limits, else a relation."""
     if isinstance(node, ast.Compare):
         terms = [node.left, *node.comparators]
         for at, term in enumerate(terms):
@@ -220,7 +220,7 @@ def condition(node: ast.expr, arrays: frozenset[str]) -> Relation | Range:
 
 
 def subject(term: ast.expr, arrays: frozenset[str]) -> tuple[str, ast.Slice | None, bool]:
-    """The array that a term of a comparison is, which part of its rows, and whether its steps are meant."""
+    """Returns the array of a term, the slice of its rows, and whether the term means differences."""
     match term:
         case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)]):
             return name, None, True
@@ -231,11 +231,11 @@ def subject(term: ast.expr, arrays: frozenset[str]) -> tuple[str, ast.Slice | No
     return "", None, False
 
 
-def limits(  # what a comparison has
+def limits(  # parts of a comparison
     node: ast.Compare, terms: list[ast.expr], at: int, name: str, slice: ast.Slice | None, steps: bool,
     arrays: frozenset[str],
 ) -> Range:  # fmt: skip
-    """A comparison with an array between its limits, or with one limit."""
+    """Parses a comparison of an array with one limit or two."""
     if at > 1 or len(terms) > at + 2:
         raise ValueError(f"`{ast.unparse(node)}` is no range: an array has one limit below and one above")
     least = compiled(one_more(terms[0], node.ops[0], ast.LtE)) if at else None
@@ -248,7 +248,7 @@ def limits(  # what a comparison has
 
 
 def one_more(limit: ast.expr, op: ast.cmpop, exact: type[ast.cmpop]) -> ast.expr:
-    """A limit such that `exact` is its comparison: that of integers, of which the next one is one more."""
+    """Adds 1 to an integer limit if needed, so that `exact` is the right comparison with it."""
     if isinstance(op, exact):
         return limit
     if type(op) not in OPERATIONS or isinstance(op, ast.Eq):

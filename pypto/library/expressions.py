@@ -1,7 +1,7 @@
-"""Arithmetic in signatures: sizes by name, and the integers that arrays of indices hold.
+"""Arithmetic of signatures: expressions over the sizes, and over the integers in index arrays.
 
-An expression is Python's own syntax, read once and turned into a function of the names' values. Only what the table
-`OPERATIONS` and the functions below have can stand in it; nothing is evaluated by Python itself.
+An expression has Python's syntax. It is parsed once and becomes a function of the names' values. It may contain only
+the operations in `OPERATIONS` and the functions below; Python never evaluates it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Function = Callable[[Names], Any]
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """The remainder of a division; of a division by 0 the number itself, since only 0 is a multiple of 0."""
+    """Computes the remainder; division by 0 gives the number itself, since only 0 is a multiple of 0."""
     return a % b if np.all(b) else a
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """The quotient, rounded down; 0 of a division by 0."""
+    """Computes the quotient, rounded down; division by 0 gives 0."""
     return a // b if np.all(b) else a * 0
 
 
@@ -38,17 +38,17 @@ OPERATIONS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = MappingPr
 
 
 def steps(names: Names, x: Any) -> Any:
-    """Differences of neighbours."""
+    """Computes the differences of adjacent elements."""
     return np.diff(np.asarray(x, np.int64))
 
 
 def tokens(names: Names, x: Any) -> Any:
-    """Numbers of sequences, for each of their t tokens; all sequences have as many tokens."""
+    """Repeats a number of each sequence for its t tokens; all sequences have the same number of tokens."""
     return np.repeat(x, quotient(names["t"], len(x)))
 
 
 def seen(names: Names, x: Any) -> Any:
-    """How many of x rows of a sequence each of its tokens sees: the last token all, others one less each."""
+    """Computes how many of a sequence's x rows each token sees: the last token all, each earlier one a row less."""
     each = quotient(names["t"], len(x))
     return tokens(names, x) - each + 1 + np.arange(len(x) * each) % max(each, 1)
 
@@ -66,12 +66,12 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
 
 
 def compiled(node: ast.expr) -> Function:
-    """An expression as a function of the values of its names.
+    """Compiles an expression to a function of the values of its names.
 
     Raises
     ------
     ValueError
-        Where something stands in it that no table here has.
+        If the expression contains anything that the tables here do not have.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _binary(operation: Callable[[Any, Any], Any], left: Function, right: Functio
 
 def _either(parts: list[Function]) -> Function:
     def first(names: Names) -> Any:
-        """The first that is not 0, else the last."""
+        """Returns the first value that is not 0, else the last."""
         for part in parts[:-1]:
             if value := part(names):
                 return value
@@ -124,7 +124,7 @@ def _chain(parts: list[Function], operations: list[Callable[[Any, Any], Any]]) -
 
 def _element(name: str, place: Function) -> Function:
     def value(names: Names) -> int:
-        """An element of an array of one axis; of an array without elements, 0."""
+        """Returns an element of a one-dimensional array; of an empty array, 0."""
         array = names[name]
         return int(array[place(names)]) if len(array) else 0
 

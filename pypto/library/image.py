@@ -1,4 +1,4 @@
-"""Rows of operators on images."""
+"""Rows of image operators."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def conv_bn_relu(x: Any, weight: Any, gain: Any, bias: Any) -> Any:
 
 
 def pixels(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Colours between 0 and 1."""
+    """Samples colours between 0 and 1."""
     return {"x": rng.random((n.n, 3, n.h, n.w), np.float32).astype(dtype.numpy)}
 
 
 def filters(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Weights that keep the size of what passes."""
+    """Samples weights that keep activations in range."""
     weight = rng.standard_normal((3, 3, n.o, n.c), np.float32) / np.float32(3 * n.c**0.5)
     return {"weight": weight.astype(dtype.numpy)}
 

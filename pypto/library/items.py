@@ -1,7 +1,7 @@
-"""Independent items of an operator: what a check of a large size compares when the reference takes long.
+"""Sampling of independent items, so that a large size can be checked although its reference is slow.
 
-An operator whose row names a dimension as that of its `items` computes each item from the item's own slices of the
-arguments. All items are computed by the kernels; some of them, by the reference.
+A row may name a dimension as its `items`: each item along it depends only on the item's own slices of the arguments.
+The kernels compute all items, and the reference only a sample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ItemSample:
-    """Some items of an operator, by their numbers along a dimension.
+    """A sample of an operator's items, by index along their dimension.
 
     Examples
     --------
@@ -34,11 +34,11 @@ class ItemSample:
     numbers: Any
 
     def of(self, specs: Iterable[ArraySpec], values: Mapping[str, Any]) -> dict[str, Any]:
-        """Arrays by name, with these items only where they have the dimension; others and numbers as they are."""
+        """Slices the arrays that have the dimension to these items; other arrays and numbers stay as they are."""
         return dict(values) | {s.name: self.slices(s, values[s.name]) for s in specs if values.get(s.name) is not None}
 
     def slices(self, spec: ArraySpec, array: Any) -> Any:
-        """The items of one array."""
+        """Slices one array."""
         for axis, dim in enumerate(spec.dims):
             if dim.text == self.dim:
                 array = np.take(np.asarray(array), self.numbers, axis=axis)
@@ -46,7 +46,7 @@ class ItemSample:
 
 
 def sample_items(row: Operator, values: Mapping[str, Any], most: int, rng: np.random.Generator) -> ItemSample | None:
-    """The first item, the last, and others at random, `most` in all; None where all are to be compared."""
+    """Samples the first item, the last and random others, `most` in all; None means that all are compared."""
     total = row.bind((), values).dims.get(row.items, 0)
     if not 0 < most < total:
         return None

@@ -28,18 +28,18 @@ def kl_divergence(log_q: Any, p: Any) -> Any:
 
 
 def labels(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """A label for each row."""
+    """Samples a label for each row."""
     return {"labels": rng.integers(0, n.n, n.t).astype(np.int64)}
 
 
 def left_out(rng: np.random.Generator) -> dict[str, Any]:
-    """Labels of -100, and logits that are far apart."""
+    """Edge case: ignored labels (-100), and logits that are far apart."""
     logits = (100 * rng.standard_normal((3, 5000))).astype(np.float32)
     return {"logits": logits, "labels": np.array([-100, 0, 4999], np.int64)}
 
 
 def distributions(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Probabilities, with zeros among them, and logarithms of others."""
+    """Samples probabilities, zeros among them, and log-probabilities of another distribution."""
     p, q = rng.random((2, n.t, n.n)) + 1e-3
     p[:, ::7] = 0
     log_q = np.log(q / q.sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Rows of mixtures of experts."""
+"""Rows of mixture of experts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moe_gate(x: Any, w: Any) -> Any:
     return f64(x) @ f64(w).T
 
 
-def select_experts(  # the arguments of the operator
+def select_experts(  # arguments as in the operator
     logits: Any, bias: Any, k: int, groups: int, kept: int, sigmoid: int, renormalize: int, scaling: float
 ) -> tuple[Any, Any]:
     """Reference implementation of `select_experts` in numpy."""
@@ -64,36 +64,36 @@ def grouped_matmul(x: Any, w: Any, ends: Any) -> Any:
 
 
 def chosen(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Experts of tokens, each once for a token; some get none."""
+    """Samples distinct experts for each token; some experts get none."""
     ids = np.argsort(rng.random((n.t, n.experts)), axis=1)[:, : n.k].astype(np.int32)
     return {"ids": ids, "experts": n.experts}
 
 
 def one_expert(rng: np.random.Generator) -> dict[str, Any]:
-    """All tokens go to one expert."""
+    """Edge case: all tokens go to one expert."""
     x = rng.standard_normal((700, 8)).astype(np.float32)
     return {"x": x, "ids": np.full((700, 1), 2, np.int32), "experts": 4}
 
 
 def ties(rng: np.random.Generator) -> dict[str, Any]:
-    """Equal scores: the lowest numbers win."""
+    """Edge case: equal scores, of which the lowest numbers win."""
     return {"logits": np.zeros((2, 16), np.float32), "bias": None, "k": 3, "groups": 4, "kept": 2, "sigmoid": 1}
 
 
 def negative(rng: np.random.Generator) -> dict[str, Any]:
-    """Scores below zero with their bias: a closed group is never chosen."""
+    """Edge case: scores that are negative after the bias; a closed group is never selected."""
     logits = rng.standard_normal((4, 16)).astype(np.float32)
     return {"logits": logits, "bias": np.full(16, -3, np.float32), "k": 4, "groups": 4, "kept": 1, "sigmoid": 1}
 
 
 def positions(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Places of the choices of tokens."""
+    """Samples the positions of the tokens' choices."""
     places = rng.permutation(n.t * n.k).astype(np.int32)
     return {"position": places, "y": rng.standard_normal((n.t * n.k, n.d), np.float32).astype(dtype.numpy)}
 
 
 def ragged(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Groups of all sizes, some empty."""
+    """Samples groups of all sizes, some of them empty."""
     shares = rng.random(n.e) ** 3
     ends = np.floor(np.cumsum(shares) / shares.sum() * n.t + 1e-6).astype(np.int32)
     w = (rng.standard_normal((n.e, n.k, n.n), np.float32) / np.sqrt(n.k)).astype(dtype.numpy)
@@ -101,7 +101,7 @@ def ragged(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def empty_groups(rng: np.random.Generator) -> dict[str, Any]:
-    """All rows in one group between empty ones."""
+    """Edge case: all rows are in one group between empty ones."""
     x, w = rng.standard_normal((70, 32), np.float32), rng.standard_normal((4, 32, 24), np.float32)
     return {
         "x": x.astype(bfloat16.numpy),
@@ -111,13 +111,13 @@ def empty_groups(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def loop_by_torch(torch: Any, v: Any) -> Any:
-    """A product for each group."""
+    """Peer implementation in torch, with one product for each group."""
     ends = v.ends.tolist()
     return torch.cat([v.x[a:b] @ v.w[e] for e, (a, b) in enumerate(zip([0, *ends], ends, strict=False))])
 
 
 def select_by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, without groups."""
+    """Peer implementation in torch, which ignores expert groups."""
     w = torch.sigmoid(v.logits)
     ids = (w + v.bias).topk(8, 1).indices
     taken = w.gather(1, ids)

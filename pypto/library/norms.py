@@ -47,22 +47,22 @@ def add_layer_norm(x: Any, residual: Any, g: Any, b: Any, eps: float) -> Any:
 
 
 def zeros(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows whose sum of squares is 0."""
+    """Edge case: a row whose sum of squares is 0."""
     return {"x": np.zeros((3, 64), np.float32), "g": np.ones(64, np.float32)}
 
 
 def zeros_with_gradient(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows of zeros, whose gradient is that of y over the root of eps."""
+    """Edge case: rows of zeros, whose gradient is that of y divided by the root of eps."""
     return {**zeros(rng), "dy": rng.standard_normal((3, 64), np.float32)}
 
 
 def one(rng: np.random.Generator) -> dict[str, Any]:
-    """A row of one element."""
+    """Edge case: a row of one element."""
     return {"x": np.full((1, 1), -3, np.float32), "g": np.full(1, 2, np.float32)}
 
 
 def backward_by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, which has no backward pass of this norm in one operator."""
+    """Peer implementation in torch, which has no single operator for this backward pass."""
     x, dy = v.x.float(), v.dy.float()
     scale = torch.rsqrt(x.square().mean(1, keepdim=True) + v.eps)
     unit, inner = x * scale, dy * v.g.float()
@@ -71,7 +71,7 @@ def backward_by_torch(torch: Any, v: Any) -> Any:
 
 
 def equal(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows without variance."""
+    """Edge case: rows without variance."""
     return {"x": np.full((3, 50), 4, np.float32), "g": np.ones(50, np.float32), "b": np.ones(50, np.float32)}
 
 

@@ -20,18 +20,18 @@ def adamw(w: Any, g: Any, m: Any, v: Any, t: int, **numbers: float) -> Any:
 
 
 def moments(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """A second moment that is not negative."""
+    """Samples a second moment that is not negative."""
     return {"v": rng.random(n.n, np.float32), "t": 3}
 
 
 def first_step(rng: np.random.Generator) -> dict[str, Any]:
-    """Moments of 0, and a gradient of 0 among others."""
+    """Edge case: moments of 0, and gradients with zeros."""
     zeros = np.zeros(9, np.float32)
     return {"w": np.ones(9, np.float32), "g": np.arange(9, dtype=np.float32), "m": zeros, "v": zeros.copy(), "t": 1}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The fused step of torch."""
+    """Peer implementation: torch's fused step."""
     step = torch.tensor(float(v.t))
     return torch._fused_adamw_(
         [v.w], [v.g], [v.m], [v.v], [], [step], lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=0.01, eps=1e-8,

@@ -1,4 +1,4 @@
-"""The rows by name: those that come with the package, loaded when one is asked for, and those of the user."""
+"""The registry maps names to rows: those of the package, loaded on first use, and those of the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pypto.library.row import Operator
 from pypto.markup import Shown
 from pypto.options import suggestion
 
-# Each has a tuple `ROWS`; the order is that of the documentation.
+# Each module has a tuple `ROWS`; the documentation has the same order.
 MODULES: Final = (
     "norms", "activations", "attention_rows.rope", "quantized_rows.quant", "quantized_rows.int8_activations",
     "quantized_rows.qat", "quantized_rows.mx", "quantized_rows.weights", "transforms", "attention_rows.paged",
@@ -62,18 +62,18 @@ class Registry(Shown, Mapping[str, Operator]):
         return len(self.all())
 
     def all(self) -> dict[str, Operator]:
-        """All rows by name; one of the user replaces one of the package."""
+        """Returns all rows by name; a row of the user replaces one of the package."""
         if not self._rows:
             for module in self._modules:
                 self._rows |= {row.name: row for row in import_module(f"pypto.library.{module}").ROWS}
         return self._rows | self._own
 
     def families(self) -> dict[str, tuple[Operator, ...]]:
-        """The rows of the package by module."""
+        """Returns the rows of the package by module."""
         return {name.rpartition(".")[2]: import_module(f"pypto.library.{name}").ROWS for name in self._modules}
 
     def register(self, row: Operator) -> Operator:
-        """Add a row, whose signature is read now; it takes the place of one with the same name."""
+        """Adds a row, after reading its signature; it replaces one of the same name."""
         assert row.signature is not None
         self._own[row.name] = row
         return row

@@ -1,8 +1,8 @@
-"""What launches of one call leave in a cache for those after them.
+"""Tracks which arrays stay in a cache between the launches of one call, for predicted times.
 
-A result that a launch has written is there until as many bytes have come after it as the cache holds. How many these
-are, the timing model knows; here they are counted. Of an array with gaps between its rows more than half is written; of
-a cache in which few rows are new, less, and it is not taken for one that is there.
+A written result stays in the cache until as many later bytes have passed as the cache holds. This module counts those
+bytes; the timing model knows the capacity. An array counts as written if a launch writes more than half of it: that
+includes arrays with gaps between rows, and excludes key-value caches that get a few new rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Span = tuple[int, int]
 
 @dataclass
 class Written:
-    """Memory that launches have written, with the bytes that came from memory after it."""
+    """Arrays that launches have written, with the bytes that came from memory since."""
 
     since: dict[Span, float] = field(default_factory=dict)
 
     def arguments(self, kernel: Any, values: tuple[Any, ...]) -> dict[str, float]:
-        """The arguments of a launch that lie in such memory."""
+        """Returns the arguments of a launch that lie in written arrays."""
         return {
             name: later
             for name, (start, end) in spans(kernel, values).items()
@@ -35,7 +35,7 @@ class Written:
         }
 
     def add(self, kernel: Any, values: tuple[Any, ...], launch: Any) -> None:
-        """Note the arrays of which a launch has written more than half, as far as its bytes tell."""
+        """Records the arrays of which a launch has written more than half, judged by its bytes."""
         self.since = {span: later + launch.levels.get("HBM", 0.0) for span, later in self.since.items()}
         found, names = spans(kernel, values), written_names(function_of(kernel, values))
         for span in (found[name] for name in names if name in found):
@@ -44,7 +44,7 @@ class Written:
 
 
 def spans(kernel: Any, values: tuple[Any, ...]) -> dict[str, Span]:
-    """First byte and end of all array arguments."""
+    """Returns the first byte and the end of each array argument."""
     infos: Mapping[str, Any] = describe(kernel.signature, values)[0]
     return {
         name: (info.address + info.reach[0], info.address + info.reach[1])

@@ -43,18 +43,18 @@ def hyper_connections(x: Any, w: Any, scale: Any, base: Any, rounds: int) -> tup
 
 
 def sigmoid(x: Any) -> Any:
-    """In float64."""
+    """Computes the logistic function in float64."""
     return 1 / (1 + np.exp(-f64(x)))
 
 
 def streams(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Weights that give logits around 1."""
+    """Samples weights that give logits near 1."""
     w = rng.standard_normal((n.n * (n.n + 2), n.n * n.d), np.float32) / np.float32(n.n * n.d) ** 0.5
     return {"w": w, "scale": rng.random(3, np.float32)}
 
 
 def no_stream(rng: np.random.Generator) -> dict[str, Any]:
-    """A token of zeros, whose mean square is 0, and another."""
+    """Edge case: a token of zeros, whose mean square is 0, beside another token."""
     x = rng.standard_normal((2, 4, 32)).astype(bfloat16.numpy)
     x[0] = 0
     w = rng.standard_normal((24, 128), np.float32) / 11
@@ -62,7 +62,7 @@ def no_stream(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def with_gain(rng: np.random.Generator) -> dict[str, Any]:
-    """With gains of columns."""
+    """Edge case: gains of the columns."""
     v, w = rng.standard_normal((1, 2, 3, 16), np.float32), rng.standard_normal(16, np.float32)
     return {"v": v, "w": w, "gain": rng.random(16, np.float32)}
 
@@ -75,7 +75,7 @@ def block_by_torch(torch: Any, v: Any) -> Any:
 
 
 def sinkhorn_of(torch: Any, x: Any, rounds: int) -> Any:
-    """Peer implementation in torch."""
+    """Sinkhorn normalisation in torch."""
     c = torch.softmax(x, 2) + 1e-6
     c = c / (c.sum(1, keepdim=True) + 1e-6)
     for _ in range(rounds - 1):

@@ -1,6 +1,6 @@
-"""A row of the library: what an operator computes, by which kernels, how exactly, and at what cost.
+"""A row of the library says what an operator computes, by which kernels, how exactly, and at what cost.
 
-The checked call, the documentation, the tests, the benchmark and the commands of an operator are read from its row.
+The checked call, the documentation, the tests, the benchmark and the commands of an operator are derived from its row.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Implementation:
     Parameters
     ----------
     version : str
-        Its name among those of the row; the first that fits is used.
+        The name of the implementation within the row; a call uses the first that fits.
     run : callable
-        Gets all arguments and results by name, and launches kernels. It writes to results and effects only.
+        Launches the kernels. It gets all arguments and results by name, and writes only to results and effects.
     platforms : tuple of str
-        Backends with what it needs, as in ``"cpu"`` or ``"ascend"``; empty, it runs on any.
+        The backends on which it runs, as in ``"cpu"`` or ``"ascend"``; empty means any backend.
     dtypes : tuple of str
-        Those of the first array; empty, all that the signature allows.
+        The dtypes of the first array; empty means all that the signature allows.
     """
 
     version: str
@@ -54,11 +54,11 @@ class Implementation:
 
     @property
     def where(self) -> str:
-        """The backends that it runs on, as text."""
+        """The backends on which it runs, as text."""
         return ", ".join(self.platforms) or "any backend"
 
     def fits(self, plugin: Plugin, dtype: DType) -> bool:
-        """Whether it runs on a backend, on arrays of this dtype."""
+        """Says whether it runs on a backend with arrays of this dtype."""
         here = not self.platforms or any(plugin_of(platform) is plugin for platform in self.platforms)
         return here and (not self.dtypes or str(dtype) in self.dtypes)
 
@@ -70,45 +70,45 @@ class Operator(Shown):
     Parameters
     ----------
     name : str
-        Under which `pypto.library` offers it.
+        The name under which `pypto.library` offers the operator.
     doc : str
         One line: what it computes.
     text : str
         The signature; see `Signature`.
     formula : str
-        What it computes, in Markdown, with the steps at which numbers are rounded, and edge cases.
+        The formula in Markdown, with the steps at which numbers are rounded, and edge cases.
     source : str
-        Where the formula is from.
+        The origin of the formula.
     reference : callable
-        Gets all arguments by name, as numpy arrays, and gives the results in float64, and after them the effects;
-        more than one in a tuple. It writes to none of its arguments.
+        Computes the results in float64 from all arguments, which it gets by name as numpy arrays. It returns the
+        results and then the effects, in a tuple if there are several, and leaves its arguments unchanged.
     implementations : tuple of Implementation
     sizes : mapping of str to mapping of str to int
         Sizes of the names of dimensions: ``small`` for tests, ``model`` for the size in models, and others.
     sampler : callable, optional
-        From a generator, sizes and a dtype to arguments by name; normal numbers without. An optional array of which
-        the sizes say nothing is left out.
+        Makes arguments by name from a generator, sizes and a dtype. Other arrays are normal numbers; an optional
+        array whose dimensions have no size is left out.
     edges : mapping of str to callable
-        Named edge cases: from a generator to arguments by name.
+        Edge cases by name: functions that make arguments by name from a generator.
     tolerance : mapping of str to Tolerance
-        By result or effect, where it is not the one of the dtype.
+        Tolerances of results and effects that do not have the default of their dtype.
     flops : callable, optional
-        Operations, from sizes by name (``n.t * n.d``).
+        Computes the number of operations from the sizes by name (``n.t * n.d``).
     bytes : callable, optional
-        Bytes that have to be moved; those of all arrays without.
+        Computes the bytes that have to be moved; by default, those of all arrays.
     effects : tuple of str
         Arguments that are written in place.
     peer : callable, optional
-        The same by torch: gets the module and tensors by name.
+        Computes the operator in torch. It gets the module and the tensors by name.
     prepared : callable, optional
-        Tensors that the peer gets besides, made once before it is timed, as weights in a layout of torch's own.
+        Makes further tensors for the peer once, before it is timed, such as weights in a layout of torch's own.
     notes : str
-        What the documentation says besides.
+        Further remarks for the documentation.
     items : str
-        A dimension whose items are computed by themselves, each from its own slices of the arguments, so that a check
-        may compare some of them. Empty where there is none.
+        A dimension along which items are independent: each is computed from its own slices of the arguments, so that
+        a check may compare some of them. Empty if there is none.
     limited : str
-        What limits its speed on a CPU, where it is less than 1.2 times that of torch, or far from the machine's rate.
+        The limit of its speed on a CPU, if it is less than 1.2 times as fast as torch, or far from the machine's rate.
 
     Examples
     --------
@@ -149,23 +149,23 @@ class Operator(Shown):
 
     @cached_property
     def signature(self) -> Signature:
-        """The signature, read from its text."""
+        """Parses the signature from its text."""
         return Signature.parse(self.text)
 
     def __call__(self, *args: Any, version: str = "", **given: Any) -> Any:
-        """Check all arguments, then compute.
+        """Checks all arguments, then computes the results.
 
         Parameters
         ----------
         *args, **given
             Arguments of the signature: numpy arrays, torch tensors, numbers.
         version : str
-            An implementation by name; without, the first that fits.
+            The name of an implementation; by default, the first that fits.
 
         Returns
         -------
         array, tuple of arrays or None
-            The results, of the kind of the first argument; effects are written in place.
+            The results, of the same kind as the first argument; effects are written in place.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Operator(Shown):
         LostGradient
             When a result would have no gradient, and autograd records an argument.
         NoImplementation
-            Where no implementation runs on this platform and dtype.
+            When no implementation runs on this platform and dtype.
         """
         if is_traced():
             from pypto.torch.graph.tracing import outside_call
@@ -190,11 +190,11 @@ class Operator(Shown):
         return results[0] if len(results) == 1 else results or None
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
-        """Checked arguments."""
+        """Checks arguments, and returns them by name."""
         return Binder(self.name, self.signature, self.effects).bind(args, given)
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
-        """The first implementation that runs on a backend and dtype, or the one that is named."""
+        """Returns the first implementation that runs on a backend and dtype, or the named one."""
         for found in self.implementations:
             if found.fits(plugin, dtype) and version in ("", found.version):
                 return found
@@ -206,35 +206,35 @@ class Operator(Shown):
         raise NoImplementation(operator=self.name, what=what, there=there)
 
     def unchecked(self, dtype: str = "") -> Callable[..., None]:
-        """The kernels alone, for callers that made all arguments themselves.
+        """Returns the kernels without checks, for callers that allocate all arguments themselves.
 
         Parameters
         ----------
         dtype : str
-            Of the first array; without, the first that the signature allows.
+            The dtype of the first array; by default, the first that the signature allows.
 
         Returns
         -------
         callable
-            Takes all arguments and results by name; those that may be None, and numbers, too.
+            A function that takes all arguments and results by name, including numbers and optional arrays.
         """
         return self.implementation(backend_in_force(), self.first_dtype(dtype)).run
 
     def outputs(self, bound: Bound) -> Values:
-        """Memory for the results."""
+        """Allocates memory for the results."""
         like = bound.values[self.signature.inputs[0].name]
         return {
             s.name: empty(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0]) for s in self.signature.outputs
         }
 
     def is_empty(self, bound: Bound, outputs: Values) -> bool:
-        """Whether there is nothing to compute: every result has no elements, or there is none and no first array."""
+        """Says whether nothing is to compute: all results are empty, or there are none and the first array is empty."""
         written = [s.shape(bound.dims) for s in self.signature.outputs]
         shapes = written or [self.signature.inputs[0].shape(bound.dims)]
         return all(0 in shape for shape in shapes)
 
     def sample(self, rng: Rng, case: str = SMALL, dtype: str = "") -> Values:
-        """Arguments of a size or an edge case, by name.
+        """Samples arguments of a size or an edge case, by name.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class Operator(Shown):
         case : str
             One of `sizes` or `edges`.
         dtype : str
-            Of the first array; without, the first that the signature allows.
+            The dtype of the first array; by default, the first that the signature allows.
         """
         known = {**self.edges, **self.sizes}
         if case not in known:
@@ -253,7 +253,7 @@ class Operator(Shown):
         return self.values(rng, SimpleNamespace(**self.sizes[case]), self.first_dtype(dtype))
 
     def first_dtype(self, dtype: str) -> DType:
-        """The dtype of the first array: the one that is named, without a name the first that the signature allows."""
+        """Returns the dtype of the first array: the named one, or by default the first that the signature allows."""
         allowed = {name: d for d in self.signature.main_dtypes for name in (str(d), d.public)}
         if dtype and dtype not in allowed:
             text = " or ".join(map(str, self.signature.main_dtypes))
@@ -262,7 +262,7 @@ class Operator(Shown):
         return allowed[dtype] if dtype else self.signature.main_dtypes[0]
 
     def values(self, rng: Rng, dims: SimpleNamespace, dtype: DType) -> Values:
-        """Arguments of given sizes."""
+        """Samples arguments of given sizes."""
         drawn = self.sampler(rng, dims, dtype) if self.sampler else {}
         first = self.signature.inputs[0]
         rest = {
@@ -276,11 +276,11 @@ class Operator(Shown):
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """What `check` runs: the small size and the edge cases."""
+        """The cases that `check` runs: the small size and the edge cases."""
         return (SMALL, *self.edges)
 
     def results(self, values: Values, version: str = "") -> Values:
-        """Compute with copies of the arguments: results and effects by name."""
+        """Computes on copies of the arguments, and returns results and effects by name."""
         copies = {name: copied(value) for name, value in values.items()}
         found = self(version=version, **copies)
         outputs = [spec.name for spec in self.signature.outputs]
@@ -288,28 +288,28 @@ class Operator(Shown):
         return dict(zip(outputs, given, strict=True)) | {name: copies[name] for name in self.effects}
 
     def arguments(self, values: Values) -> Values:
-        """All arguments: numbers by default, and None for arrays that are left out."""
+        """Returns all arguments, with numbers at their defaults and None for missing arrays."""
         absent = {spec.name: None for spec in self.signature.inputs if spec.is_optional}
         return dict(self.signature.numbers) | absent | values
 
     def expected(self, values: Values) -> Values:
-        """What the reference gives: results and effects by name."""
+        """Returns the reference's results and effects by name."""
         names = [*(spec.name for spec in self.signature.outputs), *self.effects]
         found = self.reference(**self.arguments(values))
         return dict(zip(names, found if isinstance(found, tuple) else (found,), strict=True))
 
     def tolerance_of(self, name: str, dtype: DType) -> Tolerance:
-        """How far a result may be from the reference."""
+        """Returns the tolerance of a result."""
         return self.tolerance.get(name) or TOLERANCES.get(str(dtype), Close())
 
     def check(self, platform: str = HOST, case: str = "", **more: Any) -> Sequence[Any]:
-        """Compare with the reference, on all cases and dtypes; see `pypto.library.checking.check`."""
+        """Compares with the reference, on all cases and dtypes; see `pypto.library.checking.check`."""
         from pypto.library.checking import check
 
         return check(self, platform, case, **more)
 
     def moved(self, dims: Any) -> float:
-        """Bytes that have to be moved, for sizes by name."""
+        """Returns the bytes that have to be moved, for sizes by name."""
         if self.bytes is not None:
             return self.bytes(dims)
         first = self.signature.main_dtypes[0]
@@ -319,7 +319,7 @@ class Operator(Shown):
 
 
 def backend_in_force() -> Plugin:
-    """The backend on which launches of this context run."""
+    """Returns the backend on which launches of this context run."""
     from pypto.compile import session
     from pypto.runtime.mode import MODE
 
@@ -329,24 +329,24 @@ def backend_in_force() -> Plugin:
 
 
 def normal(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Any:
-    """Normal numbers of a shape and dtype; integers over the range of int8."""
+    """Samples normal numbers of a shape and dtype; integers are uniform over the range of int8."""
     if dtype.is_int:
         return rng.integers(-127, 128, shape).astype(dtype.numpy)
     return rng.standard_normal(shape, np.float32).astype(dtype.numpy)
 
 
 def copied(value: Any) -> Any:
-    """An array of its own, with the same strides; numbers as they are."""
+    """Copies an array with its strides; numbers stay as they are."""
     if isinstance(value, np.ndarray):
         return value.copy(order="K")
     return value.clone() if hasattr(value, "clone") else value
 
 
 def bf(x: Any) -> Any:
-    """Rounded to bfloat16, in float64: for references."""
+    """Rounds to bfloat16 and returns float64, for references."""
     return np.asarray(x, np.float32).astype(bfloat16.numpy).astype(np.float64)
 
 
 def f64(x: Any) -> Any:
-    """In float64: for references."""
+    """Converts to float64, for references."""
     return np.asarray(x).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Signatures as text: arrays with named dimensions and dtypes, numbers with defaults, and the arrays of the result."""
+"""Signatures as text: arrays with named dimensions and dtypes, numbers with defaults, and result arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPLIT: Final = re.compile(r",(?![^\[]*\])")
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dimension: a name that arrays bind, a size, or an expression of names that were bound before.
+    """A dimension: a name that arrays bind, a size, or an expression of bound names.
 
     Examples
     --------
@@ -34,34 +34,34 @@ class Dim:
 
     @property
     def is_name(self) -> bool:
-        """Whether an array may bind it."""
+        """Says whether an array may bind it."""
         return self.text.isidentifier()
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that it depends on."""
+        """Returns the names that it depends on."""
         return names_in(expression(self.text))
 
     def size(self, known: Mapping[str, int]) -> int:
-        """The size, from those of the names."""
+        """Computes the size from the sizes of the names."""
         return known[self.text] if self.text in known else int(function(self.text)(known))
 
 
 @lru_cache(maxsize=1024)
 def expression(text: str) -> ast.expr:
-    """The expression of a dimension, which calls read often."""
+    """Parses the expression of a dimension; results are cached, because calls need them often."""
     return ast.parse(text, mode="eval").body
 
 
 @lru_cache(maxsize=1024)
 def function(text: str) -> Function:
-    """A dimension as a function of the sizes that it depends on."""
+    """Compiles a dimension to a function of the sizes that it depends on."""
     return compiled(expression(text))
 
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """An array of a signature. Without dtypes it has the dtype of the signature's first array."""
+    """An array of a signature. Without dtypes, it has the dtype of the signature's first array."""
 
     name: str
     dims: tuple[Dim, ...]
@@ -70,24 +70,24 @@ class ArraySpec:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of dimensions that its shape depends on."""
+        """Returns the names of dimensions that its shape depends on."""
         return frozenset().union(*(dim.names for dim in self.dims))
 
     def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape, once all names are bound."""
+        """Computes the shape after all names are bound."""
         return tuple(dim.size(known) for dim in self.dims)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an operator takes and gives, read once from its text.
+    """The arguments and results of an operator, parsed once from text.
 
     Parameters
     ----------
     text : str
         As in ``"x[t, d] bf16|f32, g[d], bias[d]?, eps=1e-6 -> y[t, d], s[t] f32"``. A question mark says that an
-        array may be None. A number may be the name of a dimension, too. Behind the results, `where` names what sizes
-        and integers must hold: ``"... -> loss[t] f32 where labels < n"``; see `pypto.library.conditions`.
+        array may be None. A number may also be the name of a dimension. After the results, `where` states conditions
+        of sizes and integers: ``"... -> loss[t] f32 where labels < n"``; see `pypto.library.conditions`.
 
     Examples
     --------
@@ -105,12 +105,12 @@ class Signature:
 
     @staticmethod
     def parse(text: str) -> Signature:
-        """Read a signature.
+        """Parses a signature.
 
         Raises
         ------
         WrongSignature
-            When the text is none.
+            If the text is not a signature.
         """
         before, arrow, after = text.partition("->")
         after, _, where = f"{after} ".partition(" where ")
@@ -127,7 +127,7 @@ class Signature:
 
     @property
     def main_dtypes(self) -> tuple[DType, ...]:
-        """Dtypes of the first array, which those without any share."""
+        """Returns the dtypes of the first array, which arrays without dtypes share."""
         return self.inputs[0].dtypes
 
 

@@ -1,4 +1,4 @@
-"""How long an operator takes: here, beside torch, and by the model of an Ascend chip."""
+"""Times of an operator: measured here beside torch, or predicted by the model of an Ascend chip."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Predicted:
     Attributes
     ----------
     launches : tuple of Prediction
-        In the order in which they run.
+        The launches in the order in which they run.
     memory, cube : float
-        Seconds that the operator's bytes take at the rate of the chip's memory, if nothing is in L2, and that its
-        operations take at the rate of the cube cores. Of an operator without products on them, `cube` is 0.
+        Seconds that the operator's bytes take at the memory's bandwidth if nothing is in L2, and that its operations
+        take at the rate of the cube cores. `cube` is 0 for an operator without products on them.
     seconds : float
         The sum of the launches.
     used : float
-        The part of that time in which the busiest unit of a launch works, or its memory.
+        The fraction of that time in which each launch's busiest unit, or its memory, works.
     """
 
     launches: tuple[Any, ...]
@@ -40,12 +40,12 @@ class Predicted:
 
     @property
     def limit(self) -> float:
-        """The greater of `memory` and `cube`, in seconds; what stays in L2 can take less."""
+        """The greater of `memory` and `cube`, in seconds; a call can be faster if data stays in L2."""
         return max(self.memory, self.cube)
 
     @property
     def bound(self) -> str:
-        """Which of both it is."""
+        """Says which of the two limits is greater."""
         return "memory" if self.memory >= self.cube else "cube"
 
     @property
@@ -58,12 +58,12 @@ class Predicted:
 
 
 def busiest(launch: Any) -> float:
-    """The part of a launch's time in which its busiest unit works, or its memory."""
+    """Returns the fraction of a launch's time in which its busiest unit, or its memory, works."""
     return float(max(*launch.utilisation.values(), launch.memory_cycles / launch.cycles))
 
 
 def cube_seconds(launches: list[Any], operations: float) -> float:
-    """Seconds that operations take on cube cores, in the dtypes that the launches' products have."""
+    """Returns the seconds that operations take on cube cores, in the dtypes of the launches' products."""
     rooflines = [launch.roofline for launch in launches]
     made = [(n, n / line.peaks[dtype]) for line in rooflines for dtype, n in line.operations.items()]
     total = sum(n for n, _ in made)
@@ -71,12 +71,12 @@ def cube_seconds(launches: list[Any], operations: float) -> float:
 
 
 def tensors(torch: Any, values: Values) -> SimpleNamespace:
-    """Arguments as torch tensors, by name, on memory of their own."""
+    """Copies arguments to torch tensors, by name."""
     return SimpleNamespace(**{name: tensor(torch, value) for name, value in values.items()})
 
 
 def tensor(torch: Any, value: Any) -> Any:
-    """A numpy array as a tensor; numbers and None as they are."""
+    """Copies a numpy array to a tensor; numbers and None stay as they are."""
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype.kind != "V" and not value.dtype.name.startswith(("bfloat", "float8")):
@@ -86,13 +86,13 @@ def tensor(torch: Any, value: Any) -> Any:
 
 
 def for_peer(torch: Any, row: Operator, values: Values) -> SimpleNamespace:
-    """All arguments of a row's peer, by name, with what it prepares of them."""
+    """Returns all arguments of a row's peer by name, with the tensors that it prepares."""
     given = tensors(torch, row.arguments(values))
     return SimpleNamespace(**vars(given), **(row.prepared(torch, given) if row.prepared else {}))
 
 
 def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict[str, Callable[[], Any]]:
-    """Functions without arguments, by name: ours, and those of torch where it is installed."""
+    """Returns functions without arguments by name: ours, and torch's if it is installed."""
     values = row.sample(np.random.default_rng(seed), case, dtype)
     try:
         import torch
@@ -107,7 +107,7 @@ def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict
 
 
 def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) -> Comparison:
-    """Time an operator and torch in turns, on the arguments of a size.
+    """Times an operator and torch in turns, with arguments of one size.
 
     Parameters
     ----------
@@ -115,18 +115,19 @@ def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) ->
     case : str
         A size of the row.
     dtype : str
-        Of the first array.
+        The dtype of the first array.
     rep : float
-        Milliseconds for each.
+        Milliseconds that each of them runs.
     """
     return compare(contenders(row, case, dtype), rep)
 
 
 @contextmanager
 def predictions(chip: str) -> Iterator[list[Any]]:
-    """Launches are predicted for a chip, and run here.
+    """Predicts each launch for a chip, and runs it here.
 
-    Numbers that they write decide about the time of later ones, which may find results in L2.
+    The launches have to run, because the time of later ones depends on the numbers that they write. A later launch may
+    find results in L2.
     """
     from pypto.debug.simulate import predicted_launch
 
@@ -143,17 +144,17 @@ def predictions(chip: str) -> Iterator[list[Any]]:
 
 
 def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: str = "") -> Predicted:
-    """Predict an operator's time on a chip that need not be there.
+    """Predicts an operator's time on a chip that need not be present.
 
     Parameters
     ----------
     row : Operator
     chip : str
-        As for `pypto.simulate`.
+        A name as in `pypto.simulate`.
     case : str
         A size of the row.
     dtype : str
-        Of the first array.
+        The dtype of the first array.
     """
     values = row.sample(np.random.default_rng(0), case, dtype)
     bound = row.bind((), values)

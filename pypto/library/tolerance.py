@@ -1,4 +1,4 @@
-"""How far a result may be from its float64 reference."""
+"""Tolerances: how far a result may differ from its float64 reference."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pypto.testing.close import as_numpy, assert_close
 
 
 class Tolerance(Protocol):
-    """Says how a result differs too much from what is expected, or nothing."""
+    """Describes the difference of a result from what is expected, if it is too large."""
 
     def problem(self, actual: Any, expected: Any) -> str:
-        """The text of the difference; empty where there is none."""
+        """Describes the difference; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """``|x - y| <= atol + rtol * |y|`` for every element; NaN is close to NaN.
+    """Tolerance ``|x - y| <= atol + rtol * |y|`` for every element; NaN is close to NaN.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Close:
     atol: float = 1e-5
 
     def problem(self, actual: Any, expected: Any) -> str:
-        """The text of the difference; empty where there is none."""
+        """Describes the difference; empty if there is none."""
         try:
             assert_close(actual, expected, self.atol, self.rtol)
         except AssertionError as error:
@@ -47,9 +47,9 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class MostlyClose:
-    """As `Close`, but a small part of the elements may be four times as far off.
+    """Tolerance like `Close`, but a small fraction of the elements may differ by four times as much.
 
-    For results behind numbers that were rounded to int8: one that is rounded the other way moves all that follow it.
+    It suits results that depend on int8 rounding: a number that is rounded the other way changes everything after it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class MostlyClose:
     part: float = 1e-4
 
     def problem(self, actual: Any, expected: Any) -> str:
-        """The text of the difference; empty where there is none."""
+        """Describes the difference; empty if there is none."""
         found, right = (as_numpy(x).astype(np.float64) for x in (actual, expected))
         far = np.mean(np.abs(found - right) > self.atol + self.rtol * np.abs(right)) if found.size else 0.0
         times = 4 if far <= self.part else 1
@@ -76,7 +76,7 @@ EXACT: Final = Close(0.0, 0.0)
 INT8: Final = Close(0.0, 1.0)
 BF16: Final = Close(7.8e-3, 5e-3)
 SCALES: Final = Close(2.5e-5, 1e-9)
-# By the dtype of a result, where its row says nothing.
+# Default tolerance of a result, by its dtype.
 TOLERANCES: Final = MappingProxyType(
     {
         "f32": Close(1e-5, 1e-5), "f64": Close(1e-12, 1e-12), "bf16": BF16, "f16": Close(1e-3, 1e-3), "i8": INT8,

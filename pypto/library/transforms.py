@@ -12,7 +12,7 @@ from pypto.library.row import Implementation, Operator, f64
 
 
 def sylvester(d: int) -> Any:
-    """The matrix, by the parity of the bits that the numbers of row and column share."""
+    """Builds the matrix: the sign is the parity of the bits that the row and column numbers share."""
     common = np.arange(d)[:, None] & np.arange(d)
     return np.array([[1.0 - 2.0 * (int(c).bit_count() & 1) for c in row] for row in common])
 
@@ -23,7 +23,7 @@ def hadamard(x: Any) -> Any:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch: stages of sums and differences."""
+    """Peer implementation in torch, by stages of sums and differences."""
     t, d = v.x.float(), v.x.shape[1]
     half = 1
     while half < d:

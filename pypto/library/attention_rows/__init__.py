@@ -1,5 +1,6 @@
-"""Rows of attention, and of what stands beside it in a model: rotary embedding, caches, indexers.
+"""Rows of attention, rotary embedding, key-value caches and indexers.
 
-Whole sequences: `softmax_attention`, `varlen`, `block_sparse`, `linear_attention`, `recurrent`, `rope`. Caches:
-`paged`, `int8_cache`, `window`. Multi-head latent attention: `mla`, `indexer`, `sparse`, `compression`, `v4`.
+`softmax_attention`, `varlen`, `block_sparse`, `linear_attention`, `recurrent` and `rope` have operators on whole
+sequences; `paged`, `int8_cache` and `window` those on caches; `mla`, `indexer`, `sparse`, `compression` and `v4` those
+of multi-head latent attention (MLA).
 """

@@ -1,4 +1,4 @@
-"""Rows of attention over blocks of keys that a mask names."""
+"""The row of block-sparse attention, in which a mask selects blocks of keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pypto.library.tolerance import Close
 
 
 def block_sparse_attention(**v: Any) -> tuple[Any, Any]:
-    """The reference: the mask of every element."""
+    """Reference implementation of `block_sparse_attention`, with an elementwise mask."""
     b, h, n, d = v["q"].shape
     g, m = v["k"].shape[1:3]
     queries = f64(v["q"]).reshape(b, g, h // g, n, d)
@@ -33,7 +33,7 @@ def block_sparse_attention(**v: Any) -> tuple[Any, Any]:
 
 
 def some_blocks(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """A quarter of the blocks, and the first of every row."""
+    """Samples a mask with a quarter of the blocks, and the first block of every row."""
     shape = (n.b, n.h, -(-n.n // n.bx), -(-n.m // n.by))
     mask = (rng.random(shape) < 0.25).astype(np.uint8)
     mask[..., 0] = 1
@@ -41,7 +41,7 @@ def some_blocks(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> V
 
 
 def no_block(rng: np.random.Generator) -> Values:
-    """Queries that see no block, only the last, which is not full, and all."""
+    """Edge case: queries that see no block, only the last, partial block, or all blocks."""
     sizes = SimpleNamespace(b=1, h=2, g=1, n=20, m=37, bx=8, by=16)
     mask = np.array([[0, 0, 0], [0, 0, 1], [9, 1, 1]], np.uint8)[None, None].repeat(2, axis=1)
     arrays = {name: normal(rng, (1, heads, rows, 32), DType("f32"))
@@ -50,7 +50,7 @@ def no_block(rng: np.random.Generator) -> Values:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, with a mask of every element."""
+    """Peer implementation in torch, with an elementwise mask."""
     mask = v.mask.repeat_interleave(v.bx, 2)[:, :, : v.q.shape[2]].repeat_interleave(v.by, 3)[..., : v.k.shape[2]]
     return torch.nn.functional.scaled_dot_product_attention(v.q, v.k, v.v, attn_mask=mask != 0, enable_gqa=True)
 

@@ -1,4 +1,4 @@
-"""Rows that make one row of keys and values of a window of tokens."""
+"""The row that compresses a window of tokens into one row of keys and values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LONG: Final = {"t": 512, "h": 4096, "w": 512, "r": 128, "d": 512, "e": 64, "b": 
 
 
 def state_rows(state: Any, table: Any, positions: Any) -> Any:
-    """Rows of one sequence."""
+    """Returns the state rows of one sequence at these positions."""
     return state[table[positions // state.shape[1]], positions % state.shape[1]]
 
 
 def pooled(v: Any, kv: Any, score: Any, b: int, end: int) -> Any:
-    """The softmax over the rows of a window, for every channel."""
+    """Pools a window by a softmax over its rows, separately for each channel."""
     ratio, d = len(v["ape"]), len(v["gain"])
     now, before = np.arange(end - ratio, end), np.arange(max(end - 2 * ratio, 0), end - ratio)
     values, scores = (state_rows(x, v["table"][b], now)[:, -d:] for x in (kv, score))
@@ -58,7 +58,7 @@ def compressor(**v: Any) -> tuple[Any, ...]:
 
 
 def windows(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Sequences that begin anywhere, and one at 0; states of what came before."""
+    """Samples sequences that begin anywhere, and one at 0, with earlier states."""
     start = rng.integers(0, n.p * n.page - n.t // n.b + 1, n.b).astype(np.int32)
     start[0] = 0
     table = rng.permutation(n.pages)[: n.b * n.p].reshape(n.b, n.p).astype(np.int32)
@@ -70,7 +70,7 @@ def windows(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Value
 
 
 def distant_blocks(rng: np.random.Generator) -> Values:
-    """Windows that do not overlap and lie on two pages, and a transform."""
+    """Edge case: windows that do not overlap and cross pages, and a transform."""
     n = SimpleNamespace(**{**SMALL, "w": 64, "r": 6, "page": 4, "p": 8, "pages": 16})
     given = windows(rng, n, DType("bf16"))
     states = rng.standard_normal((2, n.pages, n.page, n.w), np.float32)
@@ -80,7 +80,7 @@ def distant_blocks(rng: np.random.Generator) -> Values:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch: the rows of the window of every token, and zeros for those that end none."""
+    """Peer implementation in torch: it pools a window for every token, and zeroes rows that end no window."""
     (t, ratio, d), page, s = (len(v.x), len(v.ape), len(v.gain)), v.kv_state.shape[1], len(v.x) // len(v.start)
     b = torch.arange(t) // s
     position = (v.start[b] + torch.arange(t) % s).long()

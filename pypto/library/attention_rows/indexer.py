@@ -1,4 +1,4 @@
-"""Rows of the lightning indexer."""
+"""Rows of the lightning indexer, which selects the cache rows that sparse attention reads."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MODEL: Final = {"t": 32, "L": 1536, "n": 64, "h": 7168, "d": 128, "r": 64, "m": 
 
 @dataclass(frozen=True, slots=True)
 class SameSets:
-    """Rows of indices are the same sets, up to a part that nearly equal scores may exchange."""
+    """Tolerance that compares index rows as sets; a fraction may differ, because nearly equal scores may swap."""
 
     exchanged: float = 0.0
 
     def problem(self, actual: Any, expected: Any) -> str:
-        """The text of the difference; empty where there is none."""
+        """Describes the difference; empty if there is none."""
         n = expected.shape[-1]
         for number, (a, b) in enumerate(zip(np.asarray(actual).reshape(-1, n), expected.reshape(-1, n), strict=True)):
             missing = np.setdiff1d(b, a)
@@ -57,7 +57,7 @@ def topk(scores: Any, lengths: Any, k: int, s: int) -> tuple[Any, Any]:
     return values, indices
 
 
-def lightning_indexer(  # the arguments of the operator
+def lightning_indexer(  # arguments as in the operator
     q: Any, q_scale: Any, keys: Any, k_scale: Any, weights: Any, lengths: Any, table: Any, k: int
 ) -> Any:
     """Reference implementation of `lightning_indexer` in numpy."""
@@ -72,7 +72,7 @@ def lightning_indexer(  # the arguments of the operator
 
 
 def turned_and_quantized(x: Any, cos: Any, sin: Any, matrix: Any) -> tuple[Any, Any]:
-    """First columns of (t, n, d) turned, then the transform, and int8 by rows."""
+    """Applies rotary embedding to the first columns of (t, n, d), then the transform, and quantises rows to int8."""
     r = cos.shape[1]
     turned = np.concatenate([bf(rope_half(x[..., :r], cos, sin)), x[..., r:]], axis=2)
     return quantize(bf(turned @ f64(matrix)), 2)
@@ -93,24 +93,24 @@ def indexer_prolog(**v: Any) -> tuple[Any, ...]:
 
 
 def numbers(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Scores with many ties."""
+    """Samples scores with many ties."""
     return {"scores": np.round(rng.standard_normal((n.t, n.n)), 3).astype(np.float32), "k": n.k}
 
 
 def short_rows(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows of 0, 3 and all scores, zeros of both signs, infinities, and tokens of one sequence."""
+    """Edge case: rows with 0, 3 or all scores visible, signed zeros, infinities, and tokens of one sequence."""
     scores = rng.standard_normal((4, 5000), np.float32)
     scores[2, ::7], scores[3, 5], scores[3, 4] = 0.0, np.inf, -np.inf
     return {"scores": scores, "lengths": np.array([4, 5000], np.int32), "k": 64, "s": 2}
 
 
 def equal_scores(rng: np.random.Generator) -> dict[str, Any]:
-    """All scores are equal: the lowest indices are chosen."""
+    """Edge case: all scores are equal, so the lowest indices are selected."""
     return {"scores": np.full((2, 9000), -1.5, np.float32), "k": 100}
 
 
 def large_beside_each_other(rng: np.random.Generator) -> dict[str, Any]:
-    """All that is chosen lies in one stretch, an ascending row, and one with few numbers that are not NaN."""
+    """Edge case: the largest scores are adjacent, a row is ascending, and a row is mostly NaN."""
     scores = rng.standard_normal((3, 6000), np.float32)
     scores[0, 700:900] += 100
     scores[1].sort()
@@ -119,7 +119,7 @@ def large_beside_each_other(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def cached(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Pages in random order; scales of quantised rows."""
+    """Samples pages in random order, and scales of quantised rows."""
 
     def scale(*shape: int) -> Any:
         return (0.001 + 0.01 * rng.random(shape)).astype(np.float16)
@@ -134,7 +134,7 @@ def cached(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Uniform numbers, as the tests of the model have them."""
+    """Samples uniform numbers, as the model's own tests do."""
 
     def uniform(most: float, *shape: int) -> Any:
         return (most * (2 * rng.random(shape, np.float32) - 1)).astype(BF16)
@@ -163,7 +163,7 @@ def indexer_by_torch(torch: Any, v: Any) -> Any:
 
 
 def quantized_rows(torch: Any, v: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
-    """First columns of (t, n, d) turned, then the transform, and int8 by rows, by torch."""
+    """Torch form of `turned_and_quantized`."""
     r = v.cos.shape[1]
     t = x[..., :r]
     a, b = t.chunk(2, -1)
@@ -184,7 +184,7 @@ def prolog_by_torch(torch: Any, v: Any) -> Any:
 
 
 def versions(wrap: Callable[[Choose], Choose]) -> tuple[Implementation, ...]:
-    """A scan with branches for the CPU, sorts for Ascend, and a scan without branches for all platforms."""
+    """Lists versions of top-k: a scan with branches (CPU), sorts (Ascend), a scan without branches (any backend)."""
     return (
         Implementation("candidates", wrap(topk_kernels.candidates), platforms=("cpu",)),
         Implementation("sorts", wrap(sorted_parts), platforms=("ascend",)),

@@ -1,4 +1,4 @@
-"""The row of attention over a cache of int8 keys and values."""
+"""The row of attention over an int8 key-value cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def attention_int8_cache(q: Any, k: Any, key_scale: Any, v: Any, value_scale: An
 
 
 def codes(rng: np.random.Generator, n: SimpleNamespace) -> dict[str, Any]:
-    """All codes, and scales that give scores of the size of 1."""
+    """Samples all codes, and scales that give scores near 1."""
     return {
         "k": rng.integers(-127, 128, (n.b, n.g, n.m, n.d)).astype(np.int8),
         "key_scale": (rng.random((n.g, n.d), np.float32) + 0.5) / 127,
@@ -31,12 +31,12 @@ def codes(rng: np.random.Generator, n: SimpleNamespace) -> dict[str, Any]:
 
 
 def causal(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
-    """With the mask."""
+    """Samples codes for the causal mask."""
     return codes(rng, n) | {"causal": 1}
 
 
 def one_query(rng: np.random.Generator) -> dict[str, Any]:
-    """One query on a cache of an odd length, as a decoder has it; one token's values are all 0."""
+    """Edge case: one query on a cache of odd length, as in decoding; the values of one token are all 0."""
     n = SimpleNamespace(**SMALL | {"m": 131})
     found = codes(rng, n)
     found["value_scale"][:, :, 5] = 0
@@ -44,14 +44,14 @@ def one_query(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def few_keys(rng: np.random.Generator) -> dict[str, Any]:
-    """Causal with more queries than keys: the first see none."""
+    """Edge case: causal attention with more queries than keys, so that the first queries see none."""
     n = SimpleNamespace(**SMALL | {"m": 13})
     q = rng.standard_normal((n.b, n.h, n.n, n.d), np.float32)
     return codes(rng, n) | {"q": q, "causal": 1}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """The cache in the dtype of the queries, then torch's attention."""
+    """Peer implementation in torch: dequantises the cache to the queries' dtype, then calls torch's attention."""
     k = (v.k * v.key_scale[:, None]).to(v.q.dtype)
     values = (v.v * v.value_scale[..., None]).to(v.q.dtype)
     return attention_by_torch(torch, SimpleNamespace(q=v.q, k=k, v=values))

@@ -1,4 +1,4 @@
-"""Rows of linear attention."""
+"""The row of linear attention by the gated delta rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto.library.tolerance import Close
 
 
 def unit(x: Any) -> Any:
-    """Vectors of length 1."""
+    """Scales vectors to length 1."""
     return f64(x) / np.sqrt((f64(x) ** 2).sum(axis=-1, keepdims=True) + 1e-6)
 
 
@@ -33,13 +33,13 @@ def gated_delta_rule(q: Any, k: Any, v: Any, gate: Any, beta: Any, state: Any) -
 
 
 def gates(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Logarithms of factors below 1, and strengths between 0 and 1."""
+    """Samples logarithms of decay factors below 1, and strengths between 0 and 1."""
     shape = (n.b, n.h, n.t)
     return {"gate": -rng.random(shape, np.float32) / 4, "beta": rng.random(shape, np.float32)}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, 64 tokens at once, as model libraries write it."""
+    """Peer implementation in torch, in chunks of 64 tokens, as model libraries write it."""
     (b, h, t), group, d = v.v.shape[:3], v.v.shape[1] // v.q.shape[1], v.q.shape[3]
     q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
     q, k = (torch.nn.functional.pad(x.repeat_interleave(group, 1), (0, 0, 0, -t % 64)) for x in (q / math.sqrt(d), k))

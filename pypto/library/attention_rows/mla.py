@@ -1,4 +1,4 @@
-"""Rows of the projections before multi-head latent attention."""
+"""Rows of the projections of multi-head latent attention (MLA)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST: Final = "The last token that names a row of a cache writes it."
 
 
 def latent(v: Any, qb: Any) -> tuple[Any, Any, Any, Any]:
-    """What both forms have in common: queries, the latent row and the turned key."""
+    """Computes what both forms share: queries, the latent row and the rotary key."""
     t, (n, p, c) = len(v["x"]), v["w_uk"].shape
     qb = qb.reshape(t, n, -1)
     q_nope = np.einsum("tnp,npc->tnc", qb[..., :p], f64(v["w_uk"]))
@@ -34,7 +34,7 @@ def latent(v: Any, qb: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def written(cache: Any, index: Any, rows: Any) -> Any:
-    """A cache with rows in their places, one token after the other."""
+    """Returns a cache after the rows are written to their places, one token after the other."""
     found = f64(cache)
     for at, row in zip(index, rows, strict=True):
         found[at] = row
@@ -63,7 +63,7 @@ def mla_prolog_quant(**v: Any) -> tuple[Any, ...]:
 
 
 def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Uniform numbers, as the tests of the model have them, with weights that keep the size of what passes."""
+    """Samples uniform numbers, with weights that keep activations in range."""
 
     def uniform(most: float, *shape: int) -> Any:
         return (most * (2 * rng.random(shape, np.float32) - 1)).astype(bfloat16.numpy)
@@ -77,7 +77,7 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def projected_quant(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """The same with int8 weights."""
+    """Samples the arguments of the quantised form, with int8 weights."""
     width = n.n * (n.p + n.r)
     return projected(rng, n, dtype) | {
         "w_uq": rng.integers(-127, 128, (n.L, width)).astype(np.int8),
@@ -86,23 +86,23 @@ def projected_quant(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str,
 
 
 def flops(n: Any) -> float:
-    """Of the products."""
+    """Counts the operations of the products."""
     return float(2 * n.t * (n.h * (n.L + n.c + n.r) + n.L * n.n * (n.p + n.r) + n.n * n.p * n.c))
 
 
 def weights(n: Any, wide: int) -> float:
-    """Bytes of the weights."""
+    """Counts the bytes of the weights."""
     return float(2 * (n.h * (n.L + n.c + n.r) + n.n * n.p * n.c) + wide * n.L * n.n * (n.p + n.r))
 
 
 def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:
-    """Neighbours become halves, turned."""
+    """Applies rotary embedding to pairs of neighbours, and stores them as halves."""
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.cat([a, b], -1) * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
 
 
 def latent_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any, Any]:
-    """Queries and the latent row; the turned key goes to its cache."""
+    """Computes queries and the latent row; stores the rotary key in its cache."""
     t, (n, p, c) = len(v.x), v.w_uk.shape
     kv, qb = v.x @ v.w_dkvkr, qb.view(t, n, -1)
     v.kr_cache.index_copy_(0, v.index, turned_by_torch(torch, kv[:, None, c:], v)[:, 0])

@@ -21,19 +21,19 @@ def scatter_update(cache: Any, index: Any, rows: Any) -> Any:
 
 
 def distinct(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Each row once."""
+    """Samples each cache row at most once."""
     return {"index": rng.permutation(n.n)[: n.t].astype(np.int32)}
 
 
 def repeated(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows that several tokens name, near and far from each other."""
+    """Edge case: several tokens name one row, near each other and far apart."""
     index = rng.integers(0, 5, 1500).astype(np.int32)
     rows = rng.standard_normal((1500, 8)).astype(np.float32)
     return {"cache": np.zeros((7, 8), np.float32), "index": index, "rows": rows}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, whose order for repeated rows is open."""
+    """Peer implementation in torch, which does not define the order of repeated rows."""
     return v.cache.index_copy_(0, v.index.long(), v.rows)
 
 

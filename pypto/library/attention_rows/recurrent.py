@@ -1,4 +1,4 @@
-"""Rows of recurrent cells."""
+"""The row of a recurrent cell, sum-LSTM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto.library.row import Implementation, Operator, f64
 
 
 def quick_gelu(x: Any) -> Any:
-    """x times the logistic function of 1.702 x, in float64."""
+    """Computes x times the logistic function of 1.702 x, in float64."""
     return x * sigmoid(1.702 * x)
 
 
@@ -26,7 +26,7 @@ def sum_lstm(**v: Any) -> tuple[Any, Any]:
 
 
 def large(rng: np.random.Generator) -> dict[str, Any]:
-    """Gates that are fully open or closed, a zero state, and a cell of zeros."""
+    """Edge case: gates that are fully open or closed, a zero state, and a zero cell."""
     states = np.zeros((2, 128), np.float32)
     states[0, :32], states[0, 32:64], states[1, 64:96] = 80, -80, -80
     zeros, ones = np.zeros((2, 32), np.float32), np.ones(32, np.float32)

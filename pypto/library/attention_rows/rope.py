@@ -1,4 +1,4 @@
-"""Rows of rotary position embedding, in the forms of several models."""
+"""Rows of rotary position embedding, in the forms that models use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES: Final = {"small": {"t": 3, "h": 4, "d": 32}, "model": {"t": 1024, "h": 12
 
 
 def heads(cos: Any, sin: Any) -> tuple[Any, Any]:
-    """Cosines and sines for all heads."""
+    """Repeats cosines and sines for all heads."""
     return f64(cos)[:, None], f64(sin)[:, None]
 
 
@@ -84,7 +84,7 @@ def inverse_by_torch(torch: Any, v: Any) -> Any:
 
 
 def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any], **changes: Any) -> Operator:
-    """One of the forms."""
+    """Builds the row of one form."""
     facts: dict[str, Any] = {"text": TEXT, "source": SOURCE, "sizes": SIZES, "flops": lambda n: 3.0 * n.t * n.h * n.d,
                              "items": "t"}  # fmt: skip
     run = (Implementation("tokens", getattr(kernels, name)),)

@@ -1,4 +1,4 @@
-"""Rows of attention: over whole sequences, and over paged caches."""
+"""Rows of softmax attention over whole sequences and over paged caches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL: Final = {"b": 2, "h": 4, "g": 2, "n": 40, "m": 70, "d": 32, "e": 32}
 
 
 def softmax(s: Any) -> Any:
-    """Weights of the last dimension; zeros where every score is minus infinity."""
+    """Computes the softmax of the last axis; rows in which every score is minus infinity give zeros."""
     most = s.max(axis=-1, keepdims=True, initial=-np.inf)
     e = np.exp(s - np.where(np.isfinite(most), most, 0))
     total = e.sum(axis=-1, keepdims=True)
@@ -29,7 +29,7 @@ def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
     """Reference implementation of `attention` in numpy."""
     b, h, n, d = q.shape
     g, m = k.shape[1:3]
-    queries = f64(q).reshape(b, g, h // g, n, d)  # heads that share one of keys lie side by side
+    queries = f64(q).reshape(b, g, h // g, n, d)  # query heads that share a key head are adjacent
     s = queries @ f64(k)[:, :, None].swapaxes(3, 4) * (scale or 1 / math.sqrt(d))
     if causal:
         s = np.where(np.arange(m) <= np.arange(n)[:, None] + m - n, s, -np.inf)
@@ -37,7 +37,7 @@ def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
 
 
 def gathered(cache: Any, table: Any, length: int) -> Any:
-    """The rows of a sequence, in order."""
+    """Returns the first rows of a sequence's pages, in order."""
     filled = table[: -(-length // cache.shape[1])]
     return f64(cache[filled]).reshape(-1, *cache.shape[2:])[:length]
 
@@ -52,7 +52,7 @@ def paged_attention(q: Any, keys: Any, values: Any, table: Any, lengths: Any, sc
 
 
 def pages(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Pages in random order, and lengths of all kinds; rows behind a length are NaN."""
+    """Samples pages in random order, and lengths of all kinds; the last is full."""
     table = rng.permutation(n.pages)[: n.b * n.p].reshape(n.b, n.p).astype(np.int32)
     lengths = rng.integers(1, n.p * n.page + 1, n.b).astype(np.int32)
     lengths[-1] = n.p * n.page
@@ -60,7 +60,7 @@ def pages(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def short(rng: np.random.Generator) -> dict[str, Any]:
-    """A sequence of no row, one of one, and NaN in all rows behind them."""
+    """Edge case: a sequence without rows and one with a single row; all rows behind them are NaN."""
     keys, values = rng.standard_normal((2, 6, 16, 1, 32), np.float32)
     table = np.array([[3, 1], [0, 2], [4, 5]], np.int32)
     values[3] = values[0, 1:] = values[4, 2:] = np.nan
@@ -72,7 +72,7 @@ def short(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def few_keys(rng: np.random.Generator) -> dict[str, Any]:
-    """Causal with more queries than keys: the first see none."""
+    """Edge case: causal attention with more queries than keys, so that the first queries see none."""
     n = SimpleNamespace(**SMALL)
     q = rng.standard_normal((1, 2, n.n, n.d), np.float32)
     k, v = rng.standard_normal((2, 1, 1, 13, n.d), np.float32)
@@ -80,12 +80,12 @@ def few_keys(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """With the mask."""
+    """Samples arguments for the causal mask."""
     return {"causal": 1}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, whose causal attention is for as many queries as keys; else it gets a mask."""
+    """Peer implementation in torch; its causal mode needs as many queries as keys, so others pass a mask."""
     n, m = v.q.shape[2], v.k.shape[2]
     mask = torch.ones(n, m, dtype=torch.bool).tril(m - n) if 1 < n != m else None
     return torch.nn.functional.scaled_dot_product_attention(
@@ -94,7 +94,7 @@ def by_torch(torch: Any, v: Any) -> Any:
 
 
 def paged_by_torch(torch: Any, v: Any) -> Any:
-    """Pages are gathered first: torch has no attention over them."""
+    """Peer implementation in torch, which has no paged attention: the pages are gathered first."""
     found = []
     for b, length in enumerate(v.lengths.tolist()):
         k, values = (x[v.table[b].long()].flatten(0, 1)[None, :length].transpose(1, 2) for x in (v.keys, v.values))

@@ -1,4 +1,4 @@
-"""Rows of sparse attention."""
+"""Rows of sparse attention over selected rows of a paged cache."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sparse_attention(**v: Any) -> Any:
 
 
 def chosen(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Rows that a token may see, in random order, -1 behind them."""
+    """Samples row numbers that a token may see, in random order and padded with -1."""
     s = n.t // n.b
     lengths = rng.integers(s, n.p * n.page + 1, n.b).astype(np.int32)
     lengths[-1] = n.p * n.page
@@ -68,13 +68,13 @@ def chosen(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def chosen_with_scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """The same, with scales that make int8 numbers around 1."""
+    """Samples selected rows with scales that make int8 numbers near 1."""
     scales = (0.005 + 0.01 * rng.random((n.pages, n.page, n.groups))).astype(np.float32)
     return {"scales": scales, **chosen(rng, n, dtype)}
 
 
 def no_rows(rng: np.random.Generator) -> dict[str, Any]:
-    """Sequences of no row, of one, and the second of two tokens of a sequence of one."""
+    """Edge case: sequences without rows, with one row, and two tokens of a sequence with one row."""
 
     def normal(*shape: int) -> Any:
         return rng.standard_normal(shape, np.float32).astype(bfloat16.numpy)
@@ -89,7 +89,7 @@ def no_rows(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Rows are gathered for every token, then attention over them."""
+    """Peer implementation in torch: gathers rows for every token, then attends to them."""
     (t, _, c), b, page = v.q_nope.shape, len(v.lengths), v.keys.shape[1]
     q, found = torch.cat([v.q_nope, v.q_rope], 2), []
     counts = (v.lengths[torch.arange(t) // (t // b)] - t // b + 1 + torch.arange(t) % (t // b)).clamp(
@@ -109,7 +109,7 @@ def by_torch(torch: Any, v: Any) -> Any:
 
 
 def flops(n: Any) -> float:
-    """Of the products with the chosen rows."""
+    """Counts the operations of products with the selected rows."""
     return float(2 * n.t * n.h * n.k * (2 * n.c + n.r))
 
 

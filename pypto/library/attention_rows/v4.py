@@ -28,18 +28,18 @@ QUERIES: Final = (
 
 
 def turned(x: Any, cos: Any, sin: Any) -> Any:
-    """(t, n, d) rows whose last columns are turned."""
+    """Applies rotary embedding to the last columns of rows (t, n, d)."""
     first = x.shape[2] - cos.shape[1]
     return np.concatenate([x[..., :first], rope_interleaved(x[..., first:], cos, sin)], axis=2)
 
 
 def normed(x: Any, eps: float) -> Any:
-    """Rows over their root mean square, in bfloat16."""
+    """Divides rows by their root mean square, in bfloat16."""
     return bf(x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps))
 
 
 def queries_and_row(v: Any, qb: Any) -> tuple[Any, Any]:
-    """What both forms have in common."""
+    """Computes what both forms share: the queries and the shared row of keys and values."""
     t, d = len(v["x"]), v["w_kv"].shape[1]
     kv = bf(rms_norm(f64(v["x"]) @ f64(v["w_kv"]), v["g_kv"], v["eps"]))
     q = turned(normed(qb.reshape(t, -1, d), v["eps"]), v["cos"], v["sin"])
@@ -68,12 +68,12 @@ def indexer_prolog_v4(**v: Any) -> tuple[Any, ...]:
 
 
 def uniform(rng: np.random.Generator, most: float, *shape: int) -> Any:
-    """Uniform numbers in bfloat16."""
+    """Samples uniform numbers in bfloat16."""
     return (most * (2 * rng.random(shape, np.float32) - 1)).astype(BF16)
 
 
 def projected(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
-    """Uniform numbers, with weights that keep the size of what passes."""
+    """Samples uniform numbers, with weights that keep activations in range."""
     return {
         "n": n.n, "x": uniform(rng, 1, n.t, n.h), "w_dq": uniform(rng, 1.7 / n.h**0.5, n.h, n.L),
         "w_uq": uniform(rng, 1.7 / n.L**0.5, n.L, n.n * n.d), "w_kv": uniform(rng, 1.7 / n.h**0.5, n.h, n.d),
@@ -83,7 +83,7 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
 
 
 def projected_quant(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
-    """The same with an int8 weight."""
+    """Samples the arguments of the quantised form, with an int8 weight."""
     return projected(rng, n, dtype) | {
         "w_uq": rng.integers(-127, 128, (n.L, n.n * n.d)).astype(np.int8),
         "w_uq_scale": ((0.5 + rng.random(n.n * n.d)) / (73 * n.L**0.5)).astype(np.float32),
@@ -91,7 +91,7 @@ def projected_quant(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
 
 
 def indexed(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
-    """Quantised queries, and a transform that keeps lengths."""
+    """Samples quantised queries, and a transform that preserves lengths."""
     return {
         "qn_scale": (0.001 + 0.01 * rng.random(n.t)).astype(np.float32),
         "w_qb_scale": ((0.5 + rng.random(n.n * n.d)) / (73 * n.L**0.5)).astype(np.float32),
@@ -102,7 +102,7 @@ def indexed(rng: np.random.Generator, n: Any, dtype: DType) -> Values:
 
 
 def zero_tokens(rng: np.random.Generator) -> Values:
-    """A token of zeros: its queries are zeros, and their scale is 0."""
+    """Edge case: a token of zeros, whose queries are zeros with scale 0."""
     from types import SimpleNamespace
 
     values = projected_quant(rng, SimpleNamespace(**{**SMALL, "t": 2}), bfloat16)
@@ -111,17 +111,17 @@ def zero_tokens(rng: np.random.Generator) -> Values:
 
 
 def flops(n: Any) -> float:
-    """Of the products."""
+    """Counts the operations of the products."""
     return float(2 * n.t * (n.h * (n.L + n.d) + n.L * n.n * n.d))
 
 
 def weight_bytes(n: Any, width: int) -> float:
-    """Bytes of the weights."""
+    """Counts the bytes of the weights."""
     return float(2 * n.h * (n.L + n.d) + width * n.L * n.n * n.d)
 
 
 def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:
-    """(t, n, d) rows whose last columns are turned."""
+    """Applies rotary embedding to the last columns of rows (t, n, d)."""
     first = x.shape[-1] - v.cos.shape[1]
     t, c, s = x[..., first:].float(), v.cos[:, None].float(), v.sin[:, None].float()
     back = torch.stack([-t[..., 1::2], t[..., 0::2]], -1).flatten(-2)
@@ -129,7 +129,7 @@ def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:
 
 
 def queries_by_torch(torch: Any, v: Any, qb: Any) -> tuple[Any, Any]:
-    """What both forms have in common."""
+    """Torch form of `queries_and_row`."""
     norm, d = torch.nn.functional.rms_norm, v.w_kv.shape[1]
     q = norm(qb.view(len(v.x), v.n, d), (d,), None, v.eps).bfloat16()
     kv = norm(v.x @ v.w_kv, (d,), v.g_kv, v.eps)

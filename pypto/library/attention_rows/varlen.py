@@ -1,4 +1,4 @@
-"""The row of attention within sequences of many lengths, which lie one after the other."""
+"""The row of variable-length attention over sequences that lie one after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def varlen_attention(q: Any, k: Any, v: Any, starts: Any, scale: float, causal: 
 
 
 def sequences(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Sequences of all lengths, one of them empty where there are three."""
+    """Samples sequences of all lengths; one of three or more is empty."""
     cuts = np.sort(rng.integers(0, n.t + 1, n.s - 2))
     if n.s > 3:
         cuts[1] = cuts[0]
@@ -36,21 +36,21 @@ def sequences(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Val
 
 
 def long_and_causal(rng: np.random.Generator) -> Values:
-    """A sequence of more than one block, with the mask, neighbours of one token, and heads in groups."""
+    """Edge case: a causal sequence longer than a block, beside sequences of one token, with grouped heads."""
     q = rng.standard_normal((170, 4, 32), np.float32)
     k, v = rng.standard_normal((2, 170, 2, 32), np.float32)
     return {"q": q, "k": k, "v": v, "starts": np.array([0, 1, 169, 170], np.int32), "causal": 1, "longest": 168}
 
 
 def neighbours(rng: np.random.Generator) -> Values:
-    """NaN in one sequence stays there, and one sequence is empty."""
+    """Edge case: NaN in one sequence must not reach others, and one sequence is empty."""
     q, k, v = rng.standard_normal((3, 20, 2, 16), np.float32)
     k[7] = v[7] = np.nan
     return {"q": q, "k": k, "v": v, "starts": np.array([0, 7, 7, 20], np.int32), "scale": 0.5}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, sequence by sequence."""
+    """Peer implementation in torch, one call for each sequence."""
     found = []
     for first, end in pairwise(v.starts.tolist()):
         heads = (x[first:end].transpose(0, 1)[None] for x in (v.q, v.k, v.v))

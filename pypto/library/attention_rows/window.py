@@ -1,4 +1,4 @@
-"""Rows of attention over a window of a paged cache, and over rows of a compressed one."""
+"""Rows of sliding-window attention over a paged cache, with and without compressed rows."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SOFTMAX: Final = (
 
 
 def with_sink(q: Any, rows: Any, sink: Any, scale: float) -> Any:
-    """Attention of one token: (h, d) queries, rows that are keys and values, and a score without a value."""
+    """Computes attention of one token (h, d) over rows that are keys and values, with a sink: a score without value."""
     s = f64(q) @ rows.T * (scale or 1 / math.sqrt(q.shape[1]))
     return softmax(np.concatenate([s, f64(sink)[:, None]], axis=1))[:, :-1] @ rows
 
 
 def window_of(v: Any, b: int, end: int) -> Any:
-    """The last rows of a sequence, up to an end."""
+    """Returns the last rows of a sequence up to `end`."""
     return gathered(v["keys"], v["table"][b], max(end, 0))[max(end - v["window"], 0) :]
 
 
@@ -83,12 +83,12 @@ def sparse_compressed_attention(**v: Any) -> Any:
 
 
 def numbers(rng: np.random.Generator, *shape: int) -> Any:
-    """Normal numbers in bfloat16."""
+    """Samples normal numbers in bfloat16."""
     return rng.standard_normal(shape, np.float32).astype(BF16)
 
 
 def pages(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Pages in random order; lengths of all kinds, the last of all pages; sinks near the scores."""
+    """Samples pages in random order, lengths of all kinds, the last of them full, and sinks near the scores."""
     table = rng.permutation(n.pages)[: n.b * n.p].reshape(n.b, n.p).astype(np.int32)
     lengths = rng.integers(n.t // n.b, n.p * n.page + 1, n.b).astype(np.int32)
     lengths[-1] = n.p * n.page
@@ -96,7 +96,7 @@ def pages(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
 
 
 def ragged(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Sequences of different numbers of tokens."""
+    """Samples sequences of different numbers of tokens."""
     given = pages(rng, n, dtype)
     cuts = np.sort(rng.integers(0, n.t + 1, n.b - 1))
     starts = np.concatenate([[0], cuts, [n.t]]).astype(np.int32)
@@ -104,13 +104,13 @@ def ragged(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values
 
 
 def two_caches(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """With as many rows for each compressed one as there are."""
+    """Samples a compressed cache whose ratio makes it cover the whole paged cache."""
     places = rng.permutation(n.cpages)[: n.b * n.cp].reshape(n.b, n.cp).astype(np.int32)
     return {**pages(rng, n, dtype), "places": places, "ratio": n.p * n.page // (n.cp * n.cpage)}
 
 
 def chosen(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Compressed rows that a token may see, in random order, -1 behind them."""
+    """Samples compressed rows that a token may see, in random order and padded with -1."""
     given, s = two_caches(rng, n, dtype), n.t // n.b
     topk = np.full((n.t, n.k), -1, np.int32)
     for t in range(n.t):
@@ -121,7 +121,7 @@ def chosen(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values
 
 
 def short(rng: np.random.Generator) -> Values:
-    """Sequences of no token, of no row, of one row, and of a window and one more; sinks of all sizes."""
+    """Edge case: sequences without tokens, without rows, with one row, and with more than a window; extreme sinks."""
     return {
         "q": numbers(rng, 5, 4, 32), "keys": numbers(rng, 4, 16, 32), "table": np.array([[2], [3], [0], [1]], np.int32),
         "lengths": np.array([9, 0, 1, 9], np.int32), "starts": np.array([0, 0, 1, 2, 5], np.int32), "window": 8,
@@ -130,7 +130,7 @@ def short(rng: np.random.Generator) -> Values:
 
 
 def nothing_compressed(rng: np.random.Generator) -> Values:
-    """Sequences of no row, and of fewer rows than one compressed row stands for."""
+    """Edge case: a sequence without rows, and sequences too short for a compressed row."""
     return {
         "q": numbers(rng, 4, 4, 32), "keys": numbers(rng, 2, 16, 32), "compressed": numbers(rng, 2, 4, 32),
         "table": np.array([[1], [0]], np.int32), "places": np.array([[0], [1]], np.int32), "ratio": 4, "window": 8,
@@ -139,30 +139,30 @@ def nothing_compressed(rng: np.random.Generator) -> Values:
 
 
 def nothing_chosen(rng: np.random.Generator) -> Values:
-    """The same; one token sees a single compressed row."""
+    """Edge case: tokens that select no compressed row, and one that selects a single one."""
     topk = np.full((4, 3), -1, np.int32)
     topk[3, 0] = 0
     return {**nothing_compressed(rng), "topk": topk}
 
 
 def moved(n: Any, compressed: float) -> float:
-    """Bytes of queries, results and rows."""
+    """Counts the bytes of queries, results and rows."""
     return float(2 * n.t * n.d * (2 * n.h + min(128, n.p * n.page) + compressed))
 
 
 def versions(name: str) -> tuple[Implementation, ...]:
-    """Rows gathered first where cores that multiply cannot gather; else a program for each token."""
+    """Lists the versions: rows gathered first where matrix cores cannot gather, else one program per token."""
     first = Implementation("gathered", getattr(in_rows, name), ("ascend",))
     return first, Implementation("tokens", getattr(kernels, name))
 
 
 def rows_by_torch(cache: Any, table: Any, token: Any) -> Any:
-    """Rows of a paged cache for each token, by their numbers."""
+    """Returns rows of a paged cache for each token, by row number."""
     return cache[table.long().gather(1, token // cache.shape[1]), token % cache.shape[1]]
 
 
 def attend_by_torch(torch: Any, v: Any, parts: list[tuple[Any, Any, Any, Any]]) -> Any:
-    """Attention with a sink over parts of rows: cache, table for each token, numbers, and which of them are seen."""
+    """Attends with a sink over several groups of rows, each with its cache, tables, row numbers and mask."""
     rows = torch.cat([rows_by_torch(cache, table, token.clamp(min=0)) for cache, table, token, _ in parts], 1)
     seen = torch.cat([seen for *_, seen in parts], 1)
     s = torch.bmm(v.q, rows.transpose(1, 2)).float() / math.sqrt(v.q.shape[2])
@@ -172,13 +172,13 @@ def attend_by_torch(torch: Any, v: Any, parts: list[tuple[Any, Any, Any, Any]]) 
 
 
 def recent_by_torch(torch: Any, v: Any, b: Any, end: Any) -> tuple[Any, Any, Any, Any]:
-    """The last rows of tokens of the sequences b."""
+    """Returns the sliding windows of tokens in the sequences b."""
     token = end[:, None] - v.window + torch.arange(v.window)
     return v.keys, v.table[b], token, token >= 0
 
 
 def even_by_torch(torch: Any, v: Any) -> tuple[Any, Any, Any]:
-    """Sequences of tokens, how many tokens of theirs come later, and how many rows they see."""
+    """Returns each token's sequence, the number of later tokens, and the number of rows that it sees."""
     s, t = len(v.q) // len(v.lengths), torch.arange(len(v.q))
     b, later = t // s, s - 1 - t % s
     return b, later, v.lengths[b] - later

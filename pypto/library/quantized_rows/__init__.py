@@ -1,5 +1,5 @@
 """Rows of quantisation, and of products with quantised operands.
 
-Read `quant`, `weights` (codes of four and eight bits), `int8_activations`, `int8_convolution`, `mx` (groups of small
-floats), and `qat` (fake quantisation for training).
+Read `quant`, `weights` (int4 and int8 weights), `int8_activations`, `int8_convolution`, `mx` (microscaling formats),
+and `qat` (fake quantisation for training).
 """

@@ -1,4 +1,4 @@
-"""Rows that end in int8: what lies between two products of int8 is computed and quantised at once."""
+"""Rows that fuse an activation or a norm with the int8 quantisation of its result, for use between int8 products."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_layer_norm_quantize(
 
 
 def gelu_of_zeros(rng: np.random.Generator) -> dict[str, Any]:
-    """A group of zeros, factors of columns, and numbers whose gelu is nearly 0 or nearly themselves."""
+    """Edge case: a group of zeros, column factors, and numbers whose GELU is nearly 0 or nearly themselves."""
     x = rng.standard_normal((3, 48)).astype(np.float32)
     x[1, 16:32] = 0
     x[2, [0, 31]] = -9, 30
@@ -44,7 +44,7 @@ def gelu_of_zeros(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def no_variance(rng: np.random.Generator) -> dict[str, Any]:
-    """Rows without variance, factors of columns, and groups of which one is 0."""
+    """Edge case: rows without variance, column factors, and a group of zeros."""
     b = rng.standard_normal(50).astype(np.float32)
     b[10:20] = 0
     return {
@@ -54,7 +54,7 @@ def no_variance(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def quantized_by_torch(torch: Any, t: Any, v: Any) -> Any:
-    """Rows as int8 by torch."""
+    """Quantises rows to int8 in torch."""
     parts = (t if v.smooth is None else t * v.smooth).unflatten(1, (v.groups, -1))
     most = parts.abs().amax(2, keepdim=True)
     return (parts * (127 / most)).round().to(torch.int8).flatten(1), (most / 127).squeeze(2)

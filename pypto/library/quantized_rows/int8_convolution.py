@@ -22,12 +22,12 @@ def quantize_image(x: Any, scale: Any, top: int, left: int, bottom: int, right: 
 
 
 def windows(x: Any, size: tuple[int, int], stride_h: int, stride_w: int) -> Any:
-    """All windows of an image (n, h, w, c), as (n, rows, columns, c, kh, kw)."""
+    """Views all windows of an image (n, h, w, c) as (n, rows, columns, c, kh, kw)."""
     return np.lib.stride_tricks.sliding_window_view(x, size, (1, 2))[:, ::stride_h, ::stride_w]
 
 
 def shifted(total: Any, scale: Any, bias: Any) -> Any:
-    """Sums (n, h, w, o) times scales, with the channels first."""
+    """Scales sums (n, h, w, o), adds the bias, and moves the channels to axis 1."""
     y = total * f64(scale)
     return (y if bias is None else y + f64(bias)).transpose(0, 3, 1, 2)
 
@@ -45,19 +45,19 @@ def depthwise_conv_int8(x: Any, weight: Any, scale: Any, bias: Any, stride_h: in
 
 
 def image(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Normal numbers, of which few are beyond the range."""
+    """Samples normal numbers, few of which are out of range."""
     x = rng.standard_normal((n.n, n.c, n.h, n.w), np.float32).astype(dtype.numpy)
     return {"x": x, "scale": np.full(1, 48, np.float32)}
 
 
 def saturating(rng: np.random.Generator) -> dict[str, Any]:
-    """Numbers beyond both ends of int8, halves, and borders of different widths."""
+    """Edge case: numbers beyond both ends of int8, halves, and borders of different widths."""
     x = np.array([-1e6, -127.5, -0.5, 0.5, 1.5, 1e6], np.float32).reshape(1, 2, 1, 3)
     return {"x": x, "scale": np.ones(1, np.float32), "top": 1, "left": 2, "bottom": 3, "right": 0}
 
 
 def codes(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Codes of all sizes, and scales with which results are near 1."""
+    """Samples all codes, and scales that give results near 1."""
     weight = rng.integers(-127, 128, (n.kh, n.kw, n.c, *([n.o] if hasattr(n, "o") else [])), np.int8)
     outputs = weight.shape[-1]
     size = 5000 * weight[..., 0].size ** 0.5
@@ -69,7 +69,7 @@ def codes(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 
 def strided(rng: np.random.Generator) -> dict[str, Any]:
-    """Windows of one row and three columns, two pixels apart, with a bias and the largest products."""
+    """Edge case: windows of one row and three columns, stride 2, with a bias and the largest products."""
     weight, scale = np.full((1, 3, 5, 7), 127, np.int8), np.full(7, 1e-5, np.float32)
     x = rng.integers(-127, 128, (1, 3, 9, 5), np.int8)
     x[0, 0] = -127
@@ -78,7 +78,7 @@ def strided(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def strided_depthwise(rng: np.random.Generator) -> dict[str, Any]:
-    """The same for each channel by itself, two rows apart."""
+    """Edge case: a depthwise convolution with a stride of two rows."""
     found = strided(rng)
     return found | {"weight": found["weight"][..., :5, 0], "scale": found["scale"][:5], "bias": None, "stride_h": 2}
 
@@ -96,13 +96,13 @@ def image_by_torch(torch: Any, v: Any) -> Any:
 
 
 def channels_last(torch: Any, v: Any) -> dict[str, Any]:
-    """The weights of a convolution of torch in float32, which has none of int8 with such a result."""
+    """Converts the weights to float32, because torch has no int8 convolution with such a result."""
     weight = v.weight.float().permute(3, 2, 0, 1) if v.weight.ndim == 4 else v.weight.float().permute(2, 0, 1)[:, None]
     return {"filters": (weight * v.scale[:, None, None, None]).contiguous(memory_format=torch.channels_last)}
 
 
 def conv_by_torch(torch: Any, v: Any) -> Any:
-    """A convolution in float32, with the channels last, as they are given."""
+    """Peer implementation in torch: a float32 convolution of the channels-last image."""
     x, groups = v.x.float().permute(0, 3, 1, 2), v.x.shape[3] // v.filters.shape[1]
     return torch.nn.functional.conv2d(x, v.filters, v.bias, (v.stride_h, v.stride_w), groups=groups)
 

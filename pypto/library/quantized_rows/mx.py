@@ -1,4 +1,4 @@
-"""Rows of microscaling formats: groups of 32 small floats with one power of two."""
+"""Rows of microscaling formats: groups of 32 small floats share one power of two."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pypto.library.row import Implementation, Operator, Values, f64
 from pypto.library.tolerance import EXACT, Close
 
 E4M3: Final = float8_e4m3fn.numpy
-WIDE: Final = 4096  # columns of a program on Ascend, whose instructions on groups are few then
-NUMBERS: Final = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of E2M1
+WIDE: Final = 4096  # columns of a program on Ascend, so that it needs few instructions on groups
+NUMBERS: Final = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # magnitudes of E2M1
 SOURCE: Final = "OCP Microscaling Formats Specification, 1.0, 2023"
 SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 FORMULA: Final = (
@@ -27,7 +27,7 @@ FORMULA: Final = (
 
 
 def scale_codes(most: Any, emax: int, largest: float, up: int) -> Any:
-    """Codes of shared exponents, by logarithms in float64, which are exact here: numbers are float32."""
+    """Computes the codes of shared exponents by float64 logarithms, which are exact here for float32 inputs."""
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction, exponent = np.frexp(most / largest if up else most)
     code = np.where(fraction == 0.5, exponent - 1, exponent) + 127 if up else exponent - 1 - emax + 127
@@ -36,7 +36,7 @@ def scale_codes(most: Any, emax: int, largest: float, up: int) -> Any:
 
 
 def in_groups(x: Any, emax: int, largest: float, up: int) -> tuple[Any, Any]:
-    """Numbers over their powers, in pairs of groups that are filled up with zeros, and the codes."""
+    """Divides numbers by their groups' powers, after padding to pairs of groups; returns them with the codes."""
     t, d = x.shape
     filled = np.zeros((t, -(-d // 64), 2, 32))
     filled.reshape(t, -1)[:, :d] = f64(x)
@@ -53,7 +53,7 @@ def quantize_mx(x: Any, up: int) -> tuple[Any, Any]:
 
 
 def quantize_mxfp4(x: Any, up: int) -> tuple[Any, Any]:
-    """The reference: the nearest of eight numbers; of two that are as near, the one with the even code."""
+    """Reference implementation of `quantize_mxfp4`: the nearest of eight numbers; ties go to the even code."""
     scaled, code = in_groups(x, 2, 6.0, up)
     far = np.abs(np.abs(scaled)[..., None] - NUMBERS) + np.arange(8) % 2 * 1e-9
     q = far.argmin(axis=2) + 8 * (scaled < 0)
@@ -61,7 +61,7 @@ def quantize_mxfp4(x: Any, up: int) -> tuple[Any, Any]:
 
 
 def multiplied(t: Any, code: Any) -> Any:
-    """Numbers times the powers of their groups."""
+    """Multiplies numbers by their groups' powers."""
     factor = np.where(code == 255, np.nan, np.exp2(f64(code) - 127)).reshape(len(t), -1)
     return f64(t) * np.repeat(factor, 32, axis=1)[:, : t.shape[1]]
 
@@ -73,7 +73,7 @@ def mx_matmul(a: Any, a_scale: Any, b: Any, b_scale: Any, bias: Any, relu: int) 
 
 
 def many_sizes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Groups of very different size."""
+    """Samples groups of very different magnitudes."""
     size = np.exp2(rng.integers(-12, 12, (n.t, n.d // 32))).repeat(32, axis=1)
     x = np.zeros((n.t, n.d), np.float32)
     x[:, : size.shape[1]] = rng.standard_normal(size.shape) * size
@@ -81,7 +81,7 @@ def many_sizes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Va
 
 
 def special(up: int, rng: np.random.Generator) -> Values:
-    """Zeros, NaN, infinities, ends of the range of float32, ties, and a last group that is not full."""
+    """Edge case: zeros, NaN, infinities, the ends of float32's range, ties, and a partial last group."""
     x = rng.standard_normal((7, 70)).astype(np.float32)
     x[0], x[1, 3], x[2, 40], x[2, 41] = 0, np.nan, np.inf, -2.0
     x[3], x[4] = x[3] * np.float32(2.0**-130), x[4] * np.float32(2.0**124)
@@ -90,7 +90,7 @@ def special(up: int, rng: np.random.Generator) -> Values:
 
 
 def coded(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
-    """Random codes around the scale 1."""
+    """Samples codes around the scale 1."""
 
     def floats(*shape: int) -> Any:
         return rng.standard_normal(shape, np.float32).astype(E4M3)
@@ -101,7 +101,7 @@ def coded(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
 
 
 def with_bias(rng: np.random.Generator) -> Values:
-    """A bias, relu, and a last group that is not full."""
+    """Edge case: a bias, relu, and a partial last group."""
     found = coded(rng, SimpleNamespace(t=3, k=70, n=9), float8_e4m3fn)
     return {**found, "bias": rng.standard_normal(9).astype(np.float32), "relu": 1}
 
@@ -113,7 +113,7 @@ EDGES: Final = {
 
 
 def groups_by_torch(torch: Any, x: Any, emax: int, largest: float) -> Any:
-    """Numbers over the powers of their groups, and the codes of these, by torch."""
+    """Torch form of `in_groups`."""
     t = torch.nn.functional.pad(x.float(), (0, -x.shape[1] % 64)).view(len(x), -1, 2, 32)
     most = t.abs().amax(3)
     code = torch.where(most > 0, (torch.frexp(most).exponent + (126 - emax)).clamp(0, 254), 0)
@@ -128,7 +128,7 @@ def mx_by_torch(torch: Any, v: Any) -> Any:
 
 
 def mxfp4_by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, which has no float of four bits: its codes are found between the halves of neighbours."""
+    """Peer implementation in torch, which has no 4-bit float: codes are found by comparing with midpoints."""
     scaled, code = groups_by_torch(torch, v.x, 2, 6.0)
     halves = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
     q = torch.bucketize(scaled.abs(), halves, out_int32=True).to(torch.uint8) + 8 * (scaled < 0)

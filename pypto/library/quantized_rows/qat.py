@@ -12,7 +12,7 @@ from pypto.library.quantized_rows.quant import SIZES
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
 
-STEP: Final = 1e-4  # the least scale
+STEP: Final = 1e-4  # smallest scale
 
 
 def steps(w: Any, scale: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Rows of quantisation, and of products of what was quantised."""
+"""Rows of int8 quantisation, and of int8 products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Q8: Final = (
 
 
 def quantize(t: Any, axis: int) -> tuple[Any, Any]:
-    """Symmetric int8 along an axis, in float64, with scales that give it back."""
+    """Symmetric int8 quantisation along an axis in float64; returns codes and scales."""
     most = np.abs(t).max(axis=axis, keepdims=True, initial=0)
     usual = (most > 0) & np.isfinite(most)
     q = np.rint(np.divide(127 * t, most, out=np.zeros_like(t), where=usual))
@@ -60,7 +60,7 @@ def w8a8_matmul(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) ->
 
 
 def zero_row(rng: np.random.Generator) -> dict[str, Any]:
-    """A row of zeros, and one whose largest element is at either end."""
+    """Edge case: a row of zeros, and rows whose largest magnitude is at either end."""
     x = rng.standard_normal((3, 50)).astype(np.float32)
     x[1] = 0
     x[2, 0] = x[2, -1] = -9
@@ -68,12 +68,12 @@ def zero_row(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def smooth(rng: np.random.Generator) -> dict[str, Any]:
-    """With factors of columns."""
+    """Edge case: smoothing factors of the columns."""
     return {"x": rng.standard_normal((3, 64)).astype(np.float32), "smooth": rng.random(64, np.float32)}
 
 
 def zero_group(rng: np.random.Generator) -> dict[str, Any]:
-    """A group of zeros, factors of columns, and groups whose largest elements are at their ends."""
+    """Edge case: a group of zeros, column factors, and groups whose largest magnitudes are at their ends."""
     x = rng.standard_normal((3, 48)).astype(np.float32)
     x[1, 16:32] = 0
     x[2, [0, 31]] = -9
@@ -81,20 +81,20 @@ def zero_group(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def saturating(rng: np.random.Generator) -> dict[str, Any]:
-    """Numbers beyond both ends of int8, and halves."""
+    """Edge case: numbers beyond both ends of int8, and halves."""
     x = np.array([[-1e6, -128.5, -0.5, 0.5, 1.5, 127.5, 1e6, 3]], np.float32)
     return {"x": x, "scale": np.ones(8, np.float32), "offset": np.zeros(8, np.float32)}
 
 
 def with_bias(rng: np.random.Generator) -> dict[str, Any]:
-    """Odd sizes, largest products, and a bias."""
+    """Edge case: odd sizes, the largest products, and a bias."""
     a, b = np.full((3, 70), -127, np.int8), np.full((70, 9), 127, np.int8)
     ones = np.full(3, 0.5, np.float32), np.full(9, 0.25, np.float32)
     return {"a": a, "b": b, "row_scale": ones[0], "column_scale": ones[1], "bias": np.arange(9, dtype=np.int32)}
 
 
 def quantized_by_torch(torch: Any, x: Any) -> tuple[Any, Any]:
-    """The last axis in int8, and its scales, by torch."""
+    """Quantises the last axis to int8 in torch; returns codes and scales."""
     t = x.float()
     most = t.abs().amax(-1, keepdim=True)
     return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(-1)

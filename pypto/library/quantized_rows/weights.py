@@ -1,4 +1,4 @@
-"""Rows of products with quantised weights: codes of four and eight bits become float32 in registers."""
+"""Rows of products with int4 and int8 weights, which become float32 in registers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto.library.kernels.quantized import weights as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
 
-SUMS: Final = Close(1e-4, 2e-3)  # sums of some hundred products, in float32
+SUMS: Final = Close(1e-4, 2e-3)  # tolerance of float32 sums of some hundred products
 ASCEND: Final = ("ascend",)
 WEIGHTS4: Final = (
     Implementation("pieces", kernels.w4a16_pieces, ASCEND),
@@ -34,20 +34,20 @@ INT8_GROUPS: Final = (
 
 
 def dequantized(codes: Any, scale: Any, zero: Any) -> Any:
-    """Numbers of codes, whose rows are cut into as many groups as there are rows of scales."""
+    """Dequantises codes; each row of scales belongs to one group of code rows."""
     size = len(codes) // len(scale)
     t = f64(codes) - (0 if zero is None else np.repeat(f64(zero), size, axis=0))
     return t * np.repeat(f64(scale), size, axis=0)
 
 
 def unpacked(packed: Any, groups: int) -> Any:
-    """Codes from -8 to 7: of each group the low nibbles, then the high ones."""
+    """Unpacks codes from -8 to 7: of each group the low nibbles, then the high ones."""
     parts = packed.reshape(groups, 1, -1, packed.shape[1])
     return np.concatenate([parts & 15, parts >> 4], axis=1).reshape(-1, packed.shape[1]).astype(np.int8) - 8
 
 
 def product(x: Any, weight: Any, bias: Any) -> Any:
-    """x @ weight + bias, with as many rows of the weight as x has columns."""
+    """Computes x @ weight + bias; padding rows of the weight are left out."""
     return f64(x) @ weight[: x.shape[1]] + (0 if bias is None else f64(bias))
 
 
@@ -77,13 +77,13 @@ def w8a8_group_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: A
 
 
 def bytes_of_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
-    """All nibbles, and small scales."""
+    """Samples all nibbles, and small scales."""
     packed = rng.integers(0, 256, (n.h, n.n), np.uint8)
     return {"packed": packed, "scale": rng.random((n.g, n.n), np.float32) / 8}
 
 
 def scaled_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
-    """Scales with which codes are numbers up to 1."""
+    """Samples scales with which the dequantised codes are at most 1."""
     return {
         "row_scale": (0.5 + rng.random((n.t, n.g), np.float32)) / 127,
         "column_scale": (0.5 + rng.random(n.n, np.float32)) / 127,
@@ -91,7 +91,7 @@ def scaled_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> 
 
 
 def with_zeros(rng: np.random.Generator) -> dict[str, Any]:
-    """Zero points, a bias, one row, and a last group that is not full."""
+    """Edge case: zero points, a bias, one row, and a partial last group."""
     return {
         "x": rng.standard_normal((1, 41)).astype(np.float32),
         "packed": rng.integers(0, 256, (24, 33), np.uint8),
@@ -102,7 +102,7 @@ def with_zeros(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def blocks(rng: np.random.Generator, rows: int = 5) -> dict[str, Any]:
-    """Blocks of 32 with a scale and a minimum each, and one of them constant."""
+    """Edge case: blocks of 32 with a scale and a minimum each; one block is constant."""
     scale = rng.random((3, 33), np.float32)
     scale[1, 4] = 0
     return {
@@ -112,19 +112,19 @@ def blocks(rng: np.random.Generator, rows: int = 5) -> dict[str, Any]:
 
 
 def row_of_blocks(rng: np.random.Generator) -> dict[str, Any]:
-    """The same for one row, which has a kernel of its own."""
+    """Edge case: `blocks` with a single row, which has its own kernel."""
     return blocks(rng, 1)
 
 
 def bytes_with_zeros(rng: np.random.Generator) -> dict[str, Any]:
-    """The same of eight bits."""
+    """Edge case: int8 weights with zero points."""
     found = with_zeros(rng)
     del found["packed"]
     return found | {"codes": rng.integers(-128, 128, (48, 33)).astype(np.int8)}
 
 
 def odd_rows(rng: np.random.Generator) -> dict[str, Any]:
-    """Two rows, each with a kernel of its own: groups of an odd size, several programs, and all operands."""
+    """Edge case: two rows, which run as GEMVs, with an odd group size, several programs, and all operands."""
     return {
         "x": rng.standard_normal((2, 141)).astype(np.float32), "packed": rng.integers(0, 256, (75, 133), np.uint8),
         "scale": rng.random((3, 133), np.float32), "zero": rng.integers(-8, 8, (3, 133)).astype(np.int8),
@@ -133,14 +133,14 @@ def odd_rows(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def odd_rows_of_bytes(rng: np.random.Generator) -> dict[str, Any]:
-    """The same of eight bits."""
+    """Edge case: `odd_rows` with int8 weights."""
     found = odd_rows(rng)
     del found["packed"], found["low"]
     return found | {"codes": rng.integers(-128, 128, (147, 133)).astype(np.int8)}
 
 
 def corrected(rng: np.random.Generator) -> dict[str, Any]:
-    """Largest products, with what a zero point of the rows adds, and a bias."""
+    """Edge case: the largest products, a zero-point correction of the rows, and a bias."""
     a, b = np.full((3, 70), -127, np.int8), np.full((70, 9), 127, np.int8)
     return {
         "a": a, "b": b, "row_scale": np.full(3, 0.5, np.float32), "column_scale": np.full(9, 0.25, np.float32),
@@ -149,7 +149,7 @@ def corrected(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def largest_groups(rng: np.random.Generator) -> dict[str, Any]:
-    """Largest products in three groups of odd size, and a bias."""
+    """Edge case: the largest products in three groups of odd size, and a bias."""
     a, b = np.full((3, 63), -127, np.int8), np.full((63, 9), 127, np.int8)
     return {
         "a": a, "b": b, "row_scale": rng.random((3, 3), np.float32), "column_scale": np.full(9, 0.25, np.float32),
@@ -161,7 +161,7 @@ FORMULA: Final = "`y = x @ w + bias` with `w = (codes - zero) * scale`, scales a
 
 
 def weight_by_torch(torch: Any, v: Any, codes: Any) -> Any:
-    """The weights in float32."""
+    """Dequantises the weights to float32."""
     scale, zero, low = (
         0 if x is None else x.float().repeat_interleave(len(codes) // len(x), 0)
         for x in (v.scale, v.zero, getattr(v, "low", None))
@@ -170,7 +170,7 @@ def weight_by_torch(torch: Any, v: Any, codes: Any) -> Any:
 
 
 def packed4_by_torch(torch: Any, v: Any) -> dict[str, Any]:
-    """The weights in the layout of torch's own product, whose columns are sixteens; else in float32."""
+    """Prepares the weights in the layout of torch's int4 product, for multiples of 16 columns; else in float32."""
     parts = v.packed.view(len(v.scale), 1, -1, v.packed.shape[1])
     codes = torch.cat([parts & 15, parts >> 4], 1).view(-1, v.packed.shape[1])
     if codes.shape[1] % 16 or len(codes) != v.x.shape[1]:
@@ -181,7 +181,7 @@ def packed4_by_torch(torch: Any, v: Any) -> dict[str, Any]:
 
 
 def w4a16_by_torch(torch: Any, v: Any) -> Any:
-    """Torch's own product, for the same groups."""
+    """Peer implementation in torch: its int4 product with the same groups."""
     if v.scales is None:
         return v.x.float() @ v.weight + v.bias
     group = v.x.shape[1] // len(v.scale)
@@ -189,12 +189,12 @@ def w4a16_by_torch(torch: Any, v: Any) -> Any:
 
 
 def widened8_by_torch(torch: Any, v: Any) -> dict[str, Any]:
-    """The weights as numbers: torch 2.13's own product of int8 weights reads beyond its arguments at times."""
+    """Dequantises the weights, because the int8-weight product of torch 2.13 sometimes reads out of bounds."""
     return {"weight": weight_by_torch(torch, v, v.codes)[: v.x.shape[1]].to(v.x.dtype)}
 
 
 def w8a16_by_torch(torch: Any, v: Any) -> Any:
-    """A product with weights in the dtype of x."""
+    """Peer implementation in torch: a product with weights in the dtype of x."""
     return (v.x @ v.weight).float() + v.bias
 
 
@@ -205,7 +205,7 @@ def linear_by_torch(torch: Any, v: Any) -> Any:
 
 
 def group_linear_by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch: a product for each group."""
+    """Peer implementation in torch, with one product for each group."""
     size, total = v.a.shape[1] // v.row_scale.shape[1], 0
     for g, scale in enumerate(v.row_scale.unbind(1)):
         part = slice(g * size, (g + 1) * size)
