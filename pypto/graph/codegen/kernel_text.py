@@ -22,7 +22,6 @@ from pypto.graph.codegen.shape_versions import versions_of
 from pypto.graph.codegen.writer import Access, Argument, KernelText, Tile
 from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.op_facts import better
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.schedule.axes import Dim, FusionConflict
@@ -31,7 +30,7 @@ from pypto.graph.schedule.partition import Partition
 from pypto.graph.schedule.region_dedup import Programs
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType, float32, int1
-from pypto.ops.table import REDUCTIONS, SCANS, TABLE
+from pypto.ops.table import TABLE
 
 
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
@@ -83,16 +82,16 @@ class GroupWriter(ProductWriter):
             if online.is_read_late:
                 self.final[node] = self.final[node.inputs[0]]
             self.tiles[node] = self.tiles[online.maximum]
-        elif node.op != "concat":  # its parts are read by a product
+        elif not node.has("parts"):  # its parts are read by a product
             self.tiles[node] = self.computed(node)
 
     def computed(self, node: Node) -> Tile:
         """The tile of a node."""
         if node.op in _WRITERS:
             return _WRITERS[node.op](self, node)
-        if node.op in REDUCTIONS:
+        if node.has("reduction", "arg_reduction"):
             return self.reduction(node)
-        return self.scan(node) if node.op in SCANS or node.op in SORTS else self.elementwise(node)
+        return self.scan(node) if node.has("scan", "sort") else self.elementwise(node)
 
     def renamed(self, node: Node) -> Tile:
         """What moves no element of a tile."""
@@ -176,11 +175,11 @@ class GroupWriter(ProductWriter):
         axes = tuple(a for a in self.program.values[node] if self.is_tiled(a))
         text = self.full(source, axes, node.inputs[0].type.dtype)
         (along,) = [a for a in axes if a in scanned(node, self.program.space.values)] or (None,)
-        if along is None and node.op == "argsort":
+        if along is None and node.has("positions"):
             return self.variable(0, "pto.full((), 0, pto.int32)", (), node)
         if along is None:
             return Tile(text, axes)
-        if node.op not in SORTS:
+        if not node.has("sort"):
             return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
         dtype = node.inputs[0].type.dtype
         last = float("nan") if dtype.is_float else dtype.integer_range[0 if node.attr("descending") else 1]
@@ -348,7 +347,7 @@ _WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProx
         "take": GroupWriter.take,
         "window": GroupWriter.window,
         "arange": GroupWriter.counted,
-        SELECTION: GroupWriter.selection,
+        "argtopk": GroupWriter.selection,
     }
 )
 

@@ -45,7 +45,7 @@ class ProductWriter(Writer):
         return tile
 
     def product(self, node: Node) -> Tile:
-        if node.inputs[0].op == "concat" and node.inputs[0] in self.program.space.values:
+        if node.inputs[0].has("parts") and node.inputs[0] in self.program.space.values:
             return self.joined_product(node)
         a, b = self.operand(node, 0), self.operand(node, 1)
         lines = [self.program.reads.get((node, n), self.program.values.get(x, ())) for n, x in enumerate(node.inputs)]

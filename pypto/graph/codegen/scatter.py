@@ -32,7 +32,7 @@ def has_kernel(node: Node) -> bool:
 
     Single elements stay with numpy, which takes a fifth of the time of a kernel that must keep their order.
     """
-    if node.op != "put" or (node.attr("how") and node.type.dtype.is_bool):
+    if not (node.has("update") and node.has("indexed")) or (node.attr("how") and node.type.dtype.is_bool):
         return False
     if node.attr("axis") == len(node.shape) - 1 or not is_fixed(node.shape[-1]) or node.shape[-1] < _LEAST_ROW:
         return False

@@ -33,7 +33,7 @@ _FIELDS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 def tiled_axes(program: Program) -> list[int]:
     """Axes of the grid of which a program may have more than one element: tiles, and single rows."""
     axes = [axis for axis, block in program.blocks.items() if block > 1]
-    by_index = any(node.op in ("dot", "take") for node in program.space.nodes)
+    by_index = any(node.is_product or node.has("indexed") for node in program.space.nodes)
     return axes or ([] if by_index else [*program.blocks][-1:])
 
 

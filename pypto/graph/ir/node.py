@@ -20,19 +20,26 @@ Named dimensions follow the graph's name: name, least and greatest size, and hin
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from pypto.graph.ir.dims import Dim, is_fixed, unasked
 from pypto.graph.ir.guards import Guards
+from pypto.graph.ir.movements import MOVEMENTS
+from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.type_rules import infer
 from pypto.graph.ir.types import TensorType
 from pypto.ir.printer import attr_text, loc_text
 from pypto.loc import UNKNOWN, Caller, Loc
+from pypto.ops.table import TABLE
 
 Attrs = tuple[tuple[str, Any], ...]
+TRAITS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {**{name: row.traits for name, row in TABLE.items()}, **{name: row.traits for name, row in NODES.items()}}
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +74,10 @@ class Node:
         """The value of an attribute."""
         return dict(self.attrs)[name]
 
+    def has(self, *traits: str) -> bool:
+        """Whether the row of the op has one of some traits."""
+        return not TRAITS[self.op].isdisjoint(traits)
+
     @property
     def is_input(self) -> bool:
         return self.op == "input"
@@ -78,7 +89,7 @@ class Node:
     @property
     def is_number(self) -> bool:
         """Whether it is one number, known now or when a plan runs."""
-        return self.op in ("constant", "extent")
+        return self.is_constant or self.op == "extent"
 
     @property
     def is_source(self) -> bool:
@@ -90,6 +101,18 @@ class Node:
         return self.op == "dot"
 
     @property
+    def is_call(self) -> bool:
+        return self.op == "call"
+
+    @property
+    def is_elementwise(self) -> bool:
+        return self.has("elementwise")
+
+    @property
+    def is_movement(self) -> bool:
+        return self.op in MOVEMENTS
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.type.shape
 
@@ -97,6 +120,20 @@ class Node:
     def loc(self) -> Loc:
         """The user's line."""
         return self.place.loc() if isinstance(self.place, Caller) else self.place or UNKNOWN
+
+
+def moved_from(node: Node, stored: Container[Node] = ()) -> tuple[Node, list[Node]]:
+    """The array in memory that a node is or shows, and the movements that lead from it to the node, first to last."""
+    path: list[Node] = []
+    while node.is_movement and node not in stored:
+        path.append(node)
+        node = node.inputs[0]
+    return node, path[::-1]
+
+
+def base_of(node: Node, stored: Container[Node] = ()) -> Node:
+    """The array in memory that a node is, or is a view of."""
+    return moved_from(node, stored)[0]
 
 
 @dataclass(eq=False, slots=True)

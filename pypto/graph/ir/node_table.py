@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.graph.ir.movements import inside, spans
 from pypto.graph.ir.types import TensorType, is_floating
 from pypto.ir.types import int32
 
@@ -22,12 +23,36 @@ Attrs = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node without a row in the op table: its type rule, its meaning in numpy, and what it does."""
+    """A node without a row in the op table.
+
+    Parameters
+    ----------
+    name : str
+    infer : callable
+        Type rule.
+    reference : callable or None
+        Its meaning in numpy.
+    doc : str
+    traits : str
+        Properties that the stages ask for, beside those of rows of the op table:
+        ``assembled`` (made between kernels, of whole arrays);
+        ``update`` (the first operand with elements replaced, which may be in place);
+        ``indexed`` (an operand holds indices of elements in memory);
+        ``positions`` (its elements are indices);
+        ``sort`` (an axis in order: a program has all of it);
+        ``selection`` (a few elements of an axis, which a program has all of);
+        ``shifted`` (it reads an array at its own indices plus a number);
+        ``parts`` (its operands are parts of it, which a product may read instead).
+    into : callable or None
+        Writes the result into an array. For an update, the array holds the first operand already.
+    """
 
     name: str
     infer: Callable[[Sequence[TensorType], Attrs], TensorType]
     reference: Callable[..., Array] | None
     doc: str
+    traits: frozenset[str] = frozenset()
+    into: Callable[..., None] | None = None
 
 
 def infer_take(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -57,23 +82,24 @@ def infer_place(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     base, value = types
     if base.dtype != value.dtype or len(base.shape) != len(value.shape):
         raise TypeError(f"{value} cannot be placed into {base}")
-    for n, start, count, step in zip(base.shape, attrs["starts"], value.shape, attrs["steps"], strict=True):
-        if count and not (0 <= start < n and 0 <= start + (count - 1) * step < n):
-            raise TypeError(f"{value} reaches out of {base}")
+    if not all(inside(*each) for each in zip(base.shape, attrs["starts"], value.shape, attrs["steps"], strict=True)):
+        raise TypeError(f"{value} reaches out of {base}")
     return base
 
 
-def span(start: int, count: int, step: int) -> slice:
-    """A slice of `count` elements."""
-    stop = start + count * step
-    return slice(start, None if stop < 0 else stop, step)
+def place_into(attrs: Attrs, target: Array, value: Array) -> None:
+    target[spans(attrs, value.shape)] = value
 
 
-def place(attrs: Attrs, base: Array, value: Array) -> Array:
-    result = base.copy()
-    spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
-    result[tuple(span(*each) for each in spans)] = value
-    return result
+def updated(into: Callable[..., None]) -> Callable[..., Array]:
+    """The reference of an update: what writes it, on a copy."""
+
+    def reference(attrs: Attrs, base: Array, *operands: Array) -> Array:
+        result = base.copy()
+        into(attrs, result, *operands)
+        return result
+
+    return reference
 
 
 def infer_window(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -103,6 +129,10 @@ def infer_concat(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
             raise TypeError(f"{t} cannot be joined with {first} along axis {axis}")
     size = sum(t.shape[axis] for t in types)
     return TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+
+
+def concat_into(attrs: Attrs, target: Array, *parts: Array) -> None:
+    np.concatenate(parts, axis=attrs["axis"], out=target)
 
 
 def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -156,15 +186,8 @@ def infer_put(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return base
 
 
-def put(attrs: Attrs, base: Array, index: Array, value: Array) -> Array:
-    """An array with elements along an axis replaced, or combined with others."""
-    result = base.copy()
-    put_into(attrs, result, index, value)
-    return result
-
-
 def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
-    """`put` in the memory of an array. Of equal indices the last one counts, or all do, in their order."""
+    """Replace elements along an axis, or combine them. Of equal indices the last one counts, or all do, in order."""
     at = (*(slice(None),) * attrs["axis"], index)
     if attrs["how"]:
         getattr(np, attrs["how"]).at(target, at, value)
@@ -173,36 +196,75 @@ def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
 
 
 COMBINED: Final = ("add", "subtract", "multiply", "maximum", "minimum")  # numpy's names of what `put` may do
-SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
-SELECTION: Final = "argtopk"  # a few elements of an axis, which a program has all of
-ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays
-UPDATES: Final = ("place", "put")  # of an array, the first operand, which may be in place
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
     NodeRow(
-        "take", infer_take, take, "Elements along an axis by an array of indices from 0; `batch` dimensions are shared."
+        "take",
+        infer_take,
+        take,
+        "Elements along an axis by an array of indices from 0; `batch` dimensions are shared.",
+        frozenset({"indexed"}),
     ),
-    NodeRow("window", infer_window, window, "A part of an array that may reach beyond it, where it is 0."),
-    NodeRow("place", infer_place, place, "An array with a slice of it replaced."),
+    NodeRow(
+        "window",
+        infer_window,
+        window,
+        "A part of an array that may reach beyond it, where it is 0.",
+        frozenset({"shifted"}),
+    ),
+    NodeRow(
+        "place",
+        infer_place,
+        updated(place_into),
+        "An array with a slice of it replaced.",
+        frozenset({"assembled", "update"}),
+        place_into,
+    ),
     NodeRow(
         "concat",
         infer_concat,
         lambda attrs, *arrays: np.concatenate(arrays, axis=attrs["axis"]),
         "Arrays one after the other along an axis.",
+        frozenset({"assembled", "parts"}),
+        concat_into,
     ),
     NodeRow(
         "sort",
         infer_order,
         lambda attrs, x: np.take_along_axis(x, order_of(attrs, x), attrs["axis"]),
         "Elements in order along an axis, NaN last.",
+        frozenset({"sort"}),
     ),
-    NodeRow("argsort", infer_argsort, order_of, "Where the elements of a sorted array were."),
-    NodeRow("argtopk", infer_argtopk, argtopk, "Where the greatest elements along an axis are, greatest first."),
     NodeRow(
-        "put", infer_put, put, "An array with elements along an axis replaced, or combined with others, by indices."
+        "argsort",
+        infer_argsort,
+        order_of,
+        "Where the elements of a sorted array were.",
+        frozenset({"sort", "positions"}),
+    ),
+    NodeRow(
+        "argtopk",
+        infer_argtopk,
+        argtopk,
+        "Where the greatest elements along an axis are, greatest first.",
+        frozenset({"selection", "positions"}),
+    ),
+    NodeRow(
+        "put",
+        infer_put,
+        updated(put_into),
+        "An array with elements along an axis replaced, or combined with others, by indices.",
+        frozenset({"assembled", "update", "indexed"}),
+        put_into,
     ),
     NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
     NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
-    NodeRow("call", declared, None, "One result of a function on arrays that runs between kernels."),
+    NodeRow(
+        "call",
+        declared,
+        None,
+        "One result of a function on arrays that runs between kernels.",
+        frozenset({"assembled"}),
+    ),
 )
 NODES: Final[Mapping[str, NodeRow]] = MappingProxyType({row.name: row for row in ROWS})

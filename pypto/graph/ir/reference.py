@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import NODES, span
-from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.types import TensorType
 from pypto.ir.core import make_op
 from pypto.ir.types import TileType
@@ -20,14 +20,14 @@ Array = np.ndarray[Any, Any]
 
 def apply(op: str, arrays: Sequence[Array], attrs: Mapping[str, Any], type: TensorType) -> Array:
     """One op on arrays, in the type of its result."""
+    if op in MOVEMENTS:
+        return MOVEMENTS[op].reference(arrays[0], attrs)
     if op in NODES:
         reference = NODES[op].reference
         assert reference is not None, f"{op} has no meaning of its own"
         return np.asarray(reference(attrs, *arrays)).astype(type.dtype.numpy, copy=False)
     row = TABLE[op]
     assert row.reference is not None, f"{op} is not lifted"
-    if op in MOVEMENT:
-        return moved(op, arrays[0], attrs)
     if row.elementwise and len(arrays) > 1:
         arrays = np.broadcast_arrays(*arrays)
     operation = make_op(op, (), dict(attrs), (TileType(type.shape, type.dtype),))
@@ -38,18 +38,6 @@ def apply(op: str, arrays: Sequence[Array], attrs: Mapping[str, Any], type: Tens
             has_nan = np.any(x != x, axis=attrs["axes"], keepdims=attrs["keep_dims"])  # noqa: PLR0124  # NaN
             result = np.where(has_nan, np.asarray(np.nan, result.dtype), result)
         return result.astype(type.dtype.numpy, copy=False).reshape(type.shape)
-
-
-def moved(op: str, array: Array, attrs: Mapping[str, Any]) -> Array:
-    """A movement as numpy makes it: a view where there can be one."""
-    if op == "reshape":
-        return array.reshape(attrs["shape"])
-    if op == "permute":
-        return array.transpose(attrs["dims"])
-    if op == "broadcast_to":
-        return np.broadcast_to(array, attrs["shape"])
-    spans = zip(attrs["starts"], attrs["shape"], attrs["steps"], strict=True)
-    return array[tuple(span(*each) for each in spans)]
 
 
 def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
@@ -77,7 +65,7 @@ def values_of(graph: Graph, arrays: Sequence[Array]) -> dict[Node, Array]:
     """The array of every node."""
     values = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.live():
-        if node.op == "call":
+        if node.is_call:
             values[node] = np.asarray(node.attr("function")(*(values[x] for x in node.inputs))[node.attr("result")])
         elif node not in values:
             values[node] = apply(node.op, [values[x] for x in node.inputs], dict(node.attrs), node.type)

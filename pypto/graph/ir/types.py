@@ -11,6 +11,8 @@ import numpy as np
 
 from pypto.ir.types import DType, from_numpy
 
+Shape = tuple[int, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -42,6 +44,20 @@ class TensorType:
         """The type of a numpy array, or None where there is no such element type."""
         dtype = from_numpy(array.dtype)
         return None if dtype is None else TensorType(tuple(array.shape), dtype)
+
+
+@lru_cache(maxsize=4096)
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that arrays of some shapes broadcast to, as numpy has it."""
+    rank = max(map(len, shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*aligned, strict=True):
+        others = {n for n in sizes if n != 1}
+        if len(others) > 1:
+            raise TypeError(f"the shapes {' and '.join(map(str, shapes))} do not broadcast together")
+        result.append(others.pop() if others else 1)
+    return tuple(result)
 
 
 @lru_cache(maxsize=64)

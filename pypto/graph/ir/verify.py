@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pypto.errors.graph import InvalidGraph
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.op_facts import may_propagate_nan
-from pypto.graph.ir.type_rules import infer, is_lifted
+from pypto.graph.ir.type_rules import RULES, infer
 from pypto.ops.table import TABLE
 
 DECLARED = ("input", "constant", "extent", "call")  # their type is given by who makes them
@@ -33,7 +32,7 @@ def verify(graph: Graph) -> None:
 
 def problem_of(node: Node, seen: set[Node]) -> str:
     """What is wrong with a node, or nothing."""
-    if node.op not in NODES and not is_lifted(node.op):
+    if node.op not in RULES:
         return "there is no such op on arrays"
     if any(x not in seen for x in node.inputs):
         return "an input is defined after it"

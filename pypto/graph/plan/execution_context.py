@@ -17,23 +17,16 @@ from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import check_indices
 from pypto.graph.codegen.writer import Argument
 from pypto.graph.ir.dims import Sizes, value_of
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import put_into, span
-from pypto.graph.ir.reference import apply, moved
-from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.movements import MOVEMENTS
+from pypto.graph.ir.node import Node, moved_from
+from pypto.graph.ir.node_table import NODES
+from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.plan.schedule import Schedule, Step
-from pypto.runtime.arena import ArrayRef, Buffer, View
+from pypto.runtime.arena import ArrayRef, Buffer
 from pypto.runtime.launches import HOST, BoundLaunches, LaunchList, LaunchStep
 
 Array = np.ndarray[Any, Any]
-
-
-def memory_of(node: Node, stored: set[Node]) -> Node:
-    """The array in memory that a node is, or is a view of."""
-    while node.op in MOVEMENT and node not in stored:
-        node = node.inputs[0]
-    return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,7 @@ class Movement:
     attrs: Mapping[str, Any]
 
     def __call__(self, array: Array) -> Array:
-        return moved(self.op, array, self.attrs)
+        return MOVEMENTS[self.op].reference(array, self.attrs)
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(f'{name}={value}' for name, value in self.attrs.items())})"
@@ -99,11 +92,9 @@ class Frame(BoundLaunches):
 
     def ref(self, argument: Argument) -> ArrayRef:
         """What a kernel is given as an argument."""
-        node, views = argument.node, list[View]()
-        while node.op in MOVEMENT and node not in self.stored:
-            views.insert(0, Movement(node.op, self.attrs(node)))
-            node = node.inputs[0]
-        return ArrayRef(node, value_of(argument.shape, self.sizes), tuple(views))
+        node, path = moved_from(argument.node, self.stored)
+        views = tuple(Movement(n.op, self.attrs(n)) for n in path)
+        return ArrayRef(node, value_of(argument.shape, self.sizes), views)
 
     def constant(self, node: Node) -> Array:
         """An array of one number throughout."""
@@ -121,7 +112,7 @@ class Frame(BoundLaunches):
             return stored
         base: Any = self.view(node.inputs[0])
         if isinstance(base, np.ndarray):
-            return moved(node.op, base, self.attrs(node))
+            return MOVEMENTS[node.op].reference(base, self.attrs(node))
         view: Array = ArrayRef(0, None, (Movement(node.op, self.attrs(node)),)).seen({0: base})
         return view
 
@@ -147,10 +138,10 @@ def seen(frame: Frame, argument: Argument) -> Array:
 
 
 def begin_update(node: Node, frame: Frame) -> None:
-    """What comes before the kernel of an update by indices: its array holds the old one, and the indices are right."""
-    base, index, _ = (frame.view(x) for x in node.inputs)
-    target = frame.arrays[node]
-    check_indices(node.attr("axis"), target.shape[node.attr("axis")], index)
+    """What comes before an update is written: its array holds the old one, and the indices are right."""
+    base, target = frame.view(node.inputs[0]), frame.arrays[node]
+    if node.has("indexed"):
+        check_indices(node.attr("axis"), target.shape[node.attr("axis")], frame.view(node.inputs[1]))
     if base is not target:
         np.copyto(target, base)
 
@@ -167,28 +158,15 @@ def called(node: Node, frame: Frame) -> Array:
 
 def assemble(node: Node, frame: Frame) -> None:
     """Make an array out of others: parts side by side, or one with a part replaced."""
-    target = frame.arrays[node]
-    if node.op == "place":
-        base, value = (frame.view(x) for x in node.inputs)
-        if base is not target:
-            np.copyto(target, base)
-        attrs = frame.attrs(node)
-        spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
-        np.copyto(target[tuple(span(*each) for each in spans)], value)
-        return
-    if node.op == "call":
+    target, attrs = frame.arrays[node], frame.attrs(node)
+    into = NODES[node.op].into if node.op in NODES else None
+    if node.is_call:
         np.copyto(target, called(node, frame))
-        return
-    if node.op == "put":
-        begin_update(node, frame)
-        put_into(frame.attrs(node), target, *(frame.view(x) for x in node.inputs[1:]))
-        return
-    if node.op != "concat":  # there are no elements to compute with
+    elif into is None:  # there are no elements to compute with
         type = TensorType(target.shape, node.type.dtype)
-        np.copyto(target, apply(node.op, [frame.view(x) for x in node.inputs], frame.attrs(node), type))
-        return
-    axis, at = node.attr("axis"), 0
-    for part in map(frame.view, node.inputs):
-        end = at + part.shape[axis]
-        np.copyto(target[(*(slice(None),) * axis, slice(at, end))], part)
-        at = end
+        np.copyto(target, apply(node.op, [frame.view(x) for x in node.inputs], attrs, type))
+    elif node.has("update"):
+        begin_update(node, frame)
+        into(attrs, target, *(frame.view(x) for x in node.inputs[1:]))
+    else:
+        into(attrs, target, *map(frame.view, node.inputs))

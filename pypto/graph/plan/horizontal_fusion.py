@@ -17,7 +17,6 @@ from typing import Final
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.plan.schedule import Step
 from pypto.ops.table import REDUCTIONS, TABLE
 
@@ -100,7 +99,7 @@ def work(step: Step) -> float:
 
 def operations(node: Node) -> float:
     """About how many nanoseconds the operations of a node take."""
-    if node.op in MOVEMENT:
+    if node.is_movement:
         return 0.0
     if node.is_product:
         return hint(node.type.size) * hint(node.inputs[0].shape[-1]) / _PRODUCTS

@@ -13,9 +13,7 @@ from typing import Final
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.writer import Access
 from pypto.graph.ir.dims import hint
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import UPDATES
-from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.ir.node import Node, base_of
 from pypto.graph.plan.schedule import Step
 
 LEAST_BYTES: Final = 1 << 18  # of an array; smaller ones are worth no second version of a kernel
@@ -46,9 +44,9 @@ def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
     """Arrays that a step may update, each with what it makes of it."""
     node = step.nodes[-1]
     if step.kernel is None or step.kernel.form == SCATTER:
-        if node.op in UPDATES and node.type.size:
+        if node.has("update") and node.type.size:
             base, *others = node.inputs
-            if all(memory_of(x, stored) is not base for x in others):
+            if all(base_of(x, stored) is not base for x in others):
                 yield base, node
         return
     if step.kernel.form not in FORMS:
@@ -63,7 +61,7 @@ def is_in_place(step: Step, source: Node, result: Node) -> bool:
     The kernel reads the array in one place and writes the result in one place, by the same axes. A second place could
     read what the program has written already.
     """
-    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
+    read = [a for a in step.arguments if not a.is_output and base_of(a.node, {source}) is source]
     if len(read) != 1 or read[0].node is not source:
         return False
     (target,) = [a for a in step.arguments if a.is_output and a.node is result] or (None,)

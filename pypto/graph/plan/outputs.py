@@ -10,8 +10,7 @@ import numpy as np
 from pypto.errors.graph import WrongOut
 from pypto.graph.capture.kinds import is_array
 from pypto.graph.ir.dims import Sizes, value_of
-from pypto.graph.ir.node import Node
-from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.ir.node import Node, base_of
 from pypto.graph.plan.horizontal_fusion import ends_of
 from pypto.graph.plan.in_place import is_in_place
 from pypto.graph.plan.plan import Plan
@@ -59,7 +58,7 @@ def run_into(
 def may_raise(plan: Plan) -> bool:
     """Whether a step finds exponents that numpy refuses, so that no array of the caller may be written before it."""
     calls = (step.nodes[-1] for step in plan.steps if step.kernel is None)
-    return any(node.op == "call" and isinstance(node.attr("function"), ExponentCheck) for node in calls)
+    return any(node.is_call and isinstance(node.attr("function"), ExponentCheck) for node in calls)
 
 
 def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Target]:
@@ -140,7 +139,7 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     same one, where each element is read and written at one place.
     """
     stored = {n for s in plan.steps for n in s.writes}
-    live = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())
+    live = {base_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())
     donors: dict[int, Node] = {}
     ends = ends_of(plan.waves)
     for number in donated:

@@ -13,8 +13,7 @@ from pypto.graph.codegen.kernels import full_source, kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import has_kernel, scatter_text
 from pypto.graph.codegen.writer import KernelText
-from pypto.graph.ir.node import Node
-from pypto.graph.plan.execution_context import memory_of
+from pypto.graph.ir.node import Node, base_of
 from pypto.graph.plan.horizontal_fusion import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, waves_of
 from pypto.graph.plan.plan import Plan, planned
 from pypto.graph.plan.schedule import PlanKernel, Step
@@ -96,12 +95,12 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
     if text is None and has_kernel(node):
         text = scatter_text(node)
     if text is None:
-        return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
+        return Step(tuple(group.nodes), tuple(base_of(x, stored) for x in node.inputs), (node,))
     source = full_source(text)
     function = kernel_of(source, text.name, text.sized, text.blocking)
     kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)
     operands = node.inputs if text.form == SCATTER else (a.node for a in text.arguments if not a.is_output)
-    reads = dict.fromkeys(memory_of(x, stored) for x in operands)
+    reads = dict.fromkeys(base_of(x, stored) for x in operands)
     writes = tuple(a.node for a in text.arguments if a.is_output)
     return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid, text.accesses)
 

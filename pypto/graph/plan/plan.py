@@ -19,9 +19,9 @@ import numpy as np
 
 from pypto.graph.ir.dims import Sizes, hint
 from pypto.graph.ir.guards import Asked
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Graph, Node, base_of
 from pypto.graph.plan.ahead import compile_ahead
-from pypto.graph.plan.execution_context import Frame, memory_of
+from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.horizontal_fusion import (
     Waves,
     ends_of,
@@ -164,7 +164,7 @@ def planned(
     stored = {n for s in steps for n in s.writes}
     read = (n for s in steps for n in s.reads)
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.is_number))
-    results = {memory_of(n, stored) for n in graph.outputs}
+    results = {base_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
     aliases = updated_in_place(steps, ends, spans, stored) if in_place else {}
     in_arena = {node: span for node, span in spans.items() if aliases.get(node, node) not in results}
@@ -192,7 +192,7 @@ def lifetimes(
 
 def explanation(plan: Plan) -> str:
     """The steps of a plan, its arrays with their places, and the merges that were refused."""
-    total = sum(hint(n.type.nbytes) for n in plan.graph.live() if n.op not in ("input", "constant"))
+    total = sum(hint(n.type.nbytes) for n in plan.graph.live() if not (n.is_input or n.is_constant))
     lines = [
         f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
         f"arena {plan.arena_bytes:,} bytes of {total:,}",

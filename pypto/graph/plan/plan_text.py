@@ -35,10 +35,9 @@ from pypto.errors.ir import IRTextError
 from pypto.graph.codegen.kernels import kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.writer import Access, Argument
-from pypto.graph.ir.node import Graph, Node, sorted_inputs_first
+from pypto.graph.ir.node import Graph, Node, base_of, sorted_inputs_first
 from pypto.graph.ir.node import text as graph_text
 from pypto.graph.ir.parser import parse_graph, parse_size
-from pypto.graph.plan.execution_context import memory_of
 from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, Waves, check_wave
 from pypto.graph.plan.plan import Plan, planned
 from pypto.graph.plan.schedule import PlanKernel, Step
@@ -235,7 +234,7 @@ class _Reader:
         is_update = name is None or self.kernels[name].form == SCATTER
         operands = nodes[-1].inputs if is_update else [a.node for a in arguments if not a.is_output]
         results = [nodes[-1]] if name is None else [a.node for a in arguments if a.is_output]
-        if {memory_of(x, self.stored) for x in operands} != set(reads) or results != list(writes):
+        if {base_of(x, self.stored) for x in operands} != set(reads) or results != list(writes):
             self.fail("what a step reads and stores are not its operands and results")
         self.stored |= set(writes)
         kernel = None if name is None else self.kernels[name]

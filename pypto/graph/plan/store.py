@@ -69,7 +69,7 @@ def fingerprint(graph: Graph) -> str:
     digest = hashlib.sha256(repr((graph.name, graph.dims, [numbers[n] for n in graph.outputs])).encode())
     for node in graph.live():
         operands = [numbers[x] for x in node.inputs]
-        attrs = node.attrs if node.op != "call" else called(node, functions)
+        attrs = node.attrs if not node.is_call else called(node, functions)
         digest.update(repr((node.op, operands, attrs, str(node.type), line_of(node))).encode())
     return digest.hexdigest()
 

@@ -25,8 +25,8 @@ def is_window(node: Node, inputs: Inputs) -> bool:
     if any(step != 1 for step in node.attr("steps")):
         return False
     base = inputs[0]
-    if node.op == "slice":
-        return base.op == "window"
+    if node.is_movement:
+        return base.has("shifted")
     if not base.is_constant or base.type.dtype.is_bool:
         return False
     number, value = base.attr("value"), inputs[1]
@@ -37,7 +37,7 @@ def is_window(node: Node, inputs: Inputs) -> bool:
 def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
     """An array within zeros as a window of it; a part of a window is a window."""
     starts = node.attr("starts")
-    if node.op == "place":
+    if node.has("update"):
         starts, source = tuple(-s for s in starts), inputs[1]
     else:
         window = inputs[0]
@@ -58,6 +58,6 @@ def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
 
 def is_joined_last(node: Node) -> bool:
     """Whether a few arrays of fixed sizes are joined along their last axis."""
-    if node.op != "concat" or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
+    if not node.has("parts") or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
         return False
     return all(map(is_fixed, node.shape)) and 2 <= len(node.inputs) <= _MOST_PARTS

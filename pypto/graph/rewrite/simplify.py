@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
@@ -38,6 +39,8 @@ class SimplifiedGraph(Graph):
 
 def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     """A simpler node that means the same, or None."""
+    if op in MOVEMENTS:
+        return moved(graph, op, inputs, attrs, type, place)
     if op in FOLDS:
         folded: Node | None = FOLDS[op](graph, inputs, attrs, type, place)
         if folded is not None:
@@ -59,36 +62,13 @@ def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], typ
     return graph.constant(result.item() if type.dtype.bits != 16 else float(result), type, place)
 
 
-def fold_reshape(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    (x,) = inputs
-    if x.shape == type.shape:
+def moved(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """A movement that moves nothing, two of one kind as one, and one of a number."""
+    (x,), row = inputs, MOVEMENTS[op]
+    if row.is_identity(x.shape, attrs):
         return x
-    if x.op == "reshape":
-        return graph.add("reshape", *x.inputs, place=place, **attrs)
-    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
-
-
-def fold_permute(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    (x,), dims = inputs, attrs["dims"]
-    if dims == tuple(range(len(dims))):
-        return x
-    if x.op == "permute":
-        first = x.attr("dims")
-        return graph.add("permute", *x.inputs, place=place, dims=tuple(first[d] for d in dims))
-    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
-
-
-def fold_broadcast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    (x,) = inputs
-    if x.shape == type.shape:
-        return x
-    return graph.constant(x.attr("value"), type, place) if x.is_constant else None
-
-
-def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    (x,) = inputs
-    if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
-        return x
+    if x.op == op and row.composed is not None:
+        return graph.add(op, *x.inputs, place=place, **row.composed(dict(x.attrs), attrs))
     return graph.constant(x.attr("value"), type, place) if x.is_constant else None
 
 
@@ -160,10 +140,6 @@ def widens(a: DType, b: DType) -> bool:
 
 FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "reshape": fold_reshape,
-        "permute": fold_permute,
-        "broadcast_to": fold_broadcast,
-        "slice": fold_slice,
         "cast": fold_cast,
         "take": fold_take,
         "place": fold_place,

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.node import Node, base_of
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.partition import Partition, check_parallel
@@ -54,10 +53,3 @@ def reads_operands(node: Node, group: Group, reader: Group) -> bool:
     members = set(group.nodes).difference(group.program.space.outputs)
     read = {base_of(x) for n in reader.nodes for x in n.inputs}
     return bool(operands) and not any(x in members or x not in read for x in operands)
-
-
-def base_of(node: Node) -> Node:
-    """Return the array that a chain of views shows."""
-    while node.op in MOVEMENT:
-        node = node.inputs[0]
-    return node

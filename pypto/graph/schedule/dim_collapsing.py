@@ -60,7 +60,7 @@ def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
 
 def steps_of(node: Node, number: int, strides: Strides) -> tuple[int, ...] | None:
     """Return the strides of an operand; those of a window are all 1, so that its dimensions never collapse."""
-    return (1,) * len(node.shape) if node.op == "window" else strides(node.inputs[number])
+    return (1,) * len(node.shape) if node.has("shifted") else strides(node.inputs[number])
 
 
 def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import ASSEMBLED
+from pypto.graph.ir.node import Graph, Node, moved_from
 from pypto.graph.ir.strides import contiguous
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.rewrite.concat_elimination import is_joined_in_product
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.incremental_toposort import Order, Unit
-from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT
 from pypto.graph.schedule.partition import Context, Partition, Refused, check_parallel
 from pypto.graph.schedule.region_dedup import Programs
-from pypto.ops.table import TABLE
+from pypto.ops.table import MOVEMENT_OPS
 
 FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
@@ -56,7 +53,7 @@ class _Partitioner:
 
     def run(self, nodes: list[Node]) -> None:
         for node in nodes:
-            if node.op in MOVEMENT:
+            if node.is_movement:
                 self.movement(node)
             elif self.joins_in_product(node):
                 continue  # the product reads the parts
@@ -88,7 +85,7 @@ class _Partitioner:
 
         In a pointwise group, arguments in C order also have that index.
         """
-        if node.op not in TABLE or not TABLE[node.op].elementwise:
+        if not node.is_elementwise:
             return False
         operands = [x for x in node.inputs if not x.is_constant]
         if any(x.shape != node.shape for x in operands):
@@ -147,7 +144,7 @@ class _Partitioner:
         for x in (*node.inputs, *parts):
             base, path = self.source(x)
             if base in self.group:
-                fusible = all(n.op in FUSIBLE_MOVEMENT for n in path)
+                fusible = all(n.op in MOVEMENT_OPS for n in path)
                 if fusible and self.group[base] is not self.group[node]:
                     extra = [n for n in path if n not in self.group]
                     self.merge(self.group[base], self.group[node], base, node, extra)
@@ -212,18 +209,14 @@ class _Partitioner:
 
     def source(self, node: Node) -> tuple[Node, list[Node]]:
         """Return the array behind the ungrouped movements that end at a node, and these movements in order."""
-        path: list[Node] = []
-        while node.op in MOVEMENT and node not in self.group:
-            path.insert(0, node)
-            node = node.inputs[0]
-        return node, path
+        return moved_from(node, self.group)
 
     def alone(self, node: Node) -> None:
         """Make a node a separate group; an elementwise node always has a program, so its tiling is chosen later."""
         nodes = [self.joined_by[node], node] if node in self.joined_by else [node]
         group = Group(nodes, self.order.new([u for n in nodes for u in self.sources(n)]))
         self.group[node] = group
-        if node.op in TABLE and TABLE[node.op].elementwise:
+        if node.is_elementwise:
             group.is_stale = True
         else:
             self.partition.settle(group)
@@ -255,7 +248,7 @@ class _Partitioner:
                 base, path = self.source(x)
                 if base not in members:
                     continue
-                if not all(n.op in FUSIBLE_MOVEMENT for n in path):
+                if not all(n.op in MOVEMENT_OPS for n in path):
                     raise FusionConflict("a slice of it is read")
                 members.update(dict.fromkeys(path))
         return sorted(members, key=lambda n: n.number)
@@ -263,8 +256,8 @@ class _Partitioner:
 
 def is_assembled(node: Node) -> bool:
     """Whether numpy computes a node between kernels: it copies arrays, or its arrays have no elements."""
-    if node.op in ASSEMBLED:
+    if node.has("assembled"):
         return True
-    if node.op in MOVEMENT or node.is_source:
+    if node.is_movement or node.is_source:
         return False
     return 0 in node.type.shape or any(0 in x.type.shape for x in node.inputs)

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.schedule.axes import Axes, Dim, Dims, FusionConflict
-from pypto.ops.table import REDUCTIONS, SCANS, TABLE
+from pypto.ops.table import MOVEMENT_OPS, REDUCTIONS, TABLE
 
 Use = tuple[Node, int]  # an operand of a node, by its number
-FUSIBLE_MOVEMENT = ("reshape", "permute", "broadcast_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +110,14 @@ def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Di
         return tuple(a for d in node.attr("axes") for a in dims[d])
     if node.is_product:
         return operand(node, 0, values, reads)[-1]
-    if node.op == SELECTION:
+    if node.has("selection"):
         return (*operand(node, 0, values, reads)[node.attr("axis")], *values[node][node.attr("axis")])
     return scanned(node, values)
 
 
 def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> tuple[Dim, ...]:
     """Return the axes that a scan, sort or selection orders: one, or for a selection the operand's and the result's."""
-    if node.op == SELECTION:
+    if node.has("selection"):
         at = node.attr("axis")
         return operand(node, 0, values, reads)[at], values[node][at]
     line = scanned(node, values)
@@ -128,7 +126,7 @@ def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) 
 
 def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
     """Return the axis of a scan or sort, or an empty tuple."""
-    return values[node][node.attr("axis")] if node.op in SCANS or node.op in SORTS else ()
+    return values[node][node.attr("axis")] if node.has("scan", "sort") else ()
 
 
 @dataclass(slots=True)
@@ -141,26 +139,26 @@ class _Builder:
     share_vectors: bool
 
     def add(self, node: Node) -> None:
-        if node.op == "window":
+        if node.has("shifted"):
             self.window(node)
             return
         operands = [self.operand(node, n) for n in range(len(node.inputs))]
         row = TABLE.get(node.op)
         if (row is not None and row.elementwise) or node.op == "copy":
             self.values[node] = self.elementwise(node, operands)
-        elif node.op in SCANS or node.op in SORTS or node.op == SELECTION:
+        elif node.has("scan", "sort", "selection"):
             self.values[node] = self.in_order(node, operands[0])
         elif node.op in REDUCTIONS:
             self.values[node] = self.reduction(node, operands[0])
         elif node.is_product:
             self.values[node] = self.product(node, *operands)
-        elif node.op in FUSIBLE_MOVEMENT:
+        elif node.op in MOVEMENT_OPS:
             self.values[node] = self.movement(node, operands[0])
         elif node.op == "arange":
             self.values[node] = self.axes.fresh(node.shape)
-        elif node.op == "concat":
+        elif node.has("parts"):
             self.values[node] = self.joined(node, operands)
-        elif node.op == "take":
+        elif node.has("indexed"):
             source, index = operands
             self.values[node] = self.picked(dict(node.attrs), source, index)
         else:
@@ -168,15 +166,15 @@ class _Builder:
 
     def operand(self, node: Node, number: int) -> Dims:
         x = node.inputs[number]
-        if x in self.members and node.op == "take" and number == 0:
+        if x in self.members and node.has("indexed") and number == 0:
             raise FusionConflict("elements of it are picked by indices")
         if x in self.members:
             return self.values[x]
         if x.is_constant:
-            if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take", SELECTION):
+            if node.has("reduction", "arg_reduction", "sort", "selection", "indexed") or node.is_product:
                 raise FusionConflict("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
-        if node.is_product or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
+        if node.is_product or (node.has("indexed") and number == 0) or (is_vector(x) and not self.share_vectors):
             return self.reads_alone(node, number)
         if x not in self.outside:
             self.outside[x] = self.axes.fresh(x.shape)
@@ -210,7 +208,7 @@ class _Builder:
 
     def in_order(self, node: Node, source: Dims) -> Dims:
         """A scan or sort keeps its operand's axes; a selection replaces one of them by a new axis."""
-        if node.op != SELECTION:
+        if not node.has("selection"):
             return source
         at = node.attr("axis")
         return (*source[:at], self.axes.new(node.attr("count")), *source[at + 1 :])

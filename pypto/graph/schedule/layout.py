@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pypto.graph.ir.movements import strides_of
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.strides import contiguous, strides_of
-from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.strides import contiguous
 
 Strides = tuple[int, ...] | None
 
@@ -36,7 +36,7 @@ class Layouts:
     def _compute(self, node: Node) -> Strides:
         if node in self.given:
             return self.given[node]
-        if node.op not in MOVEMENT:
+        if not node.is_movement:
             return contiguous(node.shape)
         source = node.inputs[0]
         return strides_of(node.op, source.shape, self.strides(source), dict(node.attrs))

@@ -19,8 +19,7 @@ from typing import NoReturn
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.index_space import FUSIBLE_MOVEMENT, IndexSpace
-from pypto.ops.table import TABLE
+from pypto.graph.schedule.index_space import IndexSpace
 
 TWICE = "a long axis would be gone through twice"
 
@@ -155,4 +154,4 @@ def second_loop(
 
 def is_cheap(node: Node) -> bool:
     """Whether recomputing a node is cheaper than storing it."""
-    return node.op in TABLE and (TABLE[node.op].elementwise or node.op in (*FUSIBLE_MOVEMENT, "arange"))
+    return node.has("elementwise", "movement") or node.op == "arange"

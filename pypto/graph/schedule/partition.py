@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.node_table import SELECTION, SORTS
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.rewrite.split_reduction import LONG
 from pypto.graph.schedule.axes import FusionConflict
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.layout import Layouts
 from pypto.graph.schedule.region_dedup import Check, Programs
 from pypto.graph.schedule.tiling import Program
-from pypto.ops.table import REDUCTIONS, TABLE
+from pypto.ops.table import TABLE
 
 FEW = 256  # elements that are reduced again rather than stored
 
@@ -103,7 +101,7 @@ class Partition:
             n = node
             readers = self.consumers[n]
             if n in self.results or not readers or not members.issuperset(readers):
-                while n.op in MOVEMENT and n.inputs[0] in members and self.programs.layouts.is_view(n):
+                while n.is_movement and n.inputs[0] in members and self.programs.layouts.is_view(n):
                     n = n.inputs[0]
                 outputs[n] = None
         return list(outputs)
@@ -120,7 +118,7 @@ def check_parallel(program: Program) -> None:
         ):
             raise FusionConflict("programs would have to share an axis that each of them needs")
     for node in space.nodes:
-        if node.op in REDUCTIONS or node.op in SORTS or node.op == SELECTION:
+        if node.has("reduction", "arg_reduction", "sort", "selection"):
             check_once(program, node)
             check_shared(program, node)
         if node.is_product:

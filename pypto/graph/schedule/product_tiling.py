@@ -112,7 +112,7 @@ class ProductTiling(TilingChoice):
         """Choose the loops of the products, and the online softmax in them if there is one."""
         last, joined = parts[-1], self.dots[-1].inputs[0]
         axis = last.contracted[-1]
-        if joined.op == "concat" and joined in self.values:  # it goes through the parts
+        if joined.has("parts") and joined in self.values:  # it goes through the parts
             self.check_joined(last)
             return ContractionLoops((), None, 0, last.contracted), None
         loops = contraction_loops(last, self.sizes, CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK)

@@ -13,10 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from pypto.graph.ir.dims import hint
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.type_rules import MOVEMENT
+from pypto.graph.ir.node import Node, base_of
 from pypto.graph.schedule.axes import FusionConflict
-from pypto.graph.schedule.code_sinking import base_of
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.partition import Partition, check_parallel
 from pypto.ops.table import TABLE
@@ -62,7 +60,7 @@ def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
     others = len(group.program.space.outputs) > 1
     if not others or bytes < LEAST_BYTES or not all(map(is_cheap, cone)) or any(n.is_product for n in reader.nodes):
         return False
-    if sum(TABLE[n.op].cost for n in cone if n.op in TABLE and n.op not in MOVEMENT) > MOST_COST:
+    if sum(TABLE[n.op].cost for n in cone if n.op in TABLE and not n.is_movement) > MOST_COST:
         return False
     read = {base_of(x) for n in reader.nodes for x in n.inputs} - {node}
     leaves = {base_of(x) for n in cone for x in n.inputs if x not in cone and not x.is_constant}
@@ -72,7 +70,7 @@ def is_worth_it(node: Node, group: Group, reader: Group) -> bool:
 def is_cheap(node: Node) -> bool:
     """Whether an operation moves elements, or computes each of them in a few instructions."""
     row = TABLE.get(node.op)
-    if node.op in MOVEMENT or node.op == "window":
+    if node.is_movement or node.has("shifted"):
         return True
     return row is not None and row.elementwise and not any(row.ulp.values())
 

@@ -20,14 +20,12 @@ from dataclasses import dataclass, field
 
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.node_table import SELECTION, SORTS
 from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.schedule.axes import Dim, FusionConflict
 from pypto.graph.schedule.dim_collapsing import Strides, steps_of
 from pypto.graph.schedule.index_space import IndexSpace, Use
 from pypto.graph.schedule.online_softmax import Online, online_of
-from pypto.ops.table import REDUCTIONS, SCANS
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
 ROWS_BLOCK = 1024  # elements that a tile of rows has at least
@@ -118,7 +116,7 @@ class TilingChoice:
 
     def inner(self) -> tuple[int, ...]:
         """Return the axes that lie within a program, except those that a gather selects along."""
-        picked = {a for n in self.space.nodes if n.op == "take" for a in self.reads[n, 0] if a not in self.values[n]}
+        picked = {a for n in self.space.nodes if n.has("indexed") for a in self.reads[n, 0] if a not in self.values[n]}
         every = dict.fromkeys(a for line in (*self.values.values(), *self.reads.values()) for a in line)
         return tuple(a for a in every if a not in self.parallel and a not in picked)
 
@@ -134,7 +132,7 @@ class TilingChoice:
             blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
             return self.tiled_program(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
-        if any(n.op == "take" for n in self.space.nodes):
+        if any(n.has("indexed") for n in self.space.nodes):
             target = 1  # an index of one number reads a slice, an index of many needs pointers
         blocks = self.spread(elements, target)
         full_axes = tuple(a for a in inner if a != loop)
@@ -143,7 +141,7 @@ class TilingChoice:
 
     def elements(self, inner: tuple[int, ...]) -> int:
         """Count the elements of a tile; no tile has both the operand's and the result's axis of a selection."""
-        if not any(node.op == SELECTION for node in self.space.nodes):
+        if not any(node.has("selection") for node in self.space.nodes):
             return self.product(inner)
         lines = {*self.values.values(), *self.reads.values()}
         return max(self.product(tuple(a for a in line if a in inner)) for line in lines)
@@ -244,10 +242,11 @@ class TilingChoice:
             along = any(
                 axis in self.operand(node, n) for n in range(len(node.inputs)) if not node.inputs[n].is_constant
             )
-            if node.op in SCANS or node.op in SORTS or node.op == SELECTION:
+            if node.has("scan", "sort", "selection"):
                 raise FusionConflict("a running result or an order is not made by pieces")
-            reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
-            if reduces and node.op in REDUCTIONS and not is_in_pieces(node.op):
+            folds = node.is_product or node.has("reduction", "arg_reduction")
+            reduces = folds and along and axis not in self.values[node]
+            if reduces and not node.is_product and not is_in_pieces(node.op):
                 raise FusionConflict("a position cannot be found by pieces")
             if reduces or any(x in late for x in node.inputs):
                 if axis in self.values[node]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from pypto.errors.graph import NegativePower
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
 from pypto.loc import UNKNOWN, Caller
 
@@ -67,7 +66,7 @@ def is_never_negative(y: Node) -> bool:
         source = y.inputs[0].type.dtype
         is_wider = not source.is_float and source.bits < y.type.dtype.bits
         return (is_wider or source == y.type.dtype) and is_never_negative(y.inputs[0])
-    if y.op in MOVEMENT:
+    if y.is_movement:
         return is_never_negative(y.inputs[0])
     if y.op == "where":
         return all(map(is_never_negative, y.inputs[1:]))

@@ -12,8 +12,7 @@ from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.node_table import COMBINED
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
-from pypto.graph.ir.type_rules import broadcast
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
 from pypto.graph.tracing.indexing import index_of, view
 from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes

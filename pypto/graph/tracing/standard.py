@@ -15,8 +15,7 @@ import numpy as np
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.location import checked
-from pypto.graph.ir.type_rules import broadcast
-from pypto.graph.ir.types import is_floating
+from pypto.graph.ir.types import broadcast, is_floating
 from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.launches import results_of
 from pypto.graph.tracing.movement import diagonal

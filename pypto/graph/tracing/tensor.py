@@ -17,8 +17,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.location import here
+from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, line_of, source_of
-from pypto.graph.ir.strides import contiguous, strides_of
+from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.markup import Markup, note, tag
@@ -158,15 +159,13 @@ class Tensor(NDArrayOperatorsMixin):
 
     def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
         """The source of a movement after its result was replaced."""
-        add, at = self.graph.add, here()
-        if op == "reshape":
-            return add("reshape", value, place=at, shape=source.shape)
-        if op == "permute":
-            dims = tuple(int(d) for d in np.argsort(attrs["dims"]))
-            return add("permute", value, place=at, dims=dims)
-        if op == "slice":
-            return add("place", source, value, place=at, starts=attrs["starts"], steps=attrs["steps"])
-        raise NotTraced(at.loc(), what="this update", problem="a broadcast array is read-only", way="write to a copy")
+        inverse, at = MOVEMENTS[op].inverse, here()
+        if inverse is None:
+            problem = "a broadcast array is read-only"
+            raise NotTraced(at.loc(), what="this update", problem=problem, way="write to a copy")
+        back, options = inverse(source.shape, attrs)
+        operands = (value,) if back in MOVEMENTS else (source, value)
+        return self.graph.add(back, *operands, place=at, **options)
 
     # --- what an array knows -------------------------------------------------------------------------------------
 

@@ -20,9 +20,8 @@ from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size
 from pypto.graph.ir.guards import Guards
 from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Graph, Node, base_of
 from pypto.graph.ir.strides import contiguous
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing import dispatch
 from pypto.graph.tracing.argument_paths import path_of, positional
@@ -285,9 +284,7 @@ def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
 def own_node(graph: Graph, tensor: Tensor) -> Node:
     """The node of a result: an array of its own wherever numpy would have made one, though its numbers are there."""
     assert isinstance(graph, TracedGraph)
-    node = base = tensor.node
-    while base.op in MOVEMENT:
-        base = base.inputs[0]
+    node, base = tensor.node, base_of(tensor.node)
     if base.is_input:
         storage = next(
             (t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None

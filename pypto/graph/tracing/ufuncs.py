@@ -20,8 +20,7 @@ from pypto.graph.ir.dims import Size
 from pypto.graph.ir.location import checked, here
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.strides import in_c_order
-from pypto.graph.ir.type_rules import broadcast
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.tracing import ufunc_decompositions
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.ir.types import DType, from_numpy

@@ -89,7 +89,7 @@ class StepByStep:
 
     def meaning(self, frame: Frame, step: Step) -> dict[Node, Array]:
         """What a step has to store, by numpy, for the arrays that it reads."""
-        if step.nodes[-1].op == "call":
+        if step.nodes[-1].is_call:
             self.skipped += 1
             return {}
         known: dict[Node, Array] = {}

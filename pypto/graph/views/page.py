@@ -87,7 +87,7 @@ def body(plan: Plan) -> Markup:
 
 def summary(plan: Plan) -> str:
     """A plan in one sentence."""
-    arrays = sum(hint(n.type.nbytes) for n in plan.graph.live() if n.op not in ("input", "constant"))
+    arrays = sum(hint(n.type.nbytes) for n in plan.graph.live() if not (n.is_input or n.is_constant))
     saved = f"arena of {byte_text(plan.arena_bytes)} for {byte_text(arrays)} of arrays"
     count = len(plan.kernels)
     kernels = f"{count} kernel{'' if count == 1 else 's'}"

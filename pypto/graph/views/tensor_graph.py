@@ -14,7 +14,6 @@ from typing import Final
 from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Graph, Node, line_of, shown, value_text
-from pypto.graph.ir.type_rules import MOVEMENT
 from pypto.graph.plan.plan import places
 from pypto.graph.plan.schedule import Schedule, Step
 from pypto.graph.views.diagram import Arrow, Box, Cluster
@@ -22,7 +21,6 @@ from pypto.graph.views.drawing import Drawing
 from pypto.graph.views.words import form_of, grid_text, shortened, step_id, step_title, tip_of
 from pypto.ops.table import REDUCTIONS, SCANS
 
-NUMBERS: Final = ("constant", "extent")
 HEAVY: Final = frozenset(
     {"dot", "sort", "argsort", "argtopk", "take", "put", "concat", "place", "call", *REDUCTIONS, *SCANS}
 )
@@ -33,7 +31,7 @@ def plan_drawing(plan: Schedule) -> Drawing:
     """The Tensor graph of a plan, with its steps as clusters."""
     picture = Picture(plan.graph, plan.steps)
     picture.draw()
-    nodes = sum(node.op not in ("input", *NUMBERS) for node in plan.graph.live())
+    nodes = sum(not node.is_source for node in plan.graph.live())
     text = f"{nodes} arrays in {len(plan.steps)} steps. A frame is one kernel; what is stored says where."
     return Drawing(f"{plan.graph.name}: Tensor graph", text, *picture.parts)
 
@@ -74,7 +72,7 @@ class Picture:
             for node in step.nodes:
                 self.box(node, number)
         for node in self.graph.live() if not self.steps else ():
-            if node.op not in ("input", *NUMBERS):
+            if not node.is_source:
                 self.box(node, None)
         for number, node in enumerate(self.graph.outputs):
             name = f"result{number}"
@@ -89,7 +87,7 @@ class Picture:
 
     def is_inline(self, node: Node, at: int) -> bool:
         """Whether an operand at a place is part of the box that reads it."""
-        return node.op in NUMBERS or (node.is_input and at > 0 and self.readers[node] == 1)
+        return node.is_number or (node.is_input and at > 0 and self.readers[node] == 1)
 
     def source(self, node: Node, step: int | None) -> str:
         """The name of the box that an operand comes from, which is made if need be."""
@@ -97,7 +95,7 @@ class Picture:
             return self.box(node, step)
         if node in self.writer:
             return self.box(node, self.writer[node])
-        return self.box(node, step if node.op in MOVEMENT else None)
+        return self.box(node, step if node.is_movement else None)
 
     def box(self, node: Node, step: int | None) -> str:
         """The name of the box of a node in a step, which is made if need be."""
@@ -126,9 +124,9 @@ class Picture:
         return name
 
     def kind(self, node: Node, step: int | None) -> str:
-        if node.op in ("input", *NUMBERS):
+        if node.is_source:
             return "input"
-        if node.op in MOVEMENT:
+        if node.is_movement:
             return "view"
         if node.op in HEAVY:
             return "heavy"
@@ -153,14 +151,14 @@ def title(node: Node) -> str:
     """The op of a node, the constants among its operands (`·` is one that an arrow leads to), and where it works."""
     if node.is_input:
         return shortened(node.attr("name"))
-    if node.op in NUMBERS:
+    if node.is_number:
         return constant_text(node)
-    operands = ", ".join(constant_text(x) if x.op in NUMBERS else "·" for x in node.inputs)
+    operands = ", ".join(constant_text(x) if x.is_number else "·" for x in node.inputs)
     attrs = dict(node.attrs)
     where = [value_text(attrs[name]) for name in SHOWN_ATTRS if name in attrs and not node.is_product]
-    if node.op == "call":
+    if node.is_call:
         where = [shown({"function": attrs["function"]})]
-    has_number = any(x.op in NUMBERS for x in node.inputs)
+    has_number = any(x.is_number for x in node.inputs)
     return " ".join([node.op, *([operands] if has_number else ()), *where])
 
 
