@@ -1,4 +1,4 @@
-"""`cond`: a plan that runs one of two functions, which stands for an `if` on the value of an array."""
+"""`cond`: a branch in a plan, which replaces an `if` on the value of an array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Branches:
-    """Two functions, of which one runs: called with the condition and the arrays of the operands, in order."""
+    """A step that runs one of two traced branches; it takes the condition and the operands' arrays, in order."""
 
     def __init__(self, branches: tuple[Fused, Fused], operands: Any) -> None:
         self.branches = branches
@@ -37,25 +37,25 @@ class Branches:
 
 
 def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:
-    """What one of two functions gives: of these only one runs.
+    """Run one of two functions, depending on a condition, and return its result.
 
     Parameters
     ----------
     condition : bool or array without dimensions
     true, false : callable
-        On the operands; their results have the same form, shapes and types.
+        Functions of the operands; their results have equal structure, shapes and types.
     *operands
         Arrays, or dicts, lists, tuples and dataclasses of them.
 
     Returns
     -------
     Any
-        The result of `true` where the condition is not zero, else that of `false`.
+        The result of `true` if the condition is not zero, otherwise that of `false`.
 
     Raises
     ------
     WrongShapes, NotTraced
-        When the results differ in form, or a branch takes an array of the traced function that is no operand.
+        When the results differ in structure, or a branch reads an array of the traced function that is no operand.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def fused(branch: Callable[..., Any]) -> Fused:
 
 
 def slot_of(graph: TensorGraph, leaf: Any, given: list[Node]) -> Any:
-    """The place of an array among the operands."""
+    """Return the slot of an array among the operands."""
     if not isinstance(leaf, Tensor | np.ndarray):
         return leaf
     given.append(lift(graph, leaf).node)
@@ -98,7 +98,7 @@ def slot_of(graph: TensorGraph, leaf: Any, given: list[Node]) -> Any:
 
 
 def branch_of(graph: TensorGraph, branch: Callable[..., Any], slots: Any, given: list[Node]) -> Traced:
-    """A branch, traced on stand-ins of its operands."""
+    """Trace a branch on stand-ins of its operands."""
     if not all(is_fixed(n) for node in given for n in node.shape):
         raise NotTraced(
             here().loc(), what="`cond`", problem="an operand has dimensions by name", way="give its shape as it is"
@@ -115,7 +115,7 @@ def branch_of(graph: TensorGraph, branch: Callable[..., Any], slots: Any, given:
 
 
 def types_of(traced: Traced) -> list[TensorType]:
-    """The types of a result's leaves."""
+    """Return the types of a result's leaves."""
     rows = [leaf for _, leaf in leaves(traced.result)]
     return [traced.graph.outputs[leaf.number].type for leaf in rows if isinstance(leaf, Slot)]
 

@@ -1,7 +1,7 @@
-"""Lazy arrays: operations on them are recorded, and fused kernels compute them when a value is asked for.
+"""Lazy arrays record the operations on them, and fused kernels compute them when a value is needed.
 
 A lazy array is a tensor of a graph that can be computed at any time, so everything that a fused function traces works
-on it. Each call of `lazy` begins a graph of its own; where two meet, the nodes of one are copied into the other.
+on it. Each call of `lazy` begins a new graph; an operation on arrays of two graphs copies the nodes of one graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class LazyGraph(TracedGraph):
-    """A graph whose arrays are computed when their values are asked for, each once."""
+    """A graph that computes an array when its value is first needed."""
 
     __slots__ = ("foreign", "plans", "values")
     is_lazy = True
@@ -38,7 +38,7 @@ class LazyGraph(TracedGraph):
         self.foreign: dict[Node, Node] = {}  # nodes of other lazy graphs, and what they are here
 
     def computed(self, node: Node) -> Array:
-        """The array of a node, which is read-only: others depend on it."""
+        """Return the array of a node; it is read-only, because other nodes depend on it."""
         if node.is_input:
             array = self.arrays[self.inputs.index(node)].view()
             array.flags.writeable = False
@@ -49,7 +49,7 @@ class LazyGraph(TracedGraph):
         return self.values[node]
 
     def compute(self, node: Node) -> Array:
-        """Run the plan of all that an array depends on and is not computed yet."""
+        """Compute an array by a plan of all uncomputed nodes that it depends on."""
         from pypto.graph.plan.planning import plan_of, strides_in
 
         target = SimplifiedGraph(self.name)
@@ -70,7 +70,7 @@ class LazyGraph(TracedGraph):
         return plan.run(arrays)[0].view()
 
     def pending(self, node: Node) -> list[Node]:
-        """The nodes that an array depends on, in order, up to inputs and arrays that are computed."""
+        """Return the nodes that an array depends on, in order, back to inputs and computed arrays."""
         needed: set[Node] = set()
         stack = [node]
         while stack:
@@ -91,7 +91,7 @@ class LazyGraph(TracedGraph):
         return tensor_card(tensor, self.plans.get(tensor.node))
 
     def adopted(self, tensor: Tensor) -> Tensor:
-        """A lazy array of another graph as one of this."""
+        """Copy a lazy array of another graph into this graph."""
         source = tensor.graph
         if not isinstance(source, LazyGraph):
             raise NotTraced(
@@ -111,23 +111,23 @@ class LazyGraph(TracedGraph):
 
 
 def lazy(array: Any) -> Tensor:
-    """A lazy array: operations on it are noted, and computed together when a value is asked for.
+    """Make a lazy array, which records operations and computes them together when a value is needed.
 
-    Functions of numpy and of `pypto.arrays`, operators and methods give lazy arrays in turn. A value is asked for by
-    ``np.asarray(x)``, ``float(x)``, ``if x:``, ``x.item()``, a kernel that reads it, and where a notebook shows it.
-    What is computed then is one plan of fused kernels for all that the array depends on. It is computed once, so the
-    array that one gets is read-only.
+    Functions of numpy and of `pypto.arrays`, operators and methods return lazy arrays in turn. ``np.asarray(x)``,
+    ``float(x)``, ``if x:``, ``x.item()``, a kernel that reads the array and a notebook that shows it need its value.
+    Then one plan of fused kernels computes everything that the array depends on. It is computed once, so the resulting
+    numpy array is read-only.
 
     Parameters
     ----------
     array : array_like
-        It is read when something is computed of it, not copied. An update in place of the lazy array leaves it as it
-        is.
+        The plan reads this array when it runs; it is not copied. An update in place of the lazy array does not
+        change it.
 
     Returns
     -------
     Tensor
-        With the shape and dtype of `array`.
+        A lazy array with the shape and dtype of `array`.
 
     Examples
     --------

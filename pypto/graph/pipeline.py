@@ -1,7 +1,7 @@
-"""All passes from a traced function to its plan, and the text of what is between them.
+"""The pipeline of fused functions: all passes from a traced function to its plan, and the text after each pass.
 
-A pass list each for rewriting (`rewrite.pipeline`), the schedule (`schedule.pipeline`) and the plan (`plan.pipeline`).
-Their data are a graph, a partition into groups, and a plan, each of which has a text.
+There are three pass lists: rewriting (`rewrite.pipeline`), the schedule (`schedule.pipeline`) and the plan
+(`plan.pipeline`). Their data are a graph, a partition into groups, and a plan, each of which has a text.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LEVELS: Final = ("graph", "schedule", "plan")
 
 
 def passes() -> dict[str, Pass]:
-    """All passes of fused functions by name, in their order, and the techniques within them."""
+    """Return all passes of fused functions by name, in order, with the techniques within them."""
     return {row.name: row for row in (*rewriting.REWRITES, *SCHEDULE, *PLAN, *TECHNIQUES)}
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse names of passes that a fused function cannot do without, or that there are not.
+    """Refuse names of unknown passes, and of passes that correct code needs.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def print_ir(ir: Any) -> str:
-    """The text of what a pass takes or gives."""
+    """Print the input or output of a pass."""
     if isinstance(ir, Graph):
         return graph_text(ir)
     return schedule_text(ir) if isinstance(ir, Partition) else steps_text(ir)
@@ -54,7 +54,7 @@ def is_logged() -> bool:
 
 
 def logged(name: str) -> AbstractContextManager[None]:
-    """Log the passes of a fused function, where that is wanted."""
+    """Log the passes of a fused function if logging is on."""
     if not is_logged():
         return nullcontext()
     from pypto.debug.passes import PassLog
@@ -63,12 +63,12 @@ def logged(name: str) -> AbstractContextManager[None]:
 
 
 def emitted(what: str, plan: Callable[[], object]) -> str:
-    """A level of a fused function as text, or what a pass gives, while its plan is made.
+    """Make a plan, and return one of its levels, or the output of a pass, as text.
 
     Raises
     ------
     OptionError
-        When there is no such level or pass, or the pass does not run for this function.
+        When the level or pass does not exist, or the pass does not run for this function.
     """
     from pypto.debug.passes import AFTER
 

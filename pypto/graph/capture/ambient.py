@@ -1,7 +1,7 @@
-"""What gives another value in every call: clocks, random numbers and the environment.
+"""Ambient values differ from call to call: clocks, random numbers and the environment.
 
-While a function is traced such a value would be that of the first call for ever. Random numbers and times are refused;
-variables of the environment are guards.
+Tracing would freeze such a value at the first call. So random numbers and times are refused, and variables of the
+environment are guards.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WAY: Final = "pass it as an argument: `f(x, …)`"
 
 
 def suspicious(code: CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether a function may ask for a time, a random number or the environment: then calls are watched."""
+    """Whether a function may read a time, a random number or the environment, so that its calls must be watched."""
     if not _NAMES.isdisjoint(names_of(code)):
         return True
     values = (namespace.get(name) for name in globals_of(code))
@@ -50,7 +50,7 @@ def suspicious(code: CodeType, namespace: dict[str, Any]) -> bool:
 
 
 class Ambient:
-    """The calls of a traced function, from the first on that may ask for such a value."""
+    """Watches the calls of a traced function, from the first call that may read an ambient value."""
 
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
@@ -70,7 +70,7 @@ class Ambient:
         self.is_on = False
 
     def event(self, frame: FrameType, event: str, function: Any) -> None:
-        """What Python tells of calls."""
+        """Handle a profiling event of a call."""
         if self.outer is not None:
             self.outer(frame, event, function)
         if event == "call" and frame.f_code is self.getitem and frame.f_locals.get("self") is os.environ:
@@ -88,7 +88,7 @@ class Ambient:
             )  # fmt: skip
 
     def variable(self, key: Any) -> None:
-        """A variable of the environment is a guard."""
+        """Record a variable of the environment as a guard."""
         if isinstance(key, str):
             value = os.environ._data.get(os.environ.encodekey(key))  # type: ignore[attr-defined]
             text = None if value is None else os.environ.decodevalue(value)
@@ -98,7 +98,7 @@ class Ambient:
 
 
 def is_refused(function: Any) -> bool:
-    """Whether a function of C gives another value in every call."""
+    """Whether a C function returns another value in every call."""
     name, module, owner = function.__name__, getattr(function, "__module__", None), getattr(function, "__self__", None)
     if isinstance(owner, random.Random):
         return name in ("random", "getrandbits")
@@ -110,13 +110,13 @@ def is_refused(function: Any) -> bool:
 
 
 def is_of_user(frame: FrameType) -> bool:
-    """Whether a call is made by a program, or by a module that is asked for times and numbers on its behalf."""
+    """Whether a call comes from the user's program, directly or through the time and random modules."""
     name = str(frame.f_globals.get("__name__", ""))
     return name in _MODULES or not is_library(name)
 
 
 class Generators:
-    """Generators of random numbers that a function takes from outside: it may not draw from them."""
+    """Random generators from outside of a function, from which the function may not draw."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, Any, str]] = []
@@ -126,7 +126,7 @@ class Generators:
             self.seen.append((text, value, str(state_of(value))))
 
     def check(self, loc: Loc | None) -> None:
-        """Refuse a generator that was drawn from.
+        """Refuse the trace if the function drew from a generator.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Generators:
 
 
 def state_of(value: Any) -> Any:
-    """Where a generator of random numbers is; None of everything else."""
+    """Return the state of a random generator, or None for any other value."""
     numbers = sys.modules.get("numpy.random")
     if isinstance(value, random.Random):
         return None if isinstance(value, random.SystemRandom) else value.getstate()
@@ -153,7 +153,7 @@ def state_of(value: Any) -> Any:
 
 
 def flat(state: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """The items of nested dicts."""
+    """Flatten nested dicts to their items."""
     leaves: list[tuple[str, Any]] = []
     for key, value in state.items():
         leaves += flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]

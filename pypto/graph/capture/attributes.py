@@ -1,7 +1,7 @@
-"""Classes of the user's that tell which attributes a traced function reads and writes, while it is traced.
+"""Attribute instrumentation: during a trace, the user's classes report which attributes the function reads and writes.
 
-A class gets methods that ask the recorder of this context, if there is one; in other threads objects are as ever. They
-are taken off when the last trace that needs them ends.
+A class gets methods that call the recorder of the current context, if there is one, so that objects behave as usual in
+other threads. The last trace that needs them removes them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ READS: Final[ContextVar[Any]] = ContextVar("reads", default=None)  # the recorde
 
 
 def as_seen(function: Any) -> Any:
-    """A function as the trace of this context sees it, if there is one."""
+    """Return the copy of a function that the current trace uses, or the function itself outside of a trace."""
     reads = READS.get()
     return function if reads is None else reads.functions.of(function)
 
 
 class Instrumented:
-    """Classes that have such methods now, each with what it had instead of them."""
+    """The instrumented classes, each with its original methods."""
 
     def __init__(self) -> None:
         self.counts = Counter[type]()
@@ -42,7 +42,7 @@ class Instrumented:
         self.lock = threading.Lock()
 
     def begin(self, kind: type) -> bool:
-        """Whether a class can tell what is read; each `begin` has its `end`."""
+        """Instrument a class, and tell whether that is possible; each `begin` needs an `end`."""
         with self.lock:
             if not self.counts[kind] and not self.put_on(kind):
                 del self.counts[kind]
@@ -78,13 +78,13 @@ INSTRUMENTED: Final = Instrumented()
 
 
 class Watched:
-    """The classes that one trace has instrumented."""
+    """The classes that one trace instrumented."""
 
     def __init__(self) -> None:
         self.classes: dict[type, bool] = {}
 
     def watch(self, kind: type) -> bool:
-        """Whether instances of a class tell what is read of them."""
+        """Instrument a class for its instances, and tell whether that is possible."""
         if kind not in self.classes:
             bases = [c for c in kind.__mro__[1:] if is_class(c)]
             self.classes[kind] = INSTRUMENTED.begin(kind)
@@ -93,7 +93,7 @@ class Watched:
         return self.classes[kind]
 
     def watch_class(self, value: Any) -> None:
-        """Watch the instances that a function makes of a class."""
+        """Instrument a class of which the function makes instances."""
         if is_class(value) and not issubclass(value, BaseException):
             self.watch(value)
 
@@ -105,7 +105,7 @@ class Watched:
 
 
 def inherited(kind: type, name: str) -> Any:
-    """The method of a class as it is without such methods."""
+    """Return the original method of a class."""
     for base in kind.__mro__:
         method = base.__dict__.get(name)
         if method is not None:
@@ -116,7 +116,7 @@ def inherited(kind: type, name: str) -> Any:
 
 
 def methods_of(kind: type) -> dict[str, Any]:
-    """The methods that a class gets."""
+    """Return the instrumented methods of a class."""
     wrappers: dict[str, Any] = {
         "__getattribute__": reading_method(kind), "__setattr__": setting_method(kind),
         "__delattr__": deleting_method(kind), "__init__": making_method(kind),
@@ -172,13 +172,13 @@ def making_method(kind: type) -> Callable[..., Any]:
 
 
 def is_set_by_code(kind: type, name: str) -> bool:
-    """Whether setting an attribute runs a function of the user's."""
+    """Whether setting an attribute runs a function of the user."""
     owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
     return isinstance(owned, property)
 
 
 def rebinding(method: FunctionType) -> Callable[..., Any]:
-    """A method whose globals are seen while a function is traced."""
+    """Return a method whose globals a trace records."""
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names in the code of a function, and the lines where they are."""
+"""Names in a function's bytecode, with their lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto.loc import Caller, Loc
 
 @lru_cache(maxsize=1024)
 def globals_of(code: CodeType) -> tuple[str, ...]:
-    """The globals that a function reads, and functions within it.
+    """Return the globals that a function and its nested functions read.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def globals_of(code: CodeType) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def names_of(code: CodeType) -> tuple[str, ...]:
-    """The names of globals and attributes in a function, and in functions within it."""
+    """Return the names of globals and attributes in a function and its nested functions."""
     inner = (names_of(part) for part in code.co_consts if isinstance(part, CodeType))
     return tuple(dict.fromkeys((*code.co_names, *(name for names in inner for name in names))))
 
@@ -41,7 +41,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def line_of(code: CodeType, op: str, name: str) -> Loc | None:
-    """The place of an instruction on a name."""
+    """Return the location of an instruction on a name."""
     for each in codes_of(code):
         for instruction in dis.get_instructions(each):
             if instruction.opname == op and instruction.argval == name:

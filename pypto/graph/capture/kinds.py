@@ -1,4 +1,4 @@
-"""Kinds of values that a traced function takes from outside: compared, followed, left alone, or refused."""
+"""Kinds of values from outside of a traced function: each is compared, recorded, ignored or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUBSCRIPTED: Final = "take the parts that are needed, as arrays, before the cal
 
 @lru_cache(maxsize=1024)
 def is_library(name: str | None) -> bool:
-    """Whether a module of this name is Python's own or a known library: what is within it stays as it is.
+    """Whether a module belongs to the standard library or a known library, whose contents do not change.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def is_library(name: str | None) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is compared as it is."""
+    """Whether a guard compares a value directly."""
     return value is None or value is Ellipsis or value is NotImplemented or isinstance(value, PLAIN)
 
 
@@ -55,12 +55,12 @@ def is_number(value: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of numpy itself, whatever it says of its class."""
+    """Whether a value is exactly a numpy array, by its real type."""
     return issubclass(type(value), np.ndarray)
 
 
 def is_container(value: Any) -> bool:
-    """Whether a value is a container that is copied with what is within it."""
+    """Whether a value is a container that a trace copies with its contents."""
     return isinstance(value, COPIED) and (not isinstance(value, tuple) or type(value) is tuple or is_named_tuple(value))
 
 
@@ -69,12 +69,12 @@ def is_named_tuple(value: Any) -> bool:
 
 
 def is_function(value: Any) -> bool:
-    """Whether a value is a function whose globals and closure are seen while it is traced."""
+    """Whether a value is a function whose globals and closure a trace records."""
     return type(value) is FunctionType and not is_library(value.__globals__.get("__name__"))
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an instance of a class of the user's, whose attributes are seen while they are read."""
+    """Whether a value is an instance of a user's class, whose attribute reads a trace records."""
     kind = type(value)
     if not kind.__flags__ & _HEAP_TYPE or (is_library(kind.__module__) and kind not in _OPEN):
         return False
@@ -82,17 +82,17 @@ def is_object(value: Any) -> bool:
 
 
 def is_class(value: Any) -> bool:
-    """Whether a value is a class of the user's."""
+    """Whether a value is a user's class."""
     return isinstance(value, type) and bool(value.__flags__ & _HEAP_TYPE) and not is_library(value.__module__)
 
 
 def is_module(value: Any) -> bool:
-    """Whether a value is a module of the user's."""
+    """Whether a value is a user's module."""
     return isinstance(value, ModuleType) and not is_library(value.__name__)
 
 
 def bytes_of(value: Any) -> bytes | None:
-    """What is in the memory of a value that shows it, such as a `bytearray`; None of others."""
+    """Return the bytes of a value with the buffer protocol, such as a `bytearray`, or None."""
     try:
         return bytes(memoryview(value))
     except (TypeError, ValueError, BufferError):
@@ -100,7 +100,7 @@ def bytes_of(value: Any) -> bytes | None:
 
 
 def same(value: Any, key: Any) -> bool:
-    """Whether a plain value is the one that a key was made of."""
+    """Whether a plain value equals the one that a key was made of."""
     try:
         return bool(key_of(value) == key)
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ def same(value: Any, key: Any) -> bool:
 
 
 def objection(value: Any) -> tuple[str, str] | None:
-    """Why a value that looks like an array is none of a fused function, and the way out; None of everything else."""
+    """Return why fused functions refuse an array-like value, and what to write instead, or None."""
     if is_array(value):
         return of_class(value) or of_dtype(value.dtype)
     if isinstance(value, complex | np.complexfloating):
@@ -120,7 +120,7 @@ def objection(value: Any) -> tuple[str, str] | None:
 
 
 def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
-    """Why an array of another library is none of a fused function."""
+    """Return why fused functions refuse an array of another library."""
     if root == "torch" and name in ("Tensor", "Parameter"):
         way = "pass `x.numpy()`, or `x.detach().numpy()`; for models of torch there is `pypto.torch`"
         return f"a tensor of torch, and no gradient would flow through it (device {value.device})", way
@@ -153,7 +153,7 @@ def has_memory(value: Any) -> bool:
 
 
 def of_class(value: Any) -> tuple[str, str] | None:
-    """Why an array of a class of its own is none: a plain array would be computed with, without what the class adds."""
+    """Return why a subclass of arrays is refused: kernels would ignore the behaviour that it adds."""
     kind = type(value)
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(value, masked.MaskedArray):
@@ -174,7 +174,7 @@ _ALWAYS: Final = frozenset(("__module__", "__doc__", "__dict__", "__weakref__", 
 
 
 def of_dtype(dtype: np.dtype[Any]) -> tuple[str, str] | None:
-    """Why arrays of an element type are none."""
+    """Return why arrays of an element type are refused."""
     if from_numpy(dtype) is not None:
         return None
     if dtype.kind == "c":

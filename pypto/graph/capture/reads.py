@@ -1,7 +1,7 @@
-"""What a traced function reads from outside, noted while it is read: the recorder of `rows`.
+"""The recorder of reads: it notes each value that a traced function reads from outside as a row of `rows`.
 
-A value becomes what the function sees instead of it: an array a tensor, a container a copy with tensors in it, a
-function a copy whose globals are seen, too. Objects stay themselves; their classes tell what is read (`attributes`).
+The function sees a substitute of each value: a tensor for an array, a copy with tensors for a container, a copy with
+recorded globals for a function. Objects stay themselves; their classes report reads (`attributes`).
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _REMEMBERED: Final = type(functools.lru_cache(len))
 
 
 class InputGraph(Protocol):
-    """The graph that is being traced: what is read becomes its inputs, and it computes with them."""
+    """The protocol of a graph during a trace: arrays that the function reads become its inputs."""
 
     def argument(self, name: str, array: Any, place: Any = None, shape: tuple[int, ...] | None = None) -> Any:
-        """The tensor of an array that becomes an input."""
+        """Return the tensor of an array that becomes an input."""
 
     def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A ufunc of numpy on tensors of the graph, and run-time scalars."""
+        """Run a numpy ufunc on tensors of the graph and run-time scalars."""
 
 
 class Reads:
-    """The reads of a function that is being traced.
+    """The reads of a function during its trace.
 
     Parameters
     ----------
     graph : InputGraph
     varying : collection of Path
-        Numbers that are run-time scalars, since they differ from call to call.
+        Numbers that are run-time scalars because they differ from call to call.
     """
 
     def __init__(self, graph: InputGraph, varying: Collection[Path] = ()) -> None:
@@ -86,7 +86,7 @@ class Reads:
     # --- rows ------------------------------------------------------------------------------------------------------
 
     def add(self, path: Path, text: str, get: Get, check: Check, value: Any, number: type | None = None) -> int:
-        """One more row, and what it gives now."""
+        """Add a row, and return its current value."""
         place = self.places[path] = len(self.rows)
         self.rows.append(Row(path, text, get, check, number))
         self.values.append(value)
@@ -94,7 +94,7 @@ class Reads:
         return place
 
     def root(self, function: Any) -> Any:
-        """The traced function as it is called."""
+        """Return the traced function with recorded globals and closure."""
         if not kinds.is_function(function):
             return self.meet(("function",), "self", lambda values, roots: roots.function, function)
         self.functions.root = function
@@ -105,16 +105,16 @@ class Reads:
         return self.functions.copy(function, place, function.__name__)
 
     def argument(self, text: str, array: Any, shape: tuple[int, ...] | None = None) -> Any:
-        """An array among the arguments."""
+        """Return the tensor of an array among the arguments."""
         self.arguments.setdefault(id(array), len(self.arguments))
         return self.graph.argument(text, array, shape=shape)
 
     def other(self, number: int, text: str, value: Any) -> Any:
-        """What is neither array nor container in the arguments."""
+        """Return the substitute of an argument that is neither array nor container."""
         return self.meet(("other", number), text, lambda values, roots: roots.others[number], value)
 
     def meet(self, path: Path, text: str, get: Get, value: Any, raw: bool = False) -> Any:
-        """What the function sees of a value; `raw` where it sees the value itself, whatever this gives."""
+        """Return the substitute that the function sees of a value; with `raw` it sees the value itself."""
         place = self.places.get(path)
         if place is not None:
             return self.entered[place]
@@ -151,7 +151,7 @@ class Reads:
         return self._followed(path, text, get, value)
 
     def _followed(self, path: Path, text: str, get: Get, value: Any) -> Any:
-        """A module, a function or an object, of which what is read is seen."""
+        """Return the substitute of a module, function or object, whose reads are recorded."""
         if kinds.is_module(value):
             place = self._keep(path, text, get, anything, value)
             self.entered[place] = ModuleView(self, place, value)
@@ -165,12 +165,12 @@ class Reads:
         return self.entered[place]
 
     def _opaque(self, path: Path, text: str, get: Get, value: Any) -> int:
-        """What is the same as long as it is the same object, or holds the same bytes.
+        """Guard an opaque value by its identity, or by its bytes.
 
         Raises
         ------
         NotTraced
-            Of an iterator.
+            When the value is an iterator.
         """
         if isinstance(value, Iterator) and not isinstance(value, IOBase):
             raise NotTraced(
@@ -192,7 +192,7 @@ class Reads:
         return place
 
     def child(self, parent: int, kind: str, name: Any, value: Any, raw: bool = False) -> Any:
-        """A value that is reached from the one of another row."""
+        """Return the substitute of a value that is part of another row's value."""
         text = self.rows[parent].text
         get = GETTERS[kind](parent, name)
         return self.meet((kind, parent, name), TEXTS[kind].format(text, name), get, value, raw)
@@ -223,12 +223,12 @@ class Reads:
         return copy
 
     def stand_in(self, text: str, value: Any) -> None:
-        """Note a copy of a container, which is to be as it is when the function ends."""
+        """Record a copy of a container, which the function must leave unchanged."""
         self.fresh[id(value)] = value
         self.copies.append((text, value, contents(value)))
 
     def _callable(self, path: Path, text: str, get: Get, value: Any) -> Any:
-        """A bound method, a partial call, or a function that remembers its results."""
+        """Return the substitute of a bound method, a partial call, or a function with a result cache."""
         names: tuple[str, ...] = ("func", "args", "keywords")
         if type(value) is MethodType:
             names = ("__func__", "__self__")
@@ -254,7 +254,7 @@ class Reads:
     # --- what objects tell -----------------------------------------------------------------------------------------
 
     def place_of(self, value: Any) -> int | None:
-        """The row of an object; None of one that the function makes itself."""
+        """Return the row of an object, or None for an object that the function made."""
         known = self.known.get(id(value))
         if known is not None and self.values[known] is value:
             return known
@@ -267,7 +267,7 @@ class Reads:
         return self._keep(("weak", id(value)), text, lambda values, roots: reference(), of_type(type(value)), value)
 
     def attribute(self, value: Any, name: str, plain: Callable[[], Any]) -> Any:
-        """What a function sees of an attribute that it reads."""
+        """Return the substitute of an attribute that the function reads."""
         if name.startswith("__") and name != "__dict__":
             return plain()
         owned = owned_by(type(value), name)
@@ -287,7 +287,7 @@ class Reads:
         return lambda values, roots: values[place]
 
     def assigned(self, value: Any, name: str, new: Any, plain: Callable[[], None]) -> None:
-        """An attribute that the function sets: one of its own objects, or an array that it has updated in place.
+        """Handle an assignment to an attribute: it is legal on the function's objects, and for arrays updated in place.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class Reads:
             raise OutsideWritten(here().loc(), what=f"`{self.rows[place].text}.{name}`")
 
     def pin(self, place: int) -> None:
-        """Note the numbers from outside that a value is computed of: the plan is for these numbers."""
+        """Pin the numbers from outside on which a value depends: the plan is valid for these numbers only."""
         if place in self.operands:
             for operand in self.operands[place]:
                 self.pin(operand)
@@ -313,13 +313,13 @@ class Reads:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def absolute(self, path: Path) -> Path:
-        """A path without numbers of rows, which differ from trace to trace."""
+        """Return a path without row numbers, which differ from trace to trace."""
         if path[0] in GETTERS:
             return (path[0], self.absolute(self.rows[path[1]].path), path[2])
         return path
 
     def check(self) -> None:
-        """Refuse what the function has changed outside of itself.
+        """Refuse changes that the function made outside of itself.
 
         Raises
         ------
@@ -333,14 +333,14 @@ class Reads:
         self.generators.check(self.functions.line_of_root())
 
     def outside(self, arrays: Iterable[Any]) -> Outside:
-        """The program of the reads, which gives the inputs of the graph that these arrays stand for."""
+        """Return the program of reads, which produces the graph's inputs for these arrays in later calls."""
         rows = [Row(self.absolute(r.path), r.text, r.get, r.check, r.number) for r in self.rows]
         return Outside(rows, tuple(self.inputs[id(x)] for x in arrays), frozenset(self.pinned))
 
 
 @contextmanager
 def reading(reads: Reads) -> Iterator[None]:
-    """Have classes and functions tell one trace what is read."""
+    """Let classes and functions report reads to one trace, within a `with` block."""
     token = READS.set(reads)
     try:
         yield
@@ -355,13 +355,13 @@ def in_instance(value: Any, name: str) -> bool:
 
 
 def owned_by(kind: type, name: str) -> Any:
-    """What a class has by a name, as it is when nobody traces."""
+    """Return the attribute of a class by name, without instrumentation."""
     owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
     return getattr(owned, "instead_of", owned)
 
 
 def has_method(name: str, owned: Any) -> Check:
-    """An object has a method of its class, as it was."""
+    """Return a check that an object still has the method of its class."""
 
     def check(value: Any, values: list[Any]) -> bool:
         return owned_by(type(value), name) is owned and not in_instance(value, name)

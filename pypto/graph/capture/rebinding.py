@@ -1,4 +1,4 @@
-"""Functions whose globals and closures a trace sees: copies with the same code, in which arrays are tensors."""
+"""Function rebinding: a trace runs copies of functions whose globals and closures hold tensors for arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Functions:
-    """The functions of one trace, by those that they are copies of."""
+    """The function copies of one trace, by their originals."""
 
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
@@ -30,19 +30,19 @@ class Functions:
         self.ambient = Ambient(reads)
 
     def of(self, function: Any) -> Any:
-        """A function as the trace sees it; one that was not reached from outside is the trace's own, with its cells."""
+        """Return the copy of a function for the trace; a function that the trace made keeps its cells."""
         if not kinds.is_function(function) or id(function) in self.originals:
             return self.copies.get(id(function), function)
         return self.copy(function, None, function.__qualname__)
 
     def bound(self, value: Any) -> Any:
-        """A method, or a function, of a class as the trace sees it."""
+        """Return the copy of a class's method or function for the trace."""
         if type(value) is MethodType:
             return MethodType(self.of(getattr(value.__func__, "instead_of", value.__func__)), value.__self__)
         return self.of(getattr(value, "instead_of", value))
 
     def copy(self, function: FunctionType, place: int | None, text: str) -> FunctionType:
-        """The copy of a function that a row reads."""
+        """Copy a function that a row reads."""
         known = self.copies.get(id(function))
         if known is not None:
             return known
@@ -71,7 +71,7 @@ class Functions:
         return namespace[1]
 
     def fill_globals(self, function: FunctionType) -> None:
-        """Enter the globals that a function reads."""
+        """Fill the globals that a function reads with their substitutes."""
         plain, namespace, entered = self.globals[id(function.__globals__)]
         reads = self.reads
         for name in globals_of(function.__code__):
@@ -86,7 +86,7 @@ class Functions:
                 self.read_class(function.__code__, ("global", id(plain), name))
 
     def read_class(self, code: CodeType, path: tuple[Any, ...]) -> None:
-        """Enter what may be read of a class that is a namespace: its attributes that a function names."""
+        """Record the attributes that a function names of a class used as a namespace."""
         place = self.reads.places[path]
         kind = self.reads.values[place]
         for name in names_of(code):
@@ -108,7 +108,7 @@ class Functions:
             self.cells.append((function, name, cell, cell.cell_contents))
 
     def fill_defaults(self, function: FunctionType, place: int, copy: FunctionType) -> None:
-        """Enter defaults that are no plain values."""
+        """Fill the defaults that are not plain values."""
         defaults = function.__defaults__ or ()
         if not all(map(kinds.is_plain, defaults)):
             copy.__defaults__ = self.reads.child(place, "attr", "__defaults__", defaults)
@@ -117,12 +117,12 @@ class Functions:
             copy.__kwdefaults__ = self.reads.child(place, "attr", "__kwdefaults__", named)
 
     def check(self) -> None:
-        """Refuse globals and variables of outer functions that were set.
+        """Refuse assignments to globals and to variables of outer functions.
 
         Raises
         ------
         OutsideWritten
-            At the line that does.
+            At the line of the assignment.
         """
         for function, name, cell, before in self.cells:
             if not is_full(cell) or cell.cell_contents is not before:
@@ -141,7 +141,7 @@ class Functions:
 
 
 def is_left(value: Any) -> bool:
-    """Whether a value from outside is a module of a library, which nobody replaces."""
+    """Whether a value is a library module, which needs no guard."""
     return isinstance(value, ModuleType) and kinds.is_library(value.__name__)
 
 

@@ -1,7 +1,7 @@
-"""The program that a plan runs before its launches: it reads again what its function read while it was traced.
+"""The read program: before its launches, a plan repeats the reads that its function made while it was traced.
 
-Each row reads one value, from what an earlier row read or from a root, and says whether it is as it was. Values go by
-the way to them and no object is kept: a model that is replaced by another one of the same form is served by one plan.
+Each row reads one value, from an earlier row's value or from a root, and checks it. A value is identified by its path
+and no object is kept alive, so one plan serves a model that is replaced by another model of equal structure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GONE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, Re
 
 @dataclass(slots=True)
 class Roots:
-    """Where the reads of a call begin: the traced function, arrays in its arguments, and what is no container there."""
+    """The roots of a call's reads: the traced function, and the arrays and other leaves of its arguments."""
 
     function: Any
     arrays: Sequence[Any] = ()
@@ -34,20 +34,20 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One read.
+    """One read, with the check of its value.
 
     Parameters
     ----------
     path : tuple
-        What tells reads apart, from call to call.
+        The identity of the read, equal from call to call.
     text : str
         The value as the user would write it.
     get : callable
-        Gives the value.
+        Returns the value.
     check : callable
-        Whether the value is as the plan needs it.
+        Whether the plan is valid for the value.
     number : type, optional
-        The type of a number of which the plan is for one value, and that another plan may have as a run-time scalar.
+        The type of a pinned number, which another plan may take as a run-time scalar.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An input of a plan that a row reads: an array, or a number in a type."""
+    """A plan input that a row reads: an array, or a number with an element type."""
 
     row: int
     dtype: Any = None
@@ -67,7 +67,7 @@ class Given:
 
 @dataclass(slots=True)
 class Outside:
-    """The reads of a traced function."""
+    """The read program of a traced function."""
 
     rows: list[Row] = field(default_factory=list)
     given: tuple[Given, ...] = ()
@@ -78,7 +78,7 @@ class Outside:
         self.steps = tuple((row.get, row.check) for row in self.rows)
 
     def read(self, roots: Roots) -> list[Array] | None:
-        """The arrays for inputs of the plan behind those of arguments; None where something is not as it was."""
+        """Run all reads, and return the arrays for the plan's further inputs, or None if a check fails."""
         values: list[Any] = []
         try:
             for get, check in self.steps:
@@ -91,7 +91,7 @@ class Outside:
         return [values[g.row] if g.dtype is None else np.array(values[g.row], g.dtype) for g in self.given]
 
     def changed(self, roots: Roots) -> list[Path] | None:
-        """The numbers that are not what they were; None where anything else is not."""
+        """Return the numbers that changed, or None if any other value changed."""
         values: list[Any] = []
         paths: list[Path] = []
         try:
@@ -115,7 +115,7 @@ def anything(value: Any, values: list[Any]) -> bool:
 
 
 def equal(value: Any) -> Check:
-    """Plain values are as they were, type and sign of zero included."""
+    """Return a check that a plain value is equal, including its type and the sign of zero."""
     key = key_of(value)
     return lambda x, values: x is value or same(x, key)
 
@@ -130,7 +130,7 @@ def of_type(kind: type) -> Check:
 
 
 def one_of(known: int) -> Check:
-    """The value is the one that an earlier row read."""
+    """Return a check that a value is identical to an earlier row's value."""
     return lambda x, values: x is values[known]
 
 
@@ -140,13 +140,13 @@ def array_like(array: Array) -> Check:
 
 
 def array_equal(array: Array) -> Check:
-    """An array that numpy may have computed with while the function was traced: its elements are as they were."""
+    """Return a check that an array has equal elements, because numpy may have read them during the trace."""
     like, copy = array_like(array), array.copy()
     return lambda x, values: like(x, values) and x.tobytes() == copy.tobytes()
 
 
 def identical(value: Any) -> Check:
-    """The same object, which is not kept alive."""
+    """Return a check of an object's identity, which does not keep the object alive."""
     try:
         reference = weakref.ref(value)
     except TypeError:
@@ -159,7 +159,7 @@ def same_memory(kind: type, memory: bytes) -> Check:
 
 
 def container_like(value: Any) -> Check:
-    """The type of a container, how many elements it has, and their names."""
+    """Return a check of a container's type, length and keys."""
     kind = type(value)
     if isinstance(value, dict):
         keys = list(value)

@@ -1,8 +1,8 @@
-"""Run-time scalars: numbers that differ from call to call, and what a function computes of them.
+"""Run-time scalars: numbers that differ from call to call become inputs of a plan instead of constants.
 
-A number that a function was given with two values is an input of its plan. What Python computes of such numbers, Python
-computes again before each launch, with its own rules; in an operation with an array, the result has the type that numpy
-gives an operation with a number of Python. Where the value itself is asked for, the plan is for this value.
+A number that had two values so far becomes a run-time scalar. Python repeats its own arithmetic on such numbers before
+each launch; an operation with an array has numpy's result type for a Python number. If the function needs the value
+itself, the plan is valid for this value only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def binary(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[.
 
 
 def is_operand(value: Any) -> bool:
-    """Whether Python computes with a value and a number."""
+    """Whether Python's arithmetic applies to a value and a number."""
     kind = type(value)
     return not is_array(value) and (issubclass(kind, Scalar) or issubclass(kind, _NUMBERS))
 
@@ -45,7 +45,7 @@ def unary(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Scalar:
-    """A number of Python or numpy that is known when a plan runs."""
+    """A Python or numpy number whose value is an input of the plan."""
 
     stands_in = True
     __slots__ = ("__weakref__", "reads", "row", "value")
@@ -60,7 +60,7 @@ class Scalar:
         return type(self.value)
 
     def pin(self) -> Any:
-        """The number as it is: the plan is for this value alone."""
+        """Return the number itself, which pins the plan to this value."""
         reads = self.reads
         path = ("pin", self.row)
         if path not in reads.places:
@@ -70,7 +70,7 @@ class Scalar:
         return self.value
 
     def given(self, dtype: Any) -> Any:
-        """The input that has this number, in a type."""
+        """Return the graph input that holds this number in an element type."""
         reads = self.reads
         array = reads.scalars.get((self.row, dtype))
         if array is None:
@@ -86,7 +86,7 @@ class Scalar:
         return self.reads.graph.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A function of numpy: of numbers alone, it gets them as they are, since numpy promotes arrays otherwise."""
+        """Run a numpy function; it gets plain numbers if no argument is an array, since arrays promote differently."""
         if any(not issubclass(t, Scalar | np.ndarray) for t in types):
             return NotImplemented  # a traced array among the operands takes run-time scalars
         return function(*pinned(args), **pinned(kwargs))
@@ -143,29 +143,29 @@ class Scalar:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is a run-time scalar, whatever it says of its class."""
+    """Whether a value is a run-time scalar, by its real type."""
     return issubclass(type(value), Scalar)
 
 
 def number_of(value: Any) -> Any:
-    """The number of this call, where a value is a run-time scalar: for what follows from its type alone."""
+    """Return the current number of a run-time scalar without pinning it, for facts that depend on its type only."""
     return value.value if is_scalar(value) else value
 
 
 def plain(value: Any) -> Any:
-    """A number as it is, where it is a run-time scalar: the plan is for this number."""
+    """Return the number of a run-time scalar, and pin the plan to it; other values are unchanged."""
     return value.pin() if is_scalar(value) else value
 
 
 def pinned(value: Any) -> Any:
-    """Arguments with the numbers of this call in the place of run-time scalars."""
+    """Replace the run-time scalars among arguments by their numbers, and pin the plan to them."""
     if type(value) in (list, tuple):
         return type(value)(map(pinned, value))
     return {k: pinned(x) for k, x in value.items()} if type(value) is dict else plain(value)
 
 
 def computed(function: Callable[..., Any], *operands: Any) -> Any:
-    """What a function gives of run-time scalars: one that is computed in each call, or the answer to a question."""
+    """Apply a function to run-time scalars: return a scalar that each call computes, or a pinned answer."""
     first = next(x for x in operands if is_scalar(x))
     reads = first.reads
     value = function(*map(number_of, operands))

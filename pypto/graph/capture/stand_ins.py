@@ -1,4 +1,4 @@
-"""What a traced function sees instead of containers, modules and `type`: stand-ins, which note what is read."""
+"""Stand-ins for containers, modules and `type`, which record the reads of a traced function."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def items_of(value: Any) -> list[tuple[Any, Any]]:
-    """What is in a container, by name or number."""
+    """Return the items of a container, by key or number."""
     value = vars(value) if type(value) is SimpleNamespace else value
     return list(value.items() if isinstance(value, dict) else enumerate(value))
 
 
 def copied(value: Any, items: dict[Any, Any]) -> Any:
-    """A container like another one with other things in it."""
+    """Copy a container with other contents."""
     if isinstance(value, tuple):
         return type(value)(*items.values()) if hasattr(value, "_fields") else tuple(items.values())
     if type(value) in (list, dict):
@@ -37,14 +37,14 @@ def copied(value: Any, items: dict[Any, Any]) -> Any:
 
 
 def contents(value: Any) -> list[Any]:
-    """What is in a container, in order, names included."""
+    """Return the contents of a container in order, keys included."""
     if isinstance(value, SimpleNamespace) or is_dataclass(value):
         value = getattr(value, "__dict__", {})
     return [x for pair in value.items() for x in pair] if isinstance(value, dict) else list(value)
 
 
 class ModuleView:
-    """A module, of which all that is read is noted."""
+    """A stand-in for a module that records all reads."""
 
     def __init__(self, reads: Reads, place: int, module: ModuleType) -> None:
         object.__setattr__(self, "_seen", (reads, place, module))
@@ -85,4 +85,4 @@ class _TypeSeen(type):
 
 
 class TypeSeen(metaclass=_TypeSeen):
-    """What `type` is while a function is traced."""
+    """The stand-in for `type` during a trace."""

@@ -1,4 +1,4 @@
-"""The best configurations that tuning found, in the store of tuned kernels, for plans that are made later."""
+"""Best configurations: plans reuse the tile sizes that earlier tuning stored on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE: Final = re.compile(r"  # [^\n]*")
 
 
 def winners_of(program: Program, text: KernelText) -> Winners:
-    """The store of a kernel. Lines of the user's files, and the name that depends on them, do not count."""
+    """Return the tuning store of a kernel; its key ignores the user's line numbers and the kernel's name."""
     body = _LINE.sub("", text.source.partition(text.name)[2])
     fields: list[dict[str, int]] = [{}, *blocking_candidates(program)]
     configs = [Config({**tile, **field}) for tile in tile_candidates(program) for field in fields]
@@ -26,12 +26,12 @@ def winners_of(program: Program, text: KernelText) -> Winners:
 
 
 def key_of(text: KernelText) -> tuple[Any, ...]:
-    """The key of a winner: types and shapes of the arguments."""
+    """Return the key of a stored configuration: the types and shapes of the arguments."""
     return tuple(f"{a.node.type.dtype}[{', '.join(map(str, a.shape))}]" for a in text.arguments)
 
 
 def choice_of(chosen: Mapping[str, Config], precision: str) -> Choice:
-    """The choice of kernels with tuned sizes, by the names of those that were decided on."""
+    """Return a function that replaces kernels by tuned kernels, by the name of the untuned kernel."""
 
     def choose(program: Program, text: KernelText) -> KernelText:
         config = chosen.get(text.name)
@@ -41,7 +41,7 @@ def choice_of(chosen: Mapping[str, Config], precision: str) -> Choice:
 
 
 def stored_choice(precision: str) -> Choice:
-    """The choice of kernels with the sizes that an earlier tuning found."""
+    """Return a function that replaces kernels by those that an earlier tuning stored."""
     known: dict[str, Config | None] = {}
 
     def choose(program: Program, text: KernelText) -> KernelText:

@@ -1,8 +1,7 @@
-"""The source of a group's kernel, in the kernel language, as its user could have written it.
+"""Kernel source generation: prints a group as a kernel in the kernel language, as a user could have written it.
 
-Every node becomes one line, in order, with the line of the user's function behind it. A tile has those axes of its
-array that the program does not index by single numbers. Where tiles with different axes meet, dimensions of size 1
-are added.
+Every node becomes one line, in order, with the user's line as a comment. A tile has the axes of its array that the
+program does not index by a single number. Tiles with different axes are broadcast by dimensions of size 1.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pypto.ops.table import TABLE
 
 
 def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
-    """The text of a group's kernel."""
+    """Write the source of a group's kernel."""
     writer = GroupWriter(program, precision, blocking).written()
     variants = []
     for version in versions_of(program):
@@ -47,10 +46,10 @@ def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO
 
 
 class GroupWriter(ProductWriter):
-    """Writes the nodes of a group."""
+    """Writes the lines of a group's nodes."""
 
     def written(self) -> GroupWriter:
-        """This writer, when it has written all."""
+        """Write all nodes and stores, and return this writer."""
         online, nodes, outputs = self.program.online, self.program.space.nodes, self.program.space.outputs
         second = () if online is None else online.second
         later = () if online is None else (*second, *online.repeated)
@@ -69,7 +68,7 @@ class GroupWriter(ProductWriter):
         return self
 
     def first_nodes(self, second: tuple[Node, ...]) -> None:
-        """Write all nodes but those of a second loop."""
+        """Write all nodes except those of a second loop."""
         for node in self.program.space.nodes:
             if node not in second:
                 self.node(node)
@@ -86,7 +85,7 @@ class GroupWriter(ProductWriter):
             self.tiles[node] = self.computed(node)
 
     def computed(self, node: Node) -> Tile:
-        """The tile of a node."""
+        """Write a node, and return its tile."""
         if node.op in _WRITERS:
             return _WRITERS[node.op](self, node)
         if node.has("reduction", "arg_reduction"):
@@ -94,11 +93,11 @@ class GroupWriter(ProductWriter):
         return self.scan(node) if node.has("scan", "sort") else self.elementwise(node)
 
     def renamed(self, node: Node) -> Tile:
-        """What moves no element of a tile."""
+        """Return the operand's tile for a movement that only renames axes."""
         return self.operand(node, 0)
 
     def begin_second_loop(self) -> None:
-        """What was made in the first loop is not there any more."""
+        """Begin the second loop, and forget the tiles of the first one."""
         self.within = 3
         self.tiles = {node: tile for node, tile in self.tiles.items() if self.stages.get(tile.name, 0) != 1}
         self.loads = {name: tile for name, tile in self.loads.items() if self.stages[tile.name] != 1}
@@ -113,7 +112,7 @@ class GroupWriter(ProductWriter):
         return self.variable(self.stage(*operands), text, axes, node)
 
     def counted(self, node: Node) -> Tile:
-        """An index; where its axis lies in several, it is put together of theirs."""
+        """Write an `arange`; if its dimension has several axes, the index combines theirs."""
         line, start = self.program.values[node], node.attr("start")
         if not line:
             return self.variable(0, f"pto.full((), {start}, pto.int32)", (), node)
@@ -144,18 +143,18 @@ class GroupWriter(ProductWriter):
         return self.nan_tested(node, source, extreme) if self.is_nan_tested(node) else extreme
 
     def is_nan_tested(self, node: Node) -> bool:
-        """Whether an extreme that is NaN where an element is needs a test for it."""
+        """Whether a maximum or minimum that propagates NaN needs an explicit NaN test."""
         return propagates_nan(node) and (bool(self.program.loops) or not is_redundant(self.program.space, node))
 
     def nan_tested(self, node: Node, source: Tile, extreme: Tile) -> Tile:
-        """An extreme that ignores NaN, with NaN where an element of its operand is."""
+        """Write the NaN test of a maximum or minimum: the result is NaN if an element of its operand is."""
         is_nan = self.variable(self.stage(source), f"{source.name} != {source.name}", source.axes, node)
         any_nan = self.reduced(node, "reduce_or", is_nan, int1, int1)
         text = f'pto.where({self.aligned(any_nan, extreme.axes)}, float("nan"), {extreme.name})'
         return self.variable(self.stage(any_nan, extreme), text, extreme.axes, node)
 
     def reduced(self, node: Node, op: str, source: Tile, dtype: DType, result: DType) -> Tile:
-        """A tile by a reduction, along the axes that a node reduces over."""
+        """Write a reduction of a tile along the axes that a node reduces."""
         line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
         gone = [a for a in line if a not in self.program.values[node]]
         axes = (*source.axes, *(a for a in gone if a not in source.axes and self.is_tiled(a)))
@@ -188,7 +187,7 @@ class GroupWriter(ProductWriter):
         return self.variable(self.stage(source), f"pto.{node.op}({text}, {axes.index(along)}{how})", axes, node)
 
     def selection(self, node: Node) -> Tile:
-        """Positions of the greatest elements; the axis of the operand gives way to that of the result."""
+        """Write a top-k: the positions of the greatest elements, on an axis that replaces the operand's."""
         source, values = self.operand(node, 0), self.program.values[node]
         line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
         (along,) = [a for a in line if a not in values]
@@ -202,7 +201,7 @@ class GroupWriter(ProductWriter):
         return self.variable(self.stage(source), f"pto.topk({text}, {how})[1]", result_axes, node)
 
     def running_maximum(self, node: Node) -> None:
-        """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
+        """Write the running maximum of an online softmax and the factor for its sums; a row of only -inf adds 0."""
         source = given = self.operand(node, 0)
         loop, dtype = self.program.loop, node.type.dtype
         assert loop is not None
@@ -227,7 +226,7 @@ class GroupWriter(ProductWriter):
             self.final[node] = self.nan_tested(node, given, self.final[node])
 
     def window(self, node: Node) -> Tile:
-        """What lies beside an array reads as 0."""
+        """Write a load of a window, in which elements outside of the array read as 0."""
         (x,) = node.inputs
         key = x.number, (), "window"  # as it lies, whatever other reads of it see
         if key not in self.arguments:
@@ -245,7 +244,7 @@ class GroupWriter(ProductWriter):
         return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
 
     def moved_index(self, axis: int, by: int) -> str:
-        """The elements of an axis that a program has, moved by a number."""
+        """Return the subscript of a program's elements along an axis, plus a constant offset."""
         first, _ = self.indices[axis]
         if first == "0":
             return f"{by} : {by + self.program.tile_size(axis)}"
@@ -253,7 +252,7 @@ class GroupWriter(ProductWriter):
         return f"{moved} : {moved} + {self.program.tile_size(axis)}" if self.is_tiled(axis) else moved
 
     def take(self, node: Node) -> Tile:
-        """Elements by an array of indices: a slice where the index is one number, and pointers where it is a tile."""
+        """Write a gather: a scalar index reads a slice, and a tile of indices reads through pointers."""
         index = self.operand(node, 1)
         line = self.program.reads[node, 0]
         array = self.argument(node.inputs[0], line)
@@ -300,7 +299,7 @@ class GroupWriter(ProductWriter):
     # --- the whole -------------------------------------------------------------------------------------------------
 
     def looped(self, lines: list[str]) -> list[str]:
-        """Lines as a nest of loops, where there is one."""
+        """Return lines in the program's nest of loops, or no lines if it has no loop."""
         loop, outer = self.program.loop, self.program.outer
         if not self.program.loops:
             return []
@@ -311,18 +310,18 @@ class GroupWriter(ProductWriter):
         return [*nest, *(f"{'    ' * len(heads)}{line}" for line in lines)]
 
     def body(self) -> list[str]:
-        """All lines but those that say which elements a program has."""
+        """Return all lines after the program's indices."""
         before, first, between, second, after = self.lines
         last = self.looped(second) if second else []
         return [*before[self.heads :], *self.looped(first), *between, *last, *after]
 
     def condition(self, most: Mapping[int, int]) -> str:
-        """Whether there are so few elements along some axes."""
+        """Return the condition under which some axes have at most so many elements."""
         rests = {a: f"{self.size_text(a)} - {self.indices[a][0]}" for a in most if a in self.program.blocks}
         return " and ".join(f"{rests.get(a) or self.size_text(a)} <= {count}" for a, count in most.items())
 
     def text(self, versions: Sequence[tuple[Mapping[int, int], GroupWriter]] = ()) -> KernelText:
-        """The kernel, with other bodies for few elements along some axes."""
+        """Return the kernel, with a second body for each shape version."""
         body = self.body()
         if versions:
             body = ["else:", *(f"    {line}" for line in body)]
@@ -353,7 +352,7 @@ _WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProx
 
 
 def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:
-    """What the decorator of a kernel is given."""
+    """Return the arguments of a kernel's decorator."""
     options = []
     if sized:
         options.append(f"do_not_specialize={list(sized)}".replace("'", '"'))
@@ -363,9 +362,9 @@ def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:
 
 
 def texts_of(parts: Partition, precision: str = "") -> list[KernelText | None]:
-    """The kernels of a partition's groups; None where a group has none.
+    """Write the kernels of a partition's groups; a group without a program gives None.
 
-    A text is written once for groups that are equal and come from the same lines.
+    Equal groups from the same lines share one text.
     """
     known: dict[Any, KernelText] = {}
     return [
@@ -374,7 +373,7 @@ def texts_of(parts: Partition, precision: str = "") -> list[KernelText | None]:
 
 
 def shared_text(programs: Programs, program: Program, precision: str, known: dict[Any, KernelText]) -> KernelText:
-    """The text of a program's kernel, made of that of an equal group where there is one."""
+    """Write a program's kernel, or reuse the text of an equal group."""
     nodes = program.space.nodes
     key, outside = programs.key(nodes, program.space.outputs)
     lines = tuple(x.place and (x.place.line, getattr(x.place, "code", None)) for x in (*nodes, *outside))
@@ -390,5 +389,5 @@ def shared_text(programs: Programs, program: Program, precision: str, known: dic
 
 
 def with_nodes(text: KernelText, others: Mapping[Any, Any]) -> KernelText:
-    """A text whose arguments are other nodes."""
+    """Replace the nodes of a text's arguments."""
     return replace(text, arguments=tuple(replace(a, node=others[a.node]) for a in text.arguments))

@@ -1,4 +1,4 @@
-"""The kernels of a plan: the front end reads the source of a group like a user's function."""
+"""The kernels of a plan: the front end parses generated source like a user's function."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _MODULES: Final = MappingProxyType({"libdevice": libdevice, "ordering": ordering
 
 
 def full_source(text: KernelText) -> str:
-    """The text as a file: pasted into one, it is the same kernel."""
+    """Return a kernel's source with its imports, as a complete file."""
     return f"{imports(text.source)}\n\n{text.source}"
 
 
 def imports(source: str) -> str:
-    """The imports that the text of kernels needs."""
+    """Return the imports that the source of kernels needs."""
     used = [name for name in _MODULES if f"{name}." in source]
     return "import pypto as pto\n" + (f"from pypto.language import {', '.join(used)}\n" if used else "")
 
 
 @lru_cache(maxsize=1024)
 def kernel_of(source: str, name: str, sized: tuple[str, ...] = (), blocking: Blocking = AUTO) -> Kernel:
-    """The kernel of a text. Nothing of the text is run: its function is made of the compiled code.
+    """Make the kernel of a source text without executing it: the function is built from the compiled code.
 
-    `sized` are the arguments that its decorator names as not to be specialized for, `blocking` is what it names.
+    `sized` and `blocking` are the `do_not_specialize` and `blocking` arguments of its decorator.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Redundant NaN test elimination: leaves out the test behind a maximum if every result is NaN without it.
+"""Redundant NaN test elimination: omits the test after a maximum if every result is NaN without it.
 
 numpy's maximum is NaN if any element is, which a node says by `propagate_nan`; the maximum of the kernel language
 ignores NaN. So a kernel tests for NaN beside the maximum. In a softmax the test is redundant: the sum of the
@@ -23,12 +23,12 @@ RENAMING: Final = frozenset({"reshape", "broadcast_to", "copy"})  # elements sta
 
 
 def propagates_nan(node: Node) -> bool:
-    """Whether a reduction is NaN where any element is, though its row ignores NaN."""
+    """Whether a reduction propagates NaN although the reduction of the kernel language ignores it."""
     return bool(dict(node.attrs).get("propagate_nan")) and "reduction" in TABLE[node.op].traits
 
 
 def is_redundant(space: IndexSpace, extreme: Node) -> bool:
-    """Whether all stored arrays that depend on an extreme are NaN without its test, in the rows for which it is NaN."""
+    """Whether a NaN test is redundant: without it, all stored arrays that depend on the result are NaN as well."""
     row = set(reduced_axes(extreme, space.values, space.reads))
     line = flat(operand(extreme, 0, space.values, space.reads))
     source = extreme.inputs[0]
@@ -53,6 +53,6 @@ def is_redundant(space: IndexSpace, extreme: Node) -> bool:
 
 
 def is_strict_node(node: Node) -> bool:
-    """Whether a node is NaN for an operand that is NaN, whatever the others are."""
+    """Whether a node is NaN if any operand is NaN."""
     is_rounding = node.op == "cast" and node.type.dtype.is_float and node.inputs[0].type.dtype.is_float
     return is_rounding or is_strict(node.op)

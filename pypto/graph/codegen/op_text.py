@@ -1,4 +1,4 @@
-"""The text of ops in the kernel language: operators, functions and numbers, read from their rows."""
+"""The printer of ops in the kernel language: the op table's rows give operators, functions and numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SYMBOLS: Final = {row: symbol for symbol, _, row in OPERATORS.values() if row}
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:
-    """A number in the source of a kernel."""
+    """Print a number as source of a kernel."""
     if dtype.is_float and not math.isfinite(value):
         return f'float("{value}")'
     if dtype.bits <= 32 and dtype.is_float:
@@ -28,7 +28,7 @@ def number_text(value: float | int | bool, dtype: DType) -> str:
 
 
 def call_text(node: Node, operands: list[str]) -> str:
-    """An elementwise op on the texts of its operands."""
+    """Print an elementwise op on the texts of its operands."""
     numbers = [x.is_constant for x in node.inputs]
     values = numbers[1:] if node.op == "where" else numbers
     if all(values) and values:  # a number alone has no type
@@ -52,7 +52,7 @@ def written(node: Node, operands: list[str]) -> str:
 
 
 def name_of(op: str, public: bool) -> str:
-    """Where the kernel language has an op."""
+    """Return the name of an op in the kernel language."""
     from pypto import language
     from pypto.language import libdevice
 
@@ -64,14 +64,14 @@ def name_of(op: str, public: bool) -> str:
 
 
 def rounded(node: Node, text: str) -> str:
-    """A result in the type of the node: quotients of narrow floats are float32 in the language."""
+    """Cast a result to the type of the node: the language divides narrow floats in float32."""
     if node.op == "div" and node.type.dtype.is_narrow:
         return f"({text}).to(pto.{node.type.dtype.public})"
     return text
 
 
 def combined(op: str, a: str, b: str) -> str:
-    """Two results of a reduction as one."""
+    """Print the combination of two partial results of a reduction."""
     rule = TABLE[op].lane_rule
     if not isinstance(rule, Reduction):
         raise FusionConflict(f"{op} cannot be computed by pieces")
@@ -81,7 +81,7 @@ def combined(op: str, a: str, b: str) -> str:
 
 
 def neutral(op: str, dtype: DType) -> float | int | bool:
-    """What a reduction begins with."""
+    """Return the neutral element with which a reduction begins."""
     try:
         return op_facts.neutral(TABLE[op], dtype)
     except LookupError as error:

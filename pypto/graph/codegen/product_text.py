@@ -1,4 +1,4 @@
-"""The lines of a kernel for matrix products and for what a loop accumulates."""
+"""Kernel lines of matrix products and of accumulators that loops carry."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pypto.ir.types import DType
 
 
 class ProductWriter(Writer):
-    """Writes products."""
+    """Writes the lines of products and accumulators."""
 
     def scaled(self, node: Node, name: str, axes: Dim) -> str:
-        """A sum so far, as it is with the maximum so far."""
+        """Return an accumulator, rescaled to the running maximum if it is a sum of an online softmax."""
         online = self.program.online
         if online is None or node not in online.sums or self.scale is None:
             return name
         return f"{name} * {self.aligned(self.scale, axes)}"
 
     def masked(self, text: str, axes: Dim, along: Iterable[int], value: Any) -> str:
-        """A tile with what lies behind the end of some of its axes replaced."""
+        """Mask a tile: replace the elements beyond the end of some of its axes."""
         number = f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
         for axis in along:
             if not self.program.has_rest(axis):
@@ -35,7 +35,7 @@ class ProductWriter(Writer):
         return text
 
     def accumulated(self, node: Node, op: str, dtype: DType, axes: Dim, combine: Callable[[str], str]) -> Tile:
-        """A reduction over the axis of the loop, in a variable that the loop carries."""
+        """Write a reduction along a loop as an accumulator that the loop carries."""
         shape = tuple(self.program.tile_size(a) for a in axes)
         tile = self.variable(
             0, f"pto.full({shape}, {number_text(neutral(op, dtype), dtype)}, pto.{dtype.public})", axes
@@ -68,14 +68,14 @@ class ProductWriter(Writer):
         return tile if rows and columns else self.flattened(tile, axes)
 
     def matrix(self, text: str, *sides: Dim) -> str:
-        """A tile as a matrix: its axes of K become one, and a side without axes has size 1."""
+        """Reshape a tile to a matrix: each side merges its axes, and a side without axes has size 1."""
         if any(len(side) > 1 for side in sides):
             shape = tuple(math.prod(self.program.tile_size(a) for a in side) for side in sides)
             return f"pto.reshape({text}, {shape})"
         return text if all(sides) else f"{text}[{', '.join(':' if side else 'None' for side in sides)}]"
 
     def joined_product(self, node: Node) -> Tile:
-        """A product of arrays that are joined along the contracted axis: the sum of the products of each."""
+        """Write a product of arrays that are concatenated along the contracted axis as a sum of products."""
         joined, right = node.inputs
         line, result = self.program.reads[node, 1], self.program.values[node]
         (depth,) = [a for a in line if a in self.program.values[joined] and a not in result]
@@ -95,7 +95,7 @@ class ProductWriter(Writer):
         return Tile(total, (*rows, *columns))
 
     def part(self, joined: Node, number: int, rows: Dim) -> tuple[str, int]:
-        """One of several joined arrays as a matrix, and where its lines stand."""
+        """Return one part of a concatenation as a matrix, and the stage of its lines."""
         tile = self.operand(joined, number)
         line = self.program.reads.get((joined, number), self.program.values.get(joined.inputs[number], ()))
         along = tuple(a for a in line if a not in self.program.values[joined])
@@ -103,7 +103,7 @@ class ProductWriter(Writer):
         return (text if along else f"{text}[:, None]"), self.stage(tile)
 
     def how(self, node: Node) -> str:
-        """What a product is given besides its operands."""
+        """Return the precision argument of a product."""
         wanted = self.precision and node.inputs[0].type.dtype.bits == 32
         return f', input_precision="{self.precision}"' if wanted else ""
 
@@ -119,6 +119,6 @@ class ProductWriter(Writer):
         return self.variable(stage, self.reshaped(tile.name, axes), axes)
 
     def reshaped(self, text: str, axes: Dim) -> str:
-        """A product with one row or one column, without that dimension."""
+        """Drop the dimension of size 1 of a product with one row or one column."""
         shape = tuple(self.program.tile_size(a) for a in axes)
         return f"pto.reshape({text}, {shape or (1,)})" + ("" if shape else "[0]")

@@ -1,9 +1,8 @@
-"""Scatter kernels: updates of rows by an array of indices (`x[indices] = values`, `np.add.at(x, indices, values)`).
+"""Scatter kernels update rows at an array of indices (`x[indices] = values`, `np.add.at(x, indices, values)`).
 
-The kernel goes through the indices in order. Among equal indices the last value stays, and sums are in the order of
-the indices, on any number of threads. Programs split the other dimensions. The array is a copy of the old one, or the
-old one itself if nothing reads it afterwards. Indices out of range are an error before anything is written, as in
-numpy.
+The kernel loops over the indices in order, so that the last of equal indices wins and sums have the same order on any
+number of threads. Programs split the other dimensions. The target is a copy of the old array, or the old array itself
+if no later step reads it. As in numpy, an index out of range is an error before anything is written.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _COLUMNS: Final = 1024  # elements of the last dimension that a program updates 
 
 
 def has_kernel(node: Node) -> bool:
-    """Whether an assembly is an update by indices that a kernel makes: of rows, of known sizes that are not 0.
+    """Whether a scatter has a kernel: it updates rows, and its sizes are fixed and not 0.
 
-    Single elements stay with numpy, which takes a fifth of the time of a kernel that must keep their order.
+    Numpy updates single elements, because it is five times as fast as a kernel that must keep their order.
     """
     if not (node.has("update") and node.has("indexed")) or (node.attr("how") and node.type.dtype.is_bool):
         return False
@@ -41,7 +40,7 @@ def has_kernel(node: Node) -> bool:
 
 
 def scatter_text(node: Node) -> KernelText:
-    """The kernel of an update: it reads indices and values, and updates the array in place."""
+    """Write the kernel of a scatter, which reads indices and values and updates the array in place."""
     _, index, value = node.inputs
     axis, how, rank = node.attr("axis"), node.attr("how"), len(node.shape)
     lines: list[str] = []
@@ -83,19 +82,19 @@ def scatter_text(node: Node) -> KernelText:
 
 
 def update_text(how: str, target: str, value: str) -> str:
-    """The assignment to some elements."""
+    """Print the assignment that updates some elements."""
     if how in _SYMBOLS:
         return f"{target} {_SYMBOLS[how]}= {value}"
     return f"{target} = " + (f"pto.{how}({target}, {value}, propagate_nan=True)" if how else value)
 
 
 def check_indices(axis: int, size: int, index: Array) -> None:
-    """Refuse indices out of range along an axis of a size.
+    """Refuse indices that are out of range for an axis.
 
     Raises
     ------
     IndexError
-        With numpy's own words.
+        With numpy's message.
     """
     wrong = index[(index < 0) | (index >= size)]
     if wrong.size:

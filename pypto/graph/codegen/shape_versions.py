@@ -1,8 +1,8 @@
-"""Shape versions: a kernel has a second body for few rows, if their number is known only at the launch.
+"""Shape versions: a kernel with a dynamic dimension has a second body with smaller tiles, for few rows.
 
-The tile of a dynamic size suits many elements. For few elements most of such a tile would be masked, and its products
-computed all the same. So the program asks how many there are, and has a body with smaller tiles: for the last rows of
-a product, a short axis of a softmax, or both.
+The tile of a dynamic dimension suits many elements. For few elements most of the tile is masked, but its products take
+the full time. So the program tests the size, and has a body with smaller tiles for the last rows of a product, a short
+axis of a softmax, or both.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MOST_NODES: Final = 48  # of a kernel with several bodies
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A program for few elements: for axes how many there are at most, for those shared out behind its beginning."""
+    """A program for few elements, with the most elements per axis; a grid axis counts from the program's start."""
 
     most: Mapping[int, int]
     program: Program
 
 
 def versions_of(program: Program) -> list[Version]:
-    """Programs with smaller tiles, for the fewest elements first; none where all sizes are fixed."""
+    """Return programs with smaller tiles, those for the fewest elements first; none if all sizes are fixed."""
     if len(program.space.nodes) > MOST_NODES or all(map(is_fixed, program.sizes.values())):
         return []
     if any(node.is_product for node in program.space.nodes):
@@ -39,7 +39,7 @@ def versions_of(program: Program) -> list[Version]:
 
 
 def of_products(program: Program) -> list[Version]:
-    """For few rows of a product, and along a short axis."""
+    """Return versions for few rows of a product, and for a short axis."""
     rows = [a for a, block in program.blocks.items() if block > ROWS[0] and not is_fixed(program.sizes[a])]
     if len(rows) != 1:
         return []

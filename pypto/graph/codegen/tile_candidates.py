@@ -1,4 +1,4 @@
-"""Tile candidates: other sizes for the tiles of a kernel, which tuning measures.
+"""Tile candidates: the alternative tile sizes of a kernel that tuning measures.
 
 A candidate names sizes: `block0`, `block1`, … of the axes that programs split, in their order, `piece` of the axis
 that a program loops over, and fields of the blocking of matrix products. All candidates of a kernel compute the same,
@@ -31,20 +31,20 @@ _FIELDS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 
 
 def tiled_axes(program: Program) -> list[int]:
-    """Axes of the grid of which a program may have more than one element: tiles, and single rows."""
+    """Return the axes of the grid along which a program may have a tile."""
     axes = [axis for axis, block in program.blocks.items() if block > 1]
     by_index = any(node.is_product or node.has("indexed") for node in program.space.nodes)
     return axes or ([] if by_index else [*program.blocks][-1:])
 
 
 def tile_sizes(program: Program) -> dict[str, int]:
-    """The sizes of a program's tiles, by name."""
+    """Return the tile sizes of a program, by name."""
     sizes = {f"block{n}": program.blocks[axis] for n, axis in enumerate(tiled_axes(program))}
     return sizes if program.loop is None else {**sizes, "piece": program.chunk}
 
 
 def tile_candidates(program: Program) -> list[dict[str, int]]:
-    """Sizes of tiles to try: those that were decided on, then those near them."""
+    """Return the tile sizes to measure: the default choice first, then sizes near it."""
     base = tile_sizes(program)
     axes = [*tiled_axes(program), *(() if program.loop is None else (program.loop,))]
     choices = [resized(size, program.sizes[axis]) for size, axis in zip(base.values(), axes, strict=True)]
@@ -54,38 +54,38 @@ def tile_candidates(program: Program) -> list[dict[str, int]]:
 
 
 def resized(size: int, extent: int) -> list[int]:
-    """Sizes near one, no larger than the axis where its extent is known."""
+    """Return sizes near a size, not larger than the axis if its size is fixed."""
     most = extent if is_fixed(extent) else bounds(extent)[1]
     sizes = (min(most, int(size * factor)) for factor in _FACTORS)
     return [size, *dict.fromkeys(n for n in sizes if n >= min(_LEAST, size) and n != size)]
 
 
 def is_near(sizes: tuple[int, ...], base: tuple[int, ...]) -> bool:
-    """Whether a tile is neither much larger nor much smaller than another."""
+    """Whether a tile has a similar number of elements as another."""
     growth = math.prod(n / old for n, old in zip(sizes, base, strict=True))
     return 1 / _MOST_GROWTH <= growth <= _MOST_GROWTH
 
 
 def distance(sizes: tuple[int, ...], base: tuple[int, ...]) -> float:
-    """How many doublings are between two tiles."""
+    """Count the doublings between two tiles."""
     return sum(abs(math.log2(n / old)) for n, old in zip(sizes, base, strict=True))
 
 
 def blocking_candidates(program: Program) -> list[dict[str, int]]:
-    """Fields of the blocking of matrix products to try, one at a time; nothing where there is no product."""
+    """Return changes of one field of the products' blocking to measure; none for a kernel without products."""
     if not any(node.is_product for node in program.space.nodes):
         return []
     return [{field: value} for field, values in _FIELDS.items() for value in values]
 
 
 def varied(program: Program, chosen: Chosen) -> Program:
-    """A program with other sizes of its tiles."""
+    """Return a program with other tile sizes."""
     axes = {f"block{n}": axis for n, axis in enumerate(tiled_axes(program))}
     blocks = {**program.blocks, **{axes[name]: size for name, size in chosen.items() if name in axes}}
     return replace(program, blocks=blocks, chunk=chosen.get("piece", program.chunk))
 
 
 def variant_text(program: Program, chosen: Chosen, precision: str) -> KernelText:
-    """The text of a program's kernel with other sizes."""
+    """Write a program's kernel with other tile sizes."""
     blocking = Blocking(**{name: size for name, size in chosen.items() if name in _FIELDS})
     return kernel_text(varied(program, chosen), precision, blocking)

@@ -1,4 +1,4 @@
-"""The writer of a kernel's lines: its programs, arguments and tiles."""
+"""The writer of kernel lines: grid indices, array arguments, loads and tiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pypto.ir.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An array argument of a kernel: the array of a node, seen in the shape of its axes."""
+    """An array argument of a kernel: a node's array in the shape of the program's axes."""
 
     name: str
     node: Node
@@ -28,15 +28,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A place in the text of a kernel that reads or writes an array.
+    """A load or store of an array in a kernel, recorded so that passes need not parse the source.
 
     Parameters
     ----------
     array : str
         The name of the argument.
     axes : tuple of int or None
-        For each dimension the axis of the program that indexes it, whose elements are those that the program has; None
-        where the index is another one: a number, an element of an array, or an axis that is moved.
+        For each dimension the program axis that indexes it with the program's elements, or None for another index: a
+        number, an element of an array, or an axis plus an offset.
     mode : "read" or "write"
     """
 
@@ -47,7 +47,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel as text, with what a launch gives it, and each place that reads or writes an argument."""
+    """The source of a kernel, with its arguments, grid and accesses."""
 
     name: str
     source: str
@@ -61,7 +61,7 @@ class KernelText:
 
 @dataclass(slots=True)
 class Tile:
-    """A variable of the kernel, and the axes of its tile in order."""
+    """A variable of the kernel that holds a tile, with the axes of the tile in order."""
 
     name: str
     axes: Dim
@@ -69,8 +69,7 @@ class Tile:
 
 @dataclass(slots=True)
 class Writer:
-    """Lines of a kernel: before its loop, in it, after it, in a second loop, and after that; its arguments, and which
-    elements a program has."""
+    """Collects the lines of a kernel in five stages: before, in and after its first loop, in and after its second."""
 
     program: Program
     precision: str = ""
@@ -99,7 +98,7 @@ class Writer:
     # --- programs --------------------------------------------------------------------------------------------------
 
     def write_indices(self) -> None:
-        """Which elements this program has, along every axis."""
+        """Write the lines that compute the program's elements along every axis."""
         p = self.program
         self.steps = p.blocks if self.steps is None else self.steps
         counts = {a: ceil_div(p.sizes[a], step) for a, step in self.steps.items()}
@@ -130,14 +129,14 @@ class Writer:
                 self.indices[a] = "0", ":" if is_fixed(p.sizes[a]) else f"0 : {p.tile_size(a)}"
 
     def size_text(self, axis: int) -> str:
-        """The size of an axis: a number, or a variable where it is known at the launch."""
+        """Return the size of an axis: a number, or a variable for a dynamic size."""
         size = self.program.sizes[axis]
         if is_fixed(size):
             return str(size)
         return self.extents.setdefault(axis, f"n{len(self.extents)}")
 
     def count_text(self, axis: int) -> str:
-        """How many blocks of an axis there are."""
+        """Return the number of blocks of an axis as text."""
         block = (self.steps or self.program.blocks)[axis]
         size = self.program.sizes[axis]
         if is_fixed(size):
@@ -145,7 +144,7 @@ class Writer:
         return f"(({self.size_text(axis)} + {block - 1}) // {block})" if block > 1 else self.size_text(axis)
 
     def extent_lines(self) -> list[str]:
-        """What the variables of sizes are: each the size of a dimension of some argument."""
+        """Return the lines that define the variables of dynamic sizes, from shapes of arguments."""
         lines = []
         for axis, name in self.extents.items():
             array, line = next((x, line) for (_, line, _), x in self.arguments.items() if axis in line)
@@ -153,13 +152,13 @@ class Writer:
         return lines
 
     def sized(self) -> tuple[str, ...]:
-        """Arguments with a dimension whose size is known at the launch."""
+        """Return the arguments that have a dynamic dimension."""
         sizes = self.program.sizes
         rows = self.arguments.items()
         return tuple(x.name for (_, line, _), x in rows if not all(is_fixed(sizes[a]) for a in line))
 
     def grid_order(self) -> list[int]:
-        """Axes of the grid, the one along which programs run first in front."""
+        """Return the axes of the grid, the fastest varying first."""
         axes = list(self.program.blocks)
         if self.program.form in ("product", "chain"):
             blocked = [a for a in axes if self.program.blocks[a] > 1]
@@ -167,11 +166,11 @@ class Writer:
         return axes[::-1]
 
     def is_tiled(self, axis: int) -> bool:
-        """Whether an axis is a dimension of tiles, and no single index."""
+        """Whether an axis is a dimension of tiles instead of a scalar index."""
         return axis == self.program.loop or (axis not in self.program.outer and self.program.blocks.get(axis, 2) > 1)
 
     def stage_along(self, axes: Iterable[int], after: int = 0) -> int:
-        """Where a line stands that depends on some axes: in the loop that goes along one of them, else elsewhere."""
+        """Return the stage of a line that depends on some axes: the current loop if it runs along one of them."""
         loops = self.program.loops
         return self.within if any(a in loops for a in axes) else after
 
@@ -187,7 +186,7 @@ class Writer:
         return Tile(name, axes)
 
     def stage(self, *tiles: Tile) -> int:
-        """Where a line stands that reads some variables."""
+        """Return the stage of a line that reads some tiles."""
         last = max((self.stages.get(t.name, 0) for t in tiles), default=0)
         if any(stage % 2 and stage < last for stage in (self.stages.get(t.name, 0) for t in tiles)):
             raise FusionConflict("a long axis would be gone through twice")
@@ -205,14 +204,14 @@ class Writer:
         return self.arguments[key]
 
     def reads(self, array: Argument, axes: Iterable[int | None]) -> None:
-        """Record that the line that is written next reads an argument."""
+        """Record that the next line reads an argument."""
         self.accesses.append(Access(array.name, tuple(axes), "read"))
 
     def subscript(self, line: Dim) -> str:
         return ", ".join(self.indices[a][1] for a in line) or "0"
 
     def load(self, node: Node, number: int) -> Tile:
-        """An operand from outside."""
+        """Load an operand from outside of the group."""
         line = self.program.reads[node, number]
         array = self.argument(node.inputs[number], line)
         if array.name not in self.loads:
@@ -232,7 +231,7 @@ class Writer:
         return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
 
     def aligned(self, tile: Tile, axes: Dim) -> str:
-        """A tile with dimensions in an order, of size 1 where it has none."""
+        """Permute a tile to an order of axes, with size 1 for axes that it does not have."""
         if not tile.axes or tile.axes == axes:
             return tile.name
         order = tuple(a for a in axes if a in tile.axes)
@@ -244,7 +243,7 @@ class Writer:
         return f"{text}[{', '.join(':' if a in order else 'None' for a in axes)}]"
 
     def full(self, tile: Tile, axes: Dim, dtype: DType) -> str:
-        """A tile with all dimensions at their sizes."""
+        """Broadcast a tile to the full extent of some axes."""
         shape = tuple(self.program.tile_size(a) for a in axes)
         if set(tile.axes) == set(axes):
             return self.aligned(tile, axes)

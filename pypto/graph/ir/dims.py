@@ -1,4 +1,4 @@
-"""Named dimensions: sizes that are known when a plan runs, as polynomials.
+"""Named dimensions: sizes that are unknown until a plan runs are polynomials over dims.
 
 The user names a `Dim`. A `Size` computes like an int, over dims instead of numbers: sums, products, and quotients
 that are rounded down. It may stand wherever the graph has a size, so it is typed as int.
@@ -23,7 +23,7 @@ Sizes = Mapping[str, int]  # of dims by name
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dimension by name, whose size differs from call to call.
+    """A named dimension, whose size differs from call to call.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Dim:
     low, high : int
         The least and the greatest size; the least is at least 1.
     hint : int, optional
-        The size that blocks of work are chosen for; a quarter of the greatest unless given.
+        The size for which tiles are chosen; the default is a quarter of `high`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A quotient by a positive number, rounded down: an atom of polynomials."""
+    """Floor division by a positive number, which is an atom of polynomials."""
 
     inner: Size
     by: int
@@ -100,10 +100,10 @@ Terms = tuple[tuple[tuple[Atom, ...], int], ...]  # monomials, sorted, with thei
 
 
 class Asks(Protocol):
-    """Who answers what a function asks about a size."""
+    """The protocol for answering the comparisons that a function makes on sizes."""
 
     def answer(self, difference: Any, word: str) -> bool:
-        """Whether a difference of sizes is below 0, not above it, or 0."""
+        """Answer whether a difference of sizes is below 0, at most 0, or 0."""
 
 
 def relation(value: int, word: str) -> bool:
@@ -111,7 +111,7 @@ def relation(value: int, word: str) -> bool:
 
 
 def decided(difference: Any, word: str) -> bool | None:
-    """What the range of the dims says of a difference."""
+    """Decide a comparison from the ranges of the dims, or return None."""
     low, high = bounds(difference)
     if word == "==":
         return False if low > 0 or high < 0 else True if low == high == 0 else None
@@ -225,7 +225,7 @@ class Size:
         return self != 0
 
     def __index__(self) -> int:
-        """The size as a number: the plan is for this size alone then."""
+        """Return the hinted size as a number, which specializes the plan for this size."""
         if self.guards is None:
             raise TypeError(f"the size {self} is not known before the plan runs")
         value = hint(self)
@@ -243,7 +243,7 @@ class Size:
     # --- what it is ------------------------------------------------------------------------------------------------
 
     def at(self, sizes: Sizes) -> int:
-        """Its value for sizes of the dims."""
+        """Evaluate the polynomial for sizes of the dims."""
         total = 0
         for atoms, factor in self.terms:
             total += factor * math.prod(atom.value(sizes) for atom in atoms)
@@ -267,7 +267,7 @@ def joined(a: tuple[Atom, ...], b: tuple[Atom, ...]) -> tuple[Atom, ...]:
 
 
 def terms_of(value: Any) -> Terms | None:
-    """The terms of a size or a whole number."""
+    """Return the terms of a size or an integer."""
     if isinstance(value, Size):
         return value.terms
     if isinstance(value, int) or (hasattr(value, "__index__") and not hasattr(value, "needs_value")):
@@ -281,7 +281,7 @@ def guards_of(value: Any) -> Asks | None:
 
 
 def from_terms(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | None = None) -> Any:
-    """The polynomial of some terms; a number where there are no dims in it."""
+    """Build the polynomial of some terms; the result is a plain int if no dim remains."""
     coefficients: dict[tuple[Atom, ...], int] = {}
     for atoms, factor in terms:
         coefficients[atoms] = coefficients.get(atoms, 0) + factor
@@ -294,29 +294,29 @@ def from_terms(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | Non
 
 
 def size_of(dim: Dim) -> int:
-    """The size that a dim stands for."""
+    """Return the size that a dim denotes."""
     return cast("int", Size((((dim,), 1),)))
 
 
 def seen_by(value: Any, guards: Asks | None) -> Any:
-    """A size whose questions are noted."""
+    """Return a size whose comparisons are recorded as guards."""
     return Size(value.terms, guards) if isinstance(value, Size) and guards is not None else value
 
 
 def unasked(value: Any) -> Any:
-    """A size as the graph has it; tuples of them, too."""
+    """Return a size, or a tuple of sizes, without guards, as the graph stores it."""
     if isinstance(value, Size):
         return value if value.guards is None else Size(value.terms)
     return tuple(unasked(x) for x in value) if isinstance(value, tuple) else value
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether a size is a number."""
+    """Whether a size is a plain number."""
     return not isinstance(value, Size)
 
 
 def hint(value: Any) -> int:
-    """A size where work is chosen by it: any number would be right."""
+    """Return the hinted value of a size, for choices such as tile sizes that any number makes correct."""
     if not isinstance(value, Size):
         return int(value)
     total = 0
@@ -326,7 +326,7 @@ def hint(value: Any) -> int:
 
 
 def bounds(value: Any) -> tuple[int, int]:
-    """What a size is at least and at most."""
+    """Return the lower and the upper bound of a size."""
     if not isinstance(value, Size):
         return int(value), int(value)
     least, most = 0, 0
@@ -341,7 +341,7 @@ def bounds(value: Any) -> tuple[int, int]:
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """``a / b`` where that is a whole number for all sizes, else None."""
+    """Return ``a / b`` if it is an integer for all sizes, otherwise None."""
     if not isinstance(a, Size) and not isinstance(b, Size):
         return a // b if b and a % b == 0 else None
     if isinstance(a, Size) and isinstance(b, Size) and a.terms == b.terms:
@@ -362,12 +362,12 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 def ceil_div(a: Any, b: int) -> Any:
-    """How many blocks of a size there are."""
+    """Return the quotient rounded up, which is the number of blocks of a size."""
     return -(-a // b) if is_fixed(a) else (a + (b - 1)) // b
 
 
 def value_of(value: Any, sizes: Sizes) -> Any:
-    """A size, an attribute, or a tuple of them, with sizes as numbers."""
+    """Evaluate the sizes in an attribute or a tuple to numbers."""
     if isinstance(value, Size):
         return value.at(sizes)
     return tuple(value_of(x, sizes) for x in value) if isinstance(value, tuple) else value

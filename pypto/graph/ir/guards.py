@@ -12,7 +12,7 @@ from pypto.loc import Caller
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that a function asked about a size, and the answer that its plan is for."""
+    """A guard: a comparison of sizes, and the answer for which the plan is valid."""
 
     difference: Any  # of the two sides, a Size
     relation: str
@@ -29,12 +29,12 @@ class Asked:
 
 @dataclass(slots=True)
 class Guards:
-    """What a function asked about sizes while it was traced."""
+    """The guards that a traced function's comparisons of sizes made."""
 
     answered: list[Asked] = field(default_factory=list)
 
     def answer(self, difference: Any, word: str) -> bool:
-        """Whether a difference is below 0, or is 0; noted where the range of the dims leaves it open."""
+        """Answer a comparison, and record it as a guard if the ranges of the dims do not decide it."""
         known = decided(difference, word)
         if known is not None:
             return known

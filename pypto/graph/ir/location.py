@@ -1,4 +1,4 @@
-"""The user's line that asks for a node, and errors at that line."""
+"""Source locations: finds the user's line of a node, and reports errors at that line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STANDARD: Final = ("<frozen ", sysconfig.get_paths()["stdlib"])
 
 
 def here() -> Caller:
-    """The innermost call that is neither of this room nor of numpy nor of Python's own library."""
+    """Return the innermost call outside of this package, numpy and the standard library."""
     frame = sys._getframe(1)
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
@@ -30,12 +30,12 @@ def here() -> Caller:
 
 @lru_cache(maxsize=1024)
 def is_ours(file: str) -> bool:
-    """Whether a file is of this room, of the array functions, of numpy, or of Python's own library."""
+    """Whether a file belongs to the graph compiler, the array functions, numpy or the standard library."""
     return file.startswith(_OURS) or (file.startswith(_STANDARD) and "site-packages" not in file)
 
 
 def checked(what: str, make: Callable[[], T]) -> T:
-    """What `make` gives; a type rule's objection becomes an error at the user's line."""
+    """Return the result of `make`, and turn the TypeError of a type rule into an error at the user's line."""
     try:
         return make()
     except TypeError as error:

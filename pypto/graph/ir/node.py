@@ -49,7 +49,7 @@ class Node:
     Parameters
     ----------
     number : int
-        Its place in the graph.
+        Its position in the graph.
     op : str
         Name of a row of the op table, or of `node_table`.
     inputs : tuple of Node
@@ -57,7 +57,7 @@ class Node:
         Sorted by name.
     type : TensorType
     place : Caller or Loc or None
-        The user's call that asked for it.
+        The user's call that made it.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Node:
         return f"<%{self.number} = {self.op}: {self.type}>"
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute."""
+        """Return the value of an attribute."""
         return dict(self.attrs)[name]
 
     def has(self, *traits: str) -> bool:
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def loc(self) -> Loc:
-        """The user's line."""
+        """The location of the user's line."""
         return self.place.loc() if isinstance(self.place, Caller) else self.place or UNKNOWN
 
 
@@ -143,11 +143,11 @@ class Graph:
     Parameters
     ----------
     name : str
-        Of the function that was traced.
+        The name of the traced function.
     dims : tuple of Dim
-        Dimensions by name, in whose terms sizes are.
+        The named dimensions of its sizes.
     guards : Guards, optional
-        What the function asked about them.
+        The guards on these dimensions.
 
     Examples
     --------
@@ -170,25 +170,25 @@ class Graph:
     guards: Guards | None = None
 
     def input(self, name: str, type: TensorType, place: Caller | Loc | None = None) -> Node:
-        """A further argument."""
+        """Add an argument."""
         node = self.append("input", (), {"name": name}, type, place)
         self.inputs.append(node)
         return node
 
     def constant(self, value: float | int | bool, type: TensorType, place: Caller | Loc | None = None) -> Node:
-        """A number in every element of an array of a type."""
+        """Return the constant array of a type that has one number in every element."""
         kind = bool if type.dtype.is_bool else float if type.dtype.is_float else int
         return self.add("constant", place=place, type=type, value=kind(value))
 
     def add(
         self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
     ) -> Node:
-        """The node of an op on some inputs: a new one, one that is there, or a simpler one that means the same.
+        """Add the node of an op: return a new node, an equal existing one, or an equivalent simpler one.
 
         Raises
         ------
         TypeError
-            With a sentence, when the inputs do not fit the op.
+            With the reason, when the inputs do not fit the op.
         """
         if self.guards is not None:
             attrs = {name: unasked(value) for name, value in attrs.items()}
@@ -205,26 +205,26 @@ class Graph:
     def simplified(
         self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Any
     ) -> Node | None:
-        """A simpler node that means the same; a graph of the IR itself takes every node as it is."""
+        """Return an equivalent simpler node; this class simplifies nothing, see `SimplifiedGraph`."""
         return None
 
     def find(self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node | None:
-        """What an op on some inputs was found to be, where somebody asked for it."""
+        """Look up the node of an op that was already added, or return None."""
         return self.known.get(consed_by(op, inputs, attrs))
 
     def append(
         self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
     ) -> Node:
-        """A new node as it is: nothing is folded, and nothing is checked."""
+        """Append a new node without simplification and without checks."""
         self.nodes.append(Node(len(self.nodes), op, inputs, tuple(sorted(attrs.items())), type, place))
         return self.nodes[-1]
 
     def computed(self, node: Node) -> Any:
-        """The array of a node, where it can be told now; None while a function is traced."""
+        """Return the array of a node if the graph can compute it now, otherwise None."""
         return None
 
     def live(self) -> list[Node]:
-        """The nodes that outputs need, and all inputs, in order."""
+        """Return the nodes that the outputs depend on, and all inputs, in order."""
         needed = set(self.inputs)
         stack = list(self.outputs)
         while stack:
@@ -235,7 +235,7 @@ class Graph:
         return [node for node in self.nodes if node in needed]
 
     def op_names(self) -> frozenset[str]:
-        """Names of all ops that outputs need."""
+        """Return the names of all ops that the outputs depend on."""
         return frozenset(node.op for node in self.live())
 
     def __iter__(self) -> Iterator[Node]:
@@ -246,13 +246,13 @@ class Graph:
 
 
 def consed_by(op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType | None = None) -> Any:
-    """What nodes that are one are equal by. Only those without operands have the type that they are given."""
+    """Return the hash-consing key of a node; it includes the type only for nodes without operands."""
     rows = tuple([(name, key_of(attrs[name])) for name in sorted(attrs)]) if attrs else ()
     return op, inputs, rows, None if inputs else type
 
 
 def key_of(value: Any) -> Any:
-    """What tells attributes apart: 0.0 and -0.0, 1 and 1.0 and True are not the same, and NaN is itself."""
+    """Return a key that distinguishes attributes: 0.0 from -0.0, and 1 from 1.0 and True; NaN equals itself."""
     if type(value) is tuple:
         return tuple([x if type(x) is int else key_of(x) for x in value])
     return type(value), repr(value) if isinstance(value, float) else value
@@ -262,7 +262,7 @@ def key_of(value: Any) -> Any:
 
 
 def text(graph: Graph, locations: bool = False) -> str:
-    """The text of a graph, with the place in the user's source behind every node where that is wanted."""
+    """Print a graph, with the user's source location after every node if requested."""
     nodes = graph.live()
     names = {node: f"%{number}" for number, node in enumerate(sorted_inputs_first(graph, nodes))}
     head = ", ".join(f"{names[x]}: {x.type}" for x in graph.inputs)
@@ -283,20 +283,20 @@ def sorted_inputs_first(graph: Graph, nodes: list[Node]) -> list[Node]:
 
 
 def shown(attrs: dict[str, Any]) -> str:
-    """Attributes as text; a function of the user by its name."""
+    """Print an attribute; a user's function is printed by its name."""
     plain = {name: getattr(value, "__qualname__", value) if callable(value) else value for name, value in attrs.items()}
     return f"{{{', '.join(f'{name} = {value_text(plain[name])}' for name in sorted(plain))}}}" if plain else ""
 
 
 def value_text(value: Any) -> str:
-    """The value of an attribute, in which sizes may be known when a plan runs."""
+    """Print the value of an attribute, which may contain dynamic sizes."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(value_text, value))}]"
     return attr_text(value) if is_fixed(value) else str(value)
 
 
 def definition(node: Node) -> str:
-    """A node as the text of its graph has it."""
+    """Print a node's line of the graph's text."""
     if node.is_input:
         return f"input {node.attr('name')}"
     operands = ", ".join(f"%{x.number}" for x in node.inputs)
@@ -304,10 +304,10 @@ def definition(node: Node) -> str:
 
 
 def line_of(node: Node) -> str:
-    """The user's line that a node comes from, as a page names it."""
+    """Return the user's file and line of a node for a page."""
     return f"{Path(node.loc.file).name}:{node.loc.line}" if node.place is not None else ""
 
 
 def source_of(node: Node) -> str:
-    """The text of the user's line."""
+    """Return the text of the user's line."""
     return linecache.getline(node.loc.file, node.loc.line).strip() if node.place is not None else ""

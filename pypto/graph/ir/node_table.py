@@ -1,7 +1,7 @@
-"""Nodes that have no row in the op table, because they are about whole arrays; each is a row of this table.
+"""The table of graph ops on whole arrays, which have no row in the op table of tiles.
 
 `input` is an argument. `take` gathers along an axis by an array of indices, `place` writes a slice, `concat`
-concatenates. `call` is a Python function that runs between kernels; only the user asks for one.
+concatenates. `call` is a Python function of the user that runs between kernels.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def infer_take(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def take(attrs: Attrs, source: Array, index: Array) -> Array:
-    """Elements along an axis; `batch` dimensions before it are shared with the indices."""
+    """Gather along an axis; the indices share the first `batch` dimensions."""
     batch = attrs.get("batch", 0)
     if not batch:
         return np.take(source, index, axis=attrs["axis"])
@@ -110,7 +110,7 @@ def infer_window(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def window(attrs: Attrs, source: Array) -> Array:
-    """What a window shows, with zeros beside the array."""
+    """Return the elements of a window, with zeros outside of the array."""
     result = np.zeros(attrs["shape"], source.dtype)
     spans = list(zip(attrs["starts"], attrs["shape"], source.shape, strict=True))
     inside = tuple(slice(max(0, -a), max(0, min(n, size - a))) for a, n, size in spans)
@@ -140,7 +140,7 @@ def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def infer_order(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
-    """The type of `sort`; sizes of 0 dimensions have no order."""
+    """Infer the type of a sort; an array of 0 dimensions has no order."""
     (source,) = types
     if not 0 <= attrs["axis"] < len(source.shape):
         raise TypeError(f"axis {attrs['axis']} is out of range for an array of {len(source.shape)} dimensions")
@@ -157,7 +157,7 @@ def infer_argtopk(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def argtopk(attrs: Attrs, x: Array) -> Array:
-    """Where the greatest elements are, greatest first."""
+    """Return the positions of the greatest elements, the greatest first."""
     return np.take(order_of({**attrs, "descending": True}, x), range(attrs["count"]), axis=attrs["axis"])
 
 
@@ -166,7 +166,7 @@ def infer_argsort(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def order_of(attrs: Attrs, x: Array) -> Array:
-    """Where the elements of a sorted array were; equal ones keep their order, and NaN is last either way."""
+    """Return the positions of a stable argsort, with NaN last in both directions."""
     key = x
     if attrs["descending"]:
         key = -x if is_floating(x.dtype) else ~x  # reverse the order, and leave NaN last

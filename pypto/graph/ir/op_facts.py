@@ -14,27 +14,27 @@ from pypto.ops.table import TABLE
 
 
 def better(row: OpRow) -> str | None:
-    """How a better element compares with another one where an op finds an extreme, or the place of one."""
+    """Return the comparison by which a maximum, minimum, argmax or argmin prefers an element, or None."""
     return row.lane_rule.better if isinstance(row.lane_rule, Reduction | Search) else None
 
 
 def is_in_pieces(op: str) -> bool:
-    """Whether an op is a reduction, and two results of it combine to one."""
+    """Whether an op is a reduction whose partial results can be combined."""
     return op in TABLE and "reduction" in TABLE[op].traits and isinstance(TABLE[op].lane_rule, Reduction)
 
 
 def may_propagate_nan(op: str) -> bool:
-    """Whether a reduction may have the attribute `propagate_nan`: extremes of numpy do, where the rows ignore NaN."""
+    """Whether a reduction may have the attribute `propagate_nan`, as numpy's maximum and minimum do."""
     return is_in_pieces(op) and better(TABLE[op]) is not None
 
 
 def neutral(row: OpRow, dtype: DType) -> float | int | bool:
-    """An element that changes no result of a reduction.
+    """Return the neutral element of a reduction, which fills masked lanes.
 
     Raises
     ------
     LookupError
-        With a sentence, when the row tells none.
+        With the reason, when the row has no neutral element.
     """
     order = better(row)
     if order is not None:
@@ -48,7 +48,7 @@ def neutral(row: OpRow, dtype: DType) -> float | int | bool:
 
 @lru_cache(maxsize=1024)
 def is_strict(op: str) -> bool:
-    """Whether an elementwise op without attributes is NaN where an operand is, as its reference says."""
+    """Whether an elementwise op without attributes is NaN if an operand is, according to its reference."""
     row = TABLE.get(op)
     if row is None or not row.elementwise or row.attributes or row.reference is None or row.dtypes in ("int", "bool"):
         return False

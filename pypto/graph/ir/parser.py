@@ -1,4 +1,4 @@
-"""The parser of Tensor graphs, for the text that `node` writes."""
+"""The parser of Tensor graphs: reads the text that `node` prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pypto.loc import UNKNOWN
 
 
 def parse_graph(text: str) -> Graph:
-    """The graph that a text describes; its form alone is checked, see `verify`.
+    """Parse a graph; only the syntax is checked, see `verify`.
 
     Raises
     ------
@@ -37,12 +37,12 @@ def parse_graph(text: str) -> Graph:
 
 
 def parse_size(text: str, dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Sizes over dims, with commas between them.
+    """Parse sizes over dims, separated by commas.
 
     Raises
     ------
     IRTextError
-        When the text is none.
+        When the text is no list of sizes.
     """
     reader = _Reader([*tokenize(text)[:-2], Token("mark", "]", 1), Token("end", "", 1)])
     reader.dims = {dim.name: dim for dim in dims}
@@ -92,7 +92,7 @@ class _Reader(Parser):
             self.fail(str(error))
 
     def size(self) -> int:
-        """A number, or a polynomial over the dims."""
+        """Parse a number or a polynomial over the dims."""
         total = self.term()
         while self.accept("+"):
             total = total + self.term()

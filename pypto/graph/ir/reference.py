@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def apply(op: str, arrays: Sequence[Array], attrs: Mapping[str, Any], type: TensorType) -> Array:
-    """One op on arrays, in the type of its result."""
+    """Evaluate one op on arrays, in the type of its result."""
     if op in MOVEMENTS:
         return MOVEMENTS[op].reference(arrays[0], attrs)
     if op in NODES:
@@ -41,7 +41,7 @@ def apply(op: str, arrays: Sequence[Array], attrs: Mapping[str, Any], type: Tens
 
 
 def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph, node by node.
+    """Evaluate the outputs of a graph, node by node.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 
 
 def values_of(graph: Graph, arrays: Sequence[Array]) -> dict[Node, Array]:
-    """The array of every node."""
+    """Evaluate every node."""
     values = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.live():
         if node.is_call:

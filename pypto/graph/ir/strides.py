@@ -1,4 +1,4 @@
-"""Strides of a traced function's arrays: numpy's own rule for what is a view and what is a copy."""
+"""Strides of a traced function's arrays: numpy's rule decides which movement is a view and which a copy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Strides = tuple[int, ...] | None
 
 @lru_cache(maxsize=4096)
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of an array in C order, in elements."""
+    """Return the strides of an array in C order, in elements."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
@@ -21,7 +21,7 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def regrouped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> Strides:
-    """Strides after a reshape: dimensions of equal product are regrouped, where they lie in one piece."""
+    """Return the strides after a reshape that regroups contiguous dimensions of equal product, or None."""
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     new = [n for n in wanted if n != 1]
     steps: list[int] = []
@@ -48,7 +48,7 @@ def regrouped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
 
 @lru_cache(maxsize=4096)
 def in_c_order(shape: tuple[int, ...], strides: Strides) -> bool:
-    """Whether the elements lie in memory in the order of their indices; then so do those of a ufunc's result."""
+    """Whether an array is in C order, so that the result of a ufunc on it is as well."""
     if strides is None:
         return False
     if not all(map(is_fixed, (*shape, *strides))):

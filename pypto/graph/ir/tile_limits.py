@@ -1,4 +1,4 @@
-"""Limits of a program's tiles: the scheduler keeps to them, and the tracer cuts long axes into pieces that fit."""
+"""Tile limits: the scheduler chooses tiles within them, and the tracer splits long axes into pieces that fit."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def infer(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     Raises
     ------
     TypeError
-        With a sentence, when the operands do not fit.
+        With the reason, when the operands do not fit.
     """
     if op not in RULES:
         raise TypeError(f"{op} has no meaning on whole arrays")
@@ -68,7 +68,7 @@ def of_reduction(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorTy
 
 
 def element(op: str, types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> DType:
-    """The element type of a result, as the row has it for tiles of a shape."""
+    """Infer the element type of a result by the row's rule for tiles of a shape."""
     return of_dtypes(op, tuple(t.dtype for t in types), tuple(attrs.items()), shape)
 
 
@@ -80,7 +80,7 @@ def of_dtypes(op: str, dtypes: tuple[DType, ...], attrs: tuple[tuple[str, Any], 
 
 
 def product_shape(a: Shape, b: Shape) -> Shape:
-    """The shape of ``a @ b`` for operands of two dimensions or more; stacks broadcast."""
+    """Return the shape of ``a @ b`` for operands of at least two dimensions; stacks broadcast."""
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
         raise TypeError(f"a product takes (…, M, K) and (…, K, N), not {a} and {b}")
     return (*broadcast(a[:-2], b[:-2]), a[-2], b[-1])

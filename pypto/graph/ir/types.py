@@ -41,7 +41,7 @@ class TensorType:
 
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> TensorType | None:
-        """The type of a numpy array, or None where there is no such element type."""
+        """Return the type of a numpy array, or None if its element type is not supported."""
         dtype = from_numpy(array.dtype)
         return None if dtype is None else TensorType(tuple(array.shape), dtype)
 
@@ -62,14 +62,14 @@ def broadcast(*shapes: Shape) -> Shape:
 
 @lru_cache(maxsize=64)
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype holds floats. numpy's `kind` does not say so of the types of `ml_dtypes`, as bfloat16 is."""
+    """Whether a dtype is a float; numpy's `kind` does not tell for the types of `ml_dtypes`, such as bfloat16."""
     element = from_numpy(dtype)
     return dtype.kind == "f" if element is None else element.is_float
 
 
 @lru_cache(maxsize=64)
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which elements of a dtype are added up or multiplied, before the result is rounded once.
+    """Return the dtype in which elements of a dtype are accumulated before the result is rounded once.
 
     Narrow floats accumulate in float32. Small integers accumulate in 32 bits, which gives the same number modulo any
     smaller power of two.

@@ -1,4 +1,4 @@
-"""The verifier: every node has the type that its rule gives, and stands behind its inputs."""
+"""The verifier of Tensor graphs: every node has the type that its rule gives, and follows its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def verify(graph: Graph) -> None:
     Raises
     ------
     InvalidGraph
-        With the node and the line of the user that it comes from.
+        With the node and its user's line.
     """
     seen = set[Node]()
     for node in graph.live():
@@ -31,7 +31,7 @@ def verify(graph: Graph) -> None:
 
 
 def problem_of(node: Node, seen: set[Node]) -> str:
-    """What is wrong with a node, or nothing."""
+    """Return the violated rule of a node, or an empty string."""
     if node.op not in RULES:
         return "there is no such op on arrays"
     if any(x not in seen for x in node.inputs):

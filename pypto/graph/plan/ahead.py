@@ -1,7 +1,7 @@
 """Ahead-of-time compilation of a plan's kernels, in parallel, before its first step runs.
 
-Kernels of named dimensions are compiled for the hints of the dimensions and not for the first sizes. An array with
-one row or one column has strides for which facts hold that hold for no other size.
+Kernels with named dimensions are compiled for the hints of the dimensions instead of the first sizes, because an array
+with one row or one column has strides with special facts that hold for no other size.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Array = np.ndarray[Any, Any]
 
 
 def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Specialization] | None:
-    """The kernels of a plan, compiled for arrays like some; None where that is not done.
+    """Compile the kernels of a plan for arrays like these; return None if they must be compiled at launch.
 
-    On a device, in the interpreter and under checks, kernels are compiled when they are launched. So they are where
-    arrays of the sizes that dimensions by name hint at are too large for memory: those of the call may be small.
+    That is so on a device, in the interpreter and under checks, and if arrays of the hinted sizes do not fit into
+    memory, because those of the call may be small.
     """
     kernels = list(dict.fromkeys(s.kernel.kernel for s in plan.steps if s.kernel is not None))
     if MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
@@ -47,7 +47,7 @@ def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Speci
 
 
 def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array]]:
-    """The arguments that each kernel is compiled for."""
+    """Return the arguments for which each kernel is compiled."""
     frame = Frame(plan, len(arrays), plan.hints)
     for node, array in zip(plan.graph.inputs, arrays, strict=False):
         is_given = all(map(is_fixed, node.shape))
@@ -61,6 +61,6 @@ def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array
 
 
 def writes_apart(plan: Schedule, step: Step) -> bool:
-    """Whether a step writes to no array that it reads: what is compiled for one that does will do for all."""
+    """Whether a step writes no array that it reads; a kernel compiled for in-place arguments serves all steps."""
     read = {plan.buffer_aliases.get(x, x) for x in step.reads}
     return not any(plan.buffer_aliases.get(x, x) in read for x in step.writes)

@@ -1,7 +1,7 @@
-"""Argument flattening: takes the arrays out of arguments with a known structure, in the order of a plan.
+"""Argument flattening: collects the arrays in arguments of a known structure, in the order of a plan's inputs.
 
-A reader is made for the arguments of one call. It compares what a plan depends on beside arrays: containers, names
-and constants. The facts about arrays are compared where the arrays are used.
+A reader is built for the arguments of one call. It checks the containers, names and constants that a plan depends on.
+The facts about arrays are checked later, at the launch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CallReader = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
 
 
 class Taken(list[Any]):
-    """The arrays of a call, and what is neither array nor container nor compared as it is."""
+    """The arrays of a call, and its other leaves that the reader does not compare, such as numbers."""
 
     __slots__ = ("others",)
 
@@ -34,7 +34,7 @@ class Taken(list[Any]):
 def reader_of_call(
     args: tuple[Any, ...], kwargs: dict[str, Any], more: Callable[[Taken], list[Any] | None] | None = None
 ) -> CallReader:
-    """Gives the arrays of arguments like those of a call, and `more` behind them; None for other arguments."""
+    """Build a function that returns the arrays of matching arguments, then those of `more`; None on a mismatch."""
     count, readers = len(args), [reader_of(x) for x in args]
     named = reader_of(kwargs) if kwargs else None
 
@@ -56,7 +56,7 @@ def reader_of_call(
 
 
 def reader_of(tree: Any) -> Reader:
-    """The reader of trees like one.
+    """Build the reader of trees with the structure of this tree.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def reader_of_constant(value: Any) -> Reader:
 
 
 def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
-    """The reader of a container of arrays and nothing else."""
+    """Build the reader of a container that holds only arrays."""
     kind, count = type(tree), len(names)
     if isinstance(tree, dict):
         keys = list(tree)
@@ -130,7 +130,7 @@ def reader_of_arrays(tree: Any, names: tuple[str, ...]) -> Reader:
 
 
 def reader_of_container(tree: Any, names: tuple[str, ...], readers: list[Reader]) -> Reader:
-    """The reader of a container that holds other things than arrays, too."""
+    """Build the reader of a container that holds other values than arrays, too."""
     kind, count = type(tree), len(names)
     keys = tuple(tree) if isinstance(tree, dict) else ()
     is_sequence = isinstance(tree, tuple | list)

@@ -1,7 +1,7 @@
-"""Execution context: an arena with the launches of a plan bound to it, which a call of the plan runs.
+"""Execution context: an arena with the launches of a plan bound to it; each running call of the plan has one.
 
-A plan keeps the contexts that are not in use, so that calls of several threads do not share one. With named
-dimensions a context belongs to one set of sizes: it has all shapes, views and grids as numbers.
+A plan pools the contexts that are not in use, so calls of several threads do not share one. With named dimensions a
+context belongs to one set of sizes, for which its shapes, views and grids are numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A view of an array, as a movement of the graph makes it."""
+    """A movement of the graph as a function from an array to its view."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -44,14 +44,14 @@ class Movement:
 
 
 class Frame(BoundLaunches):
-    """The launches of a plan as a launch list for some sizes, bound to an arena.
+    """The launch list of a plan for some sizes, bound to an arena.
 
     Attributes
     ----------
     native : object or None
-        What makes all steps in one native call, where the outputs are results as they are.
+        Replays all steps in one native call; None if an output is not a plain result.
     picked : tuple of int
-        Which results these are.
+        The numbers of the results that are the outputs.
     """
 
     def __init__(self, plan: Schedule, given: int, sizes: Sizes, memory: Any = HOST) -> None:
@@ -82,7 +82,7 @@ class Frame(BoundLaunches):
         return Buffer(node, value_of(node.shape, self.sizes), node.type.dtype)
 
     def launch_step(self, step: Step, wave: int) -> LaunchStep:
-        """A step of the plan, for the sizes."""
+        """Return a step of the plan as a launch for these sizes."""
         node = step.nodes[-1]
         if step.kernel is None:
             return LaunchStep(None, wave=wave, host=partial(assemble, node, self))
@@ -91,22 +91,22 @@ class Frame(BoundLaunches):
         return LaunchStep(step.kernel.kernel, value_of(step.grid, self.sizes), given, wave, host)
 
     def ref(self, argument: Argument) -> ArrayRef:
-        """What a kernel is given as an argument."""
+        """Return the reference that binds an argument of a kernel to its array."""
         node, path = moved_from(argument.node, self.stored)
         views = tuple(Movement(n.op, self.attrs(n)) for n in path)
         return ArrayRef(node, value_of(argument.shape, self.sizes), views)
 
     def constant(self, node: Node) -> Array:
-        """An array of one number throughout."""
+        """Return an array that is filled with the number of a constant node."""
         dtype, value = node.type.dtype.numpy, value_of(node.attr("value"), self.sizes)
         return np.full(value_of(node.shape, self.sizes), value, dtype)
 
     def attrs(self, node: Node) -> dict[str, Any]:
-        """The attributes of a node, with sizes as numbers."""
+        """Return the attributes of a node with sizes as numbers."""
         return {name: value_of(value, self.sizes) for name, value in node.attrs}
 
     def view(self, node: Node) -> Array:
-        """The array of a node: in memory, or a view of one that is."""
+        """Return the array of a node, which is stored or a view of a stored array."""
         stored: Array | None = self.arrays.get(node)
         if stored is not None:
             return stored
@@ -124,7 +124,7 @@ class Frame(BoundLaunches):
             self.picked = tuple(number_of[node] for node in self.plan.graph.outputs)
 
     def leave(self) -> list[Array]:
-        """The outputs, once all steps ran."""
+        """Return the outputs after all steps ran, and release the arrays of the call."""
         results = [self.view(node) for node in self.plan.graph.outputs]
         super().leave()
         self.called.clear()
@@ -132,7 +132,7 @@ class Frame(BoundLaunches):
 
 
 def seen(frame: Frame, argument: Argument) -> Array:
-    """The array of an argument in the shape that its kernel has it."""
+    """Return the array of an argument in the shape that its kernel declares."""
     array: Array = frame.ref(argument).seen(frame.arrays)
     return array
 
@@ -147,7 +147,7 @@ def begin_update(node: Node, frame: Frame) -> None:
 
 
 def called(node: Node, frame: Frame) -> Array:
-    """A result of a function that runs between kernels; it runs once for all its results."""
+    """Return one result of a function that runs between kernels; the function runs once for all its results."""
     function = node.attr("function")
     key = id(function), node.inputs
     if key not in frame.called:
@@ -157,7 +157,7 @@ def called(node: Node, frame: Frame) -> Array:
 
 
 def assemble(node: Node, frame: Frame) -> None:
-    """Make an array out of others: parts side by side, or one with a part replaced."""
+    """Run a step without a kernel: concatenate arrays, replace a part of an array, or call a function."""
     target, attrs = frame.arrays[node], frame.attrs(node)
     into = NODES[node.op].into if node.op in NODES else None
     if node.is_call:

@@ -1,4 +1,4 @@
-"""The fast path of a fused function: calls that replay the launches of a plan, and leave all else out."""
+"""The fast path of a fused function: replays the launches of a plan in one native call, to save Python time."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ NOT_REPLAYED = object()
 
 
 class FastPath:
-    """Calls of a fused function that need of Python nothing but memory for results.
+    """Replays calls for which Python only has to allocate the results.
 
     Parameters
     ----------
     frames : mapping from tuple of int to list of Frame
-        Those of the plan that are not in use, by the sizes of dimensions by name.
+        The unused execution contexts of the plan, by the sizes of named dimensions.
     places : sequence of (int, int)
-        Where these sizes are: of which argument, along which axis.
+        For each of these sizes the argument and the axis that have it.
     fill : callable, optional
-        Makes the result of the function out of the outputs; without it, it is the output.
+        Builds the function's result from the outputs; without it, the result is the only output.
     reader : callable, optional
-        Gives the arrays of a call, from positional and named arguments and from outside; without it, all arguments are
-        positional and arrays, and nothing is read from outside.
+        Returns the arrays of a call, from positional and named arguments and from outside; without it, all arguments
+        are positional arrays, and the function reads nothing from outside.
     kept : sequence of ndarray, optional
-        Arrays from outside of the function that an `out` may not overlap; None where there is no `out`.
+        Arrays from outside of the function that an `out` may not overlap; None if calls take no `out`.
     """
 
     __slots__ = ("constants", "fill", "frames", "places", "reader")
@@ -50,7 +50,7 @@ class FastPath:
         self.constants = constants
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result, or NOT_REPLAYED where nothing was done."""
+        """Return the result, or NOT_REPLAYED if the call does not fit and nothing ran."""
         out: Any = None
         arrays: Sequence[Any] = args
         if kwargs and self.constants is not None and "out" in kwargs:
@@ -71,7 +71,7 @@ class FastPath:
         return results
 
     def replayed(self, frame: Frame, arrays: Sequence[Any], out: Any) -> Any:
-        """The result of all launches in one native call."""
+        """Run all launches in one native call, and return the result."""
         at = -1
         if out is not None:
             if not self.fits(frame, arrays, out):
@@ -86,7 +86,7 @@ class FastPath:
         return self.fill(outputs=[results[n] for n in frame.picked], sizes=frame.sizes)
 
     def fits(self, frame: Frame, arrays: Sequence[Any], out: Any) -> bool:
-        """Whether the result can be made in an array as it is."""
+        """Whether the launches can write the result directly to an array."""
         _, shape, dtype = frame.results[frame.picked[0]]
         if type(out) is not np.ndarray or out.shape != shape or out.dtype != dtype:
             return False

@@ -1,10 +1,9 @@
 """Horizontal fusion: list scheduling of independent steps into waves, each of which is one launch.
 
-A launch with few programs leaves threads idle. Several launches that read nothing of each other become one, whose
-grid is the union of theirs: the projections of an attention layer, or the branches of a network. A step joins the
-first wave after all that it reads. Arrays live from the first step of a wave to its last one, so that no array shares
-memory with an array of a step that it overlaps. If that makes the arena much larger, steps join only waves that are
-near.
+A launch with few programs leaves threads idle. Independent launches become one launch whose grid is the union of
+theirs, such as the projections of an attention layer or the branches of a network. A step joins the first wave after
+the steps that it reads from. The live range of an array covers its whole wave, so that steps of a wave share no
+memory. If that makes the arena much larger, steps join only recent waves.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ _UNKNOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Waves:
-    """Steps in their new order, and for each how many, from it on, are a wave: 0 within one."""
+    """Steps in their new order; `sizes` has the wave's size at its first step, and 0 at the others."""
 
     steps: tuple[Step, ...]
     sizes: tuple[int, ...]
 
 
 def alone(steps: Sequence[Step]) -> Waves:
-    """One step after the other."""
+    """Return waves of one step each."""
     return Waves(tuple(steps), (1,) * len(steps))
 
 
 def waves_of(steps: Sequence[Step], threads: int, window: int) -> Waves:
-    """List scheduling: each step in the first wave behind all that it reads, or in one of its own."""
+    """List scheduling: put each step into the first open wave after its operands, or into a new wave."""
     waves: list[list[Step]] = []
     number: dict[Node, int] = {}  # of the wave that writes an array
     is_open: list[bool] = []
@@ -66,7 +65,7 @@ def waves_of(steps: Sequence[Step], threads: int, window: int) -> Waves:
 
 
 def ends_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """For each step the first and the last one of its wave.
+    """Return the first and the last step of each step's wave.
 
     Examples
     --------
@@ -87,18 +86,18 @@ def leaves_idle(step: Step, threads: int) -> bool:
 
 
 def programs(step: Step) -> int:
-    """Programs of a launch, for the hints of dimensions by name."""
+    """Return the number of programs of a launch for the hints of named dimensions."""
     return math.prod(map(hint, step.grid))
 
 
 def work(step: Step) -> float:
-    """About how many nanoseconds a step takes one thread: what it computes, or what it moves."""
+    """Estimate the nanoseconds of a step on one thread: the larger of computation and memory traffic."""
     moved = sum(hint(n.type.nbytes) for n in (*step.reads, *step.writes))
     return max(moved / _BYTES, sum(map(operations, step.nodes)))
 
 
 def operations(node: Node) -> float:
-    """About how many nanoseconds the operations of a node take."""
+    """Estimate the nanoseconds that the operations of a node take."""
     if node.is_movement:
         return 0.0
     if node.is_product:
@@ -110,14 +109,14 @@ def operations(node: Node) -> float:
 
 
 def overlap_text(step: Step, others: Sequence[int]) -> str:
-    """Why a step overlaps some others."""
+    """Explain why a step overlaps some others."""
     count = programs(step)
     amount = f"{count} program{'' if count == 1 else 's'}, about {max(1, round(work(step) / 1000))} µs of work"
     return f"overlaps {', '.join(map(str, others))}: none reads what another stores, and {amount} fill no threads"
 
 
 def check_wave(steps: Sequence[Step]) -> str:
-    """What is wrong with steps as a wave; empty where they may be one."""
+    """Return the reason why steps may not form a wave, or an empty string."""
     if any(s.kernel is None or s.kernel.form == SCATTER for s in steps):
         return "a step that overlaps others launches a kernel and nothing else"
     written = {n for s in steps for n in s.writes}

@@ -1,8 +1,8 @@
 """In-place updates: a step writes its result to the memory of an operand that no later step reads.
 
-An update by numpy or by indices writes into the array that it updates. A kernel may write a result over an operand if
-each of its programs reads exactly the elements that it writes. Then no program reads what another one has written,
-and a program stores after it has loaded.
+An update by numpy or by indices writes into the array that it updates. A kernel may overwrite an operand if each of
+its programs reads exactly the elements that it writes. Then no program reads elements that another program wrote, and
+each program loads before it stores.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Spans = Mapping[Node, tuple[int, int]]
 def updated_in_place(
     steps: Sequence[Step], ends: Sequence[tuple[int, int]], spans: Spans, stored: set[Node]
 ) -> dict[Node, Node]:
-    """Arrays that are made in the memory of another one, which is in the arena and not read any more, with its owner.
+    """Buffer aliasing: map each array that a step overwrites to the array that owns the shared buffer.
 
-    The last array of a row of updates owns the memory: where it is a result, all are made in its memory.
+    The last array of a chain of updates owns the buffer: if it is a result, the whole chain uses the result's memory.
     """
     aliases: dict[Node, Node] = {}
     for number in reversed(range(len(steps))):
@@ -41,7 +41,7 @@ def updated_in_place(
 
 
 def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
-    """Arrays that a step may update, each with what it makes of it."""
+    """Yield the operands that a step may overwrite, each with the result that overwrites it."""
     node = step.nodes[-1]
     if step.kernel is None or step.kernel.form == SCATTER:
         if node.has("update") and node.type.size:
@@ -56,10 +56,10 @@ def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
 
 
 def is_in_place(step: Step, source: Node, result: Node) -> bool:
-    """Whether the programs of a kernel read each element of an array where they write that of the result.
+    """Whether each program of a kernel reads exactly those elements of an array that it writes of the result.
 
-    The kernel reads the array in one place and writes the result in one place, by the same axes. A second place could
-    read what the program has written already.
+    The kernel must have one load of the array and one store of the result, indexed by the same axes. A second load
+    could read elements that the program already wrote.
     """
     read = [a for a in step.arguments if not a.is_output and base_of(a.node, {source}) is source]
     if len(read) != 1 or read[0].node is not source:

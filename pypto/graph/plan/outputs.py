@@ -27,7 +27,7 @@ _MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
 def run_into(
     plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Sequence[tuple[str, Array]]
 ) -> list[Array]:
-    """The outputs of a plan, in the arrays that were given for them.
+    """Run a plan, and write its outputs to the arrays of `out` and to donated arguments.
 
     Raises
     ------
@@ -56,18 +56,18 @@ def run_into(
 
 
 def may_raise(plan: Plan) -> bool:
-    """Whether a step finds exponents that numpy refuses, so that no array of the caller may be written before it."""
+    """Whether a step may raise for negative exponents, so that no array of the caller may be written before it."""
     calls = (step.nodes[-1] for step in plan.steps if step.kernel is None)
     return any(node.is_call and isinstance(node.attr("function"), ExponentCheck) for node in calls)
 
 
 def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Target]:
-    """The arrays of `out`, each with the number of its output.
+    """Return the arrays of `out`, each with the number of its output.
 
     Raises
     ------
     WrongOut
-        When its form is not the result's, or an array has another shape or type, or is read-only.
+        When its structure differs from the result's, or an array has the wrong shape or type, or is read-only.
     """
     wanted = {path: leaf for path, leaf in leaves(result) if isinstance(leaf, Slot)}
     given = {path: leaf for path, leaf in leaves(out) if leaf is not None}
@@ -90,7 +90,7 @@ def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Targ
 
 
 def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> None:
-    """Refuse arrays that are written to and overlap each other, or one that is read.
+    """Refuse written arrays that overlap each other, or an array that the function reads.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> 
 
 
 def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
-    """Refuse arguments that the function writes to and that overlap others: what it read of these would not follow.
+    """Refuse arguments that the function updates and that overlap others, whose reads would not see the update.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
 
 
 def overlap(a: Array, b: Array) -> bool:
-    """Whether two arrays have an element in common; where that takes long to find out, they have."""
+    """Whether two arrays share an element; the answer is True if the exact test takes too long."""
     if not np.may_share_memory(a, b):
         return False
     try:
@@ -133,10 +133,10 @@ def overlap(a: Array, b: Array) -> bool:
 
 
 def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
-    """For inputs that the caller gives away the result that is made in their memory.
+    """Map donated inputs to the results that may use their memory.
 
-    That is one of the same type, written when the input has been read for the last time: by an earlier step, or by the
-    same one, where each element is read and written at one place.
+    The result has the type of the input. A step after the last read of the input writes it, or the step of the last
+    read itself if that step may run in place.
     """
     stored = {n for s in plan.steps for n in s.writes}
     live = {base_of(n, stored) for n in plan.graph.outputs} - set(plan.buffer_aliases.values())

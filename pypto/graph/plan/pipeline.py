@@ -27,15 +27,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What the passes of the plan are told.
+    """The inputs of the passes of the plan.
 
     Parameters
     ----------
     fixed : mapping from Node to ndarray
-        Arrays that the function took from outside.
+        Constant arrays from outside of the function.
     precision : str
     choose : callable, optional
-        Replaces the kernel of a group by another that computes the same.
+        Replaces the kernel of a group by an equivalent tuned kernel.
     threads : int
     disabled : tuple of str
         The passes that are switched off.
@@ -49,17 +49,17 @@ class PlanContext:
 
     @property
     def in_place(self) -> bool:
-        """Whether results may be made in the memory of operands."""
+        """Whether steps may write results to the memory of operands."""
         return IN_PLACE.name not in self.disabled
 
 
 def order_steps(parts: Partition, context: PlanContext) -> Partition:
-    """Groups, and assemblies between them, in an order in which they can run."""
+    """Order the groups and the assemblies between them, so that each runs after its operands."""
     return replace(parts, groups=steps_of(parts.graph, parts))
 
 
 def make_steps(parts: Partition, context: PlanContext) -> Plan:
-    """A step for each group, with the kernel that computes it."""
+    """Make a step for each group, with its kernel."""
     texts = texts_of(parts, context.precision)
     if context.choose is not None:
         pairs = zip(parts.groups, texts, strict=True)
@@ -74,12 +74,12 @@ def make_steps(parts: Partition, context: PlanContext) -> Plan:
 
 
 def update_in_place(plan: Plan, context: PlanContext) -> Plan:
-    """In-place updates of steps that run one after the other."""
+    """Update arrays in place, for steps in sequential order."""
     return planned(plan.graph, Waves(plan.steps, plan.waves), plan.fixed, plan.reasons)
 
 
 def overlap_steps(serial: Plan, context: PlanContext) -> Plan:
-    """A plan with steps that overlap, in an arena that is not much larger; the plan itself where there are none."""
+    """Let independent steps overlap if the arena grows little; otherwise return the plan unchanged."""
     for window in WINDOWS:
         waves = waves_of(serial.steps, context.threads, window)
         if all(waves.sizes):
@@ -116,6 +116,6 @@ PLAN: Final = (
 
 
 def make_plan(parts: Partition, context: PlanContext) -> Plan:
-    """The plan of a partition after all passes that are not switched off."""
+    """Run all passes that are not switched off, and return the plan of a partition."""
     plan: Plan = run_unverified(parts, PLAN, context, attrs={DISABLE: context.disabled})
     return plan

@@ -1,7 +1,7 @@
 """The execution plan of a graph: steps over one arena of memory.
 
-A step launches a kernel, or moves an array into another. Arrays between steps lie in the arena, results are arrays of
-their own, and movements are views. With named dimensions one plan serves all sizes: it computes shapes, grids and the
+A step launches a kernel, or copies an array into another. Arrays between steps are in the arena, each result has its
+own memory, and movements are views. With named dimensions one plan serves all sizes: it computes shapes, grids and the
 arena when it first meets new sizes, and compiles no kernel again.
 """
 
@@ -39,7 +39,7 @@ NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
 NO_SIZES: Final[Sizes] = MappingProxyType({})
 Versions = Mapping[Kernel, Specialization]
 DRAWINGS: Final = ("tensor", "execution", "arena")
-# What a plan shows of itself, by the names of functions of a later stage, which are loaded when they are asked for.
+# The views of a plan, by the names of functions of a later stage, which are imported at first use.
 VIEWS: Final = MappingProxyType(
     {
         "tensor": "pypto.graph.views.tensor_graph:plan_drawing",
@@ -54,12 +54,12 @@ MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 @dataclass(eq=False)
 class Plan(Shown, Schedule):
-    """Steps in order, and where their arrays are.
+    """An executable schedule: steps in order, the placement of their arrays, and compiled kernels.
 
     Parameters
     ----------
     reasons : mapping from Node to tuple of str
-        Why groups were not merged that read these arrays.
+        The reasons why merges were refused that would have avoided storing these arrays.
     """
 
     reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
@@ -77,13 +77,13 @@ class Plan(Shown, Schedule):
 
     @property
     def kernels(self) -> tuple[PlanKernel, ...]:
-        """The distinct kernels, in the order of their first step."""
+        """Return the distinct kernels, in the order of their first step."""
         return tuple(dict.fromkeys(s.kernel for s in self.steps if s.kernel is not None))
 
     def run(
         self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY
     ) -> list[Array]:
-        """The outputs for arrays of the given inputs; `memory` has arrays in C order that results are made in."""
+        """Run the plan on input arrays, and return the outputs; `memory` has C-order arrays for results."""
         if not self.is_compiled:
             self.compile(arrays)
         frames = self.frames_for(tuple(sizes.values()))
@@ -106,7 +106,7 @@ class Plan(Shown, Schedule):
             self.is_compiled = True
 
     def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
-        """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
+        """Return the unused frames for some sizes; frames of the oldest sizes are dropped if there are too many."""
         frames = self.frames.get(key)
         if frames is None:
             with self.lock:
@@ -116,7 +116,7 @@ class Plan(Shown, Schedule):
         return frames
 
     def drawing(self, name: str = "execution") -> SavablePicture:
-        """A picture of one level, which shows itself, and is written by ``save("x.svg")`` or ``save("x.dot")``.
+        """Draw one level; a notebook shows the picture, and ``save("x.svg")`` or ``save("x.dot")`` writes it.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class Plan(Shown, Schedule):
         Raises
         ------
         ValueError
-            For another name.
+            When no picture has this name.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class Plan(Shown, Schedule):
         return cast("SavablePicture", resolve_name(VIEWS[name])(self))
 
     def html(self) -> str:
-        """All views as a page of its own, which needs nothing from elsewhere."""
+        """Return all views as one self-contained HTML page."""
         return str(resolve_name(VIEWS["page"])(self))
 
     def save(self, path: str | Path) -> Path:
@@ -159,7 +159,7 @@ class Plan(Shown, Schedule):
 def planned(
     graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]], in_place: bool = True
 ) -> Plan:
-    """The plan of some steps."""
+    """Build the plan of some steps, with live ranges and buffer aliases."""
     steps, ends = waves.steps, ends_of(waves.sizes)
     stored = {n for s in steps for n in s.writes}
     read = (n for s in steps for n in s.reads)
@@ -174,7 +174,7 @@ def planned(
 def lifetimes(
     steps: Sequence[Step], results: set[Node], ends: Sequence[tuple[int, int]]
 ) -> dict[Node, tuple[int, int]]:
-    """The first and the last step of arrays that are no results, or that overlap these."""
+    """Compute the live ranges of arrays other than results, from the first step of a wave to the last."""
     first: dict[Node, int] = {}
     last: dict[Node, int] = {}
     for step, (start, end) in zip(steps, ends, strict=True):
@@ -191,7 +191,7 @@ def lifetimes(
 
 
 def explanation(plan: Plan) -> str:
-    """The steps of a plan, its arrays with their places, and the merges that were refused."""
+    """Explain a plan: its steps, the placement of its arrays, and the refused merges."""
     total = sum(hint(n.type.nbytes) for n in plan.graph.live() if not (n.is_input or n.is_constant))
     lines = [
         f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
@@ -204,7 +204,7 @@ def explanation(plan: Plan) -> str:
 
 
 def guards_of(plan: Plan) -> tuple[Asked, ...]:
-    """What the function asked about dimensions by name: the plan is for sizes of which that holds."""
+    """Return the guards on named dimensions, which hold for all sizes that the plan serves."""
     return tuple(plan.graph.guards.answered) if plan.graph.guards else ()
 
 
@@ -226,7 +226,7 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
 
 
 def made_before(plan: Plan, number: int, step: Step) -> list[Node]:
-    """What a step computes although an earlier one has, but for what is a part of that."""
+    """Return the nodes that a step recomputes, without the operands of other recomputed nodes."""
     before = {n for s in plan.steps[:number] for n in s.nodes}
     recomputed = [n for n in step.nodes if n in before]
     parts = {x for n in recomputed for x in n.inputs}
@@ -234,13 +234,13 @@ def made_before(plan: Plan, number: int, step: Step) -> list[Node]:
 
 
 def reason(plan: Plan, node: Node) -> str:
-    """Why an array is stored for those that read it."""
+    """Return the reason why an array is stored, as the end of a line."""
     reason = plan.reasons.get(node)
     return f": {'; '.join(reason)}" if reason else ""
 
 
 def places(nodes: tuple[Node, ...]) -> str:
-    """The lines of the user that some nodes come from."""
+    """Return the user's lines that some nodes come from."""
     numbers: dict[str, list[int]] = {}
     for node in nodes:
         if node.place is not None:
@@ -249,7 +249,7 @@ def places(nodes: tuple[Node, ...]) -> str:
 
 
 def span_text(first: int, last: int) -> str:
-    """Lines from one to another.
+    """Format a range of lines.
 
     Examples
     --------

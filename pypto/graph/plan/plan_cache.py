@@ -1,4 +1,4 @@
-"""The plans of a fused function: found by the form of the arguments, each with the guards that it was traced with."""
+"""The plan cache of a fused function: the form of the arguments is the key, and guards select among its plans."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ MOST_VERSIONS: Final = 256  # plans of a function that are kept
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """A plan, and what it was traced with."""
+    """A plan with the traced function that it was made from."""
 
     plan: Plan
     traced: Traced
 
     def serves(self, sizes: Sizes) -> bool:
-        """Whether what the function asked about sizes has the same answers."""
+        """Whether the guards on sizes have the same answers as at trace time."""
         guards = self.traced.graph.guards
         return guards is None or guards.hold(sizes)
 
 
 class PlanCache:
-    """The plans of a fused function; of too many, the one that has not been looked up for longest is dropped.
+    """An LRU cache of the plans of a fused function.
 
     Attributes
     ----------
     varying : set of Path
-        Numbers that were met with two values: run-time scalars of the plans to come.
+        Numbers that had two values so far; new plans take them as run-time scalars.
     pinned : set of Path
-        Numbers whose value a traced function asked for: each value has a plan of its own.
+        Numbers whose value the traced function depends on; each value has its own plan.
     """
 
     def __init__(self, most: int = MOST_VERSIONS) -> None:
@@ -50,7 +50,7 @@ class PlanCache:
         self.pinned: set[Path] = set()
 
     def find(self, form: Hashable, roots: Roots, sizes: Sizes) -> tuple[Version, list[Array]] | None:
-        """The plan for a call, with the arrays that it reads from outside; the newest is asked first."""
+        """Return the plan for a call, with the arrays that it reads from outside; the newest plans come first."""
         for version in reversed(self.forms.get(form, ())):
             if version.serves(sizes):
                 arrays = version.traced.outside.read(roots)
@@ -59,13 +59,13 @@ class PlanCache:
         return None
 
     def touch(self, version: Version) -> None:
-        """Note that a plan is in use."""
+        """Mark a plan as the most recently used."""
         form = self.recent.pop(version, None)
         if form is not None:
             self.recent[version] = form
 
     def note_varying(self, form: Hashable, roots: Roots) -> None:
-        """Find the numbers by which a call differs from one that has a plan."""
+        """Record the numbers that differ between a call and an existing plan."""
         for version in reversed(self.forms.get(form, ())):
             self.varying.update(version.traced.outside.changed(roots) or ())
         self.varying -= self.pinned
@@ -88,29 +88,29 @@ class PlanCache:
             del self.forms[form]
 
     def replace(self, old: Version, new: Version) -> None:
-        """Put a tuned plan in the place of the one that it comes of."""
+        """Replace a plan by its tuned version."""
         self.recent = {new if v is old else v: form for v, form in self.recent.items()}
         self.forms = {form: [new if v is old else v for v in versions] for form, versions in self.forms.items()}
 
 
 def without_arguments(arrays: list[Array], given: int) -> list[Array]:
-    """The arrays of a traced function with stand-ins for those of its arguments, so that a plan keeps none alive."""
+    """Replace the argument arrays of a traced function by stand-ins, so that a plan keeps none alive."""
     return [*map(layout_of, arrays[:given]), *arrays[given:]]
 
 
 def layout_of(array: Array) -> Array:
-    """An array of this shape, type and layout with no memory of its own, which nobody reads."""
+    """Return a stand-in without memory of its own that has the shape, type and layout of an array."""
     return as_strided(np.zeros((), array.dtype), array.shape, array.strides, writeable=False)
 
 
 class Planned(Protocol):
-    """A function that has plans: what views and verification ask of one."""
+    """The protocol of a function with plans, for views and verification."""
 
     function: Any
 
     @property
     def versions(self) -> list[Version]:
-        """The plans that were made and are kept, in order."""
+        """The cached plans, in the order in which they were made."""
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
-        """The plan for some arguments, with their arrays and the sizes of dimensions by name."""
+        """Return the plan for some arguments, their arrays, and the sizes of the named dimensions."""

@@ -1,4 +1,4 @@
-"""A plan as text: its graph, the source of its kernels, and its steps. Parsing and printing it give the same text.
+"""The printer and parser of plans: the text has the graph, the source of the kernels and the steps, and round-trips.
 
 The form, after the text of the graph::
 
@@ -54,7 +54,7 @@ _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
 
 def plan_text(plan: Plan) -> str:
-    """The text of a plan.
+    """Print a plan.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def parse_plan(text: str) -> Plan:
-    """The plan that a text describes. What the function took from outside is further inputs.
+    """Parse a plan. Constant arrays from outside of the function become further inputs.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def steps_text(plan: Plan) -> str:
-    """All of a plan but its graph."""
+    """Print a plan without its graph."""
     numbers = {node: n for n, node in enumerate(sorted_inputs_first(plan.graph, plan.graph.live()))}
     lines: list[str] = []
     for kernel in plan.kernels:
@@ -119,7 +119,7 @@ def listed(sizes: Iterable[Any]) -> str:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Numbers in order, with those that follow each other as a span; a dash for none."""
+    """Format sorted numbers with runs as spans; a dash means no numbers."""
     spans: list[list[int]] = []
     for n in numbers:
         if spans and spans[-1][1] == n - 1:
@@ -133,12 +133,12 @@ def spans(numbers: Iterable[int]) -> str:
 
 
 def read_steps(text: str, graph: Graph) -> Plan:
-    """The plan of a graph from the text of its steps.
+    """Parse the plan of a graph from the text of its steps.
 
     Raises
     ------
     IRTextError
-        With the line, when the text is none, or speaks of nodes that the graph has not.
+        With the line, when the text is malformed, or names a node that the graph does not have.
     """
     return _Reader(text, graph).plan()
 
@@ -178,12 +178,12 @@ class _Reader:
         return plan
 
     def in_place(self, match: re.Match[str]) -> None:
-        """An array in the buffer of another one."""
+        """Parse a buffer alias: an array in the buffer of another one."""
         (node,), (owner,) = map(self.nodes_of, match.groups())
         self.aliases[node] = owner
 
     def wave(self, match: re.Match[str]) -> None:
-        """Steps from the next one on that overlap."""
+        """Parse a wave: the number of steps from the next one on that overlap."""
         start, size = len(self.steps), int(match[1])
         if len(self.waves) > start or not 2 <= size <= MOST_MEMBERS:
             self.fail("some steps overlap, or are too many or too few")
@@ -201,7 +201,7 @@ class _Reader:
         raise IRTextError(line=self.number, problem=problem)
 
     def following(self, prefix: str) -> Iterator[str]:
-        """The lines that follow with an indentation."""
+        """Return the indented lines that follow."""
         while self.number < len(self.lines) and (
             self.lines[self.number].startswith(prefix) or not self.lines[self.number]
         ):

@@ -1,4 +1,4 @@
-"""From a traced function to its plan: read from the disk cache, or made from its groups."""
+"""Planning: loads the plan of a traced function from the disk cache, or makes it by all passes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Names = tuple[str, ...]  # of passes that are switched off
 
 
 def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
-    """How the inputs of a traced function lie in memory, and the arrays that it took from outside."""
+    """Return the memory layouts of a traced function's inputs, and its constant arrays from outside."""
     graph = traced.graph
     layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
     return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
 
 
 def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, disabled: Names = ()) -> Plan:
-    """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
+    """Load the plan of a graph from disk, or make it; a new plan is stored once its kernels are compiled."""
     key = None if is_observed() else key_of_plan(graph, layouts, precision, disabled)
     stored = None if key is None else load_plan(key, graph, fixed)
     if stored is not None:
@@ -49,12 +49,12 @@ def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision:
 
 
 def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition:
-    """The groups of a graph, all of which have a kernel.
+    """Partition a graph into groups that all have a kernel.
 
     Raises
     ------
     NoKernel
-        At the line of an operation that has none.
+        At the line of an operation without a kernel.
     """
     parts = scheduled(graph, Context(layouts, get_num_threads(), disabled))
     for group in parts.groups:
@@ -65,7 +65,7 @@ def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition
 
 
 def strides_in(node: Node, array: Array) -> tuple[int, ...]:
-    """Strides of an input, in elements; those with dimensions by name are in C order."""
+    """Return the strides of an input in elements; an input with named dimensions is in C order."""
     if all(map(is_fixed, node.shape)):
         return tuple(s // max(1, array.itemsize) for s in array.strides)
     return contiguous(node.shape)

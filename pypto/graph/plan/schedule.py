@@ -1,4 +1,4 @@
-"""The steps of a plan as data: launches and assemblies, the arrays between them, and their places in an arena."""
+"""The schedule of a plan as data: launches and assemblies, live ranges of arrays, and the arena layout."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlanKernel:
-    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as.
+    """A kernel of a plan: its source, which can be pasted into a file, and its compiled form.
 
-    `sized` are its arguments with a dimension by name, for whose sizes it is not specialized; `blocking` is what tuning
-    found for its products.
+    The kernel is not specialized for the sizes of `sized`, the arguments with a named dimension. `blocking` is the
+    tuned blocking of its products.
     """
 
     name: str
@@ -35,14 +35,14 @@ class PlanKernel:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A launch, or where `kernel` is None an assembly of the node's array from its inputs'.
+    """A launch of a kernel, or, if `kernel` is None, an assembly of an array by numpy.
 
     Parameters
     ----------
     nodes : tuple of Node
-        What it computes; the last is what a step without a kernel assembles.
+        The computed nodes; a step without a kernel assembles the last one.
     reads, writes : tuple of Node
-        Arrays in memory.
+        The arrays in memory that the step reads and writes.
     accesses : tuple of Access
         Each place in the kernel that reads or writes an argument.
     """
@@ -58,23 +58,23 @@ class Step:
 
 @dataclass(eq=False)
 class Schedule:
-    """Steps in order, and where their arrays are.
+    """Steps in order, with the live ranges and buffers of their arrays.
 
     Parameters
     ----------
     graph : Graph
     steps : tuple of Step
     lifetimes : mapping from Node to (int, int)
-        The first and the last step of arrays in the arena.
+        The live ranges of arrays in the arena, as first and last step.
     fixed : mapping from Node to ndarray
-        Arrays that do not change: those that the function took from outside.
+        Constant arrays from outside of the function.
     constants : tuple of Node
-        Numbers that have to be arrays.
+        Numbers that must be stored as arrays.
     buffer_aliases : mapping from Node to Node
         Maps each array that is updated in place to the array that owns its buffer. Arrays that share a buffer have
         disjoint lifetimes.
     waves : tuple of int
-        For each step how many, from it on, overlap: 1 where it is alone, 0 where one before it says so.
+        For the first step of a wave the number of steps in the wave, and 0 for its other steps.
     """
 
     graph: Graph
@@ -90,11 +90,11 @@ class Schedule:
 
     @property
     def hints(self) -> Sizes:
-        """The hints of dimensions by name."""
+        """Return the hints of the named dimensions."""
         return {dim.name: dim.hint for dim in self.graph.dims}
 
     def arena(self, sizes: Sizes) -> Arena:
-        """The arena for sizes of the dimensions by name; arrays that share memory are one slot, under their owner."""
+        """Lay out the arena for sizes of the named dimensions; arrays that share a buffer use their owner's slot."""
         slots: dict[Node, Slot] = {}
         for node, (first, last) in self.lifetimes.items():
             owner = self.buffer_aliases.get(node, node)

@@ -1,4 +1,4 @@
-"""The order of steps: groups and assemblies, each after what it reads."""
+"""The order of steps: a topological sort of groups and assemblies, so that each step runs after its operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pypto.graph.schedule.partition import Partition
 
 
 def steps_of(graph: Graph, parts: Partition) -> list[Group]:
-    """Groups and assemblies in an order in which they can run."""
+    """Sort groups and assemblies so that each follows its operands."""
     owner: dict[Node, Group] = {n: g for g in reversed(parts.groups) for n in g.nodes}
     for node in graph.live():
         if is_assembled(node) and node not in owner:
@@ -23,7 +23,7 @@ def steps_of(graph: Graph, parts: Partition) -> list[Group]:
 
 
 def visit(group: Group, owner: dict[Node, Group], done: dict[Group, None]) -> None:
-    """Place a group behind all that it reads; a stack stands for the recursion, since graphs are deep."""
+    """Place a group after the groups that it reads; a stack replaces recursion, because graphs are deep."""
     stack = [(group, sources(group, owner))]
     entered = {group}
     while stack:
@@ -41,7 +41,7 @@ def visit(group: Group, owner: dict[Node, Group], done: dict[Group, None]) -> No
 
 
 def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
-    """The groups whose arrays a group reads."""
+    """Return the groups whose arrays a group reads."""
     groups: dict[Group, None] = {}
     stack = [x for n in group.nodes for x in n.inputs]
     seen = set(group.nodes)

@@ -1,8 +1,8 @@
-"""Plans in the disk cache: a second process traces a function and reads its plan.
+"""The disk cache of plans: a later process traces a function and loads its plan with compiled kernels.
 
-The key is the traced graph, the layouts of its inputs, and everything that decides how groups are made and compiled.
-An entry has the text of the plan's steps and the machine code of its kernels, each with the facts of the launch that
-it was compiled for. An entry that is damaged, or does not fit the graph, is made anew.
+The key is the traced graph, the layouts of its inputs, and every setting that changes groups or machine code. An entry
+has the text of the plan's steps and the machine code of its kernels, each with the facts of the launch that it was
+compiled for. A damaged entry, or one that does not fit the graph, is replaced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNFIT: Final = (PyptoError, ValueError, TypeError, LookupError, AttributeError,
 
 
 def key_of_plan(graph: Graph, layouts: Layouts, precision: str, disabled: tuple[str, ...] = ()) -> CacheKey | None:
-    """What a plan depends on; None where plans are not kept: on a device, in the interpreter, under checks."""
+    """Return the cache key of a plan, or None on a device, in the interpreter and under checks."""
     from pypto.compile import session
     from pypto.options import KernelOptions
     from pypto.runtime.disk_cache.cache import CacheKey
@@ -60,9 +60,9 @@ def compiles_here() -> bool:
 
 
 def fingerprint(graph: Graph) -> str:
-    """All of a graph, with the lines that stand in its kernels, as a hash.
+    """Hash a graph, with the line comments of its kernels.
 
-    Of functions that run between kernels only which calls are of the same one counts: a plan holds those of the graph.
+    Functions that run between kernels count only by which calls share a function: a plan takes them from the graph.
     """
     numbers = {node: n for n, node in enumerate(graph.live())}
     functions: dict[int, int] = {}
@@ -75,12 +75,12 @@ def fingerprint(graph: Graph) -> str:
 
 
 def called(node: Node, functions: dict[int, int]) -> tuple[int, int]:
-    """Which of a graph's functions a node is a result of, and which result it is."""
+    """Return the number of the function that a node is a result of, and the number of the result."""
     return functions.setdefault(id(node.attr("function")), len(functions)), node.attr("result")
 
 
 def line_of(node: Node) -> tuple[str, int]:
-    """The file and the line that a kernel's text names."""
+    """Return the file and the line that a kernel's source names for a node."""
     place = node.place
     if place is None:
         return "", 0
@@ -93,7 +93,7 @@ def line_of(node: Node) -> tuple[str, int]:
 
 
 def store_plan(key: CacheKey, plan: Plan, versions: Versions) -> None:
-    """Keep a plan whose kernels have been compiled."""
+    """Store a plan whose kernels are compiled."""
     from pypto.compile import session
 
     kernels, codes = [], []
@@ -106,7 +106,7 @@ def store_plan(key: CacheKey, plan: Plan, versions: Versions) -> None:
 
 
 def load_plan(key: CacheKey, graph: Graph, fixed: dict[Node, Array]) -> Plan | None:
-    """The plan that was kept for a graph, with its kernels ready to be launched; None where there is none that fits."""
+    """Load the stored plan of a graph with its compiled kernels, or return None if no entry fits."""
     from pypto.compile import session
 
     data = session().cache.get(key)
@@ -140,7 +140,7 @@ def plan_of(data: bytes, graph: Graph, fixed: dict[Node, Array]) -> Plan:
 
 
 def check_shapes(plan: Plan) -> None:
-    """Refuse arguments that are not the array of their node in another shape."""
+    """Refuse arguments whose shape is no reshape of their node's array."""
     for step in plan.steps:
         for a in step.arguments:
             if math.prod(a.shape) != a.node.type.size:

@@ -1,6 +1,6 @@
-"""A compiled version of a generated kernel, as it is kept with a plan: launching it reads no source.
+"""Stored kernels: a compiled version of a generated kernel is stored with its plan and launches without its source.
 
-Its IR is made when someone asks for it, from the facts that it was compiled for.
+Its IR is rebuilt on demand, from the facts that it was compiled for.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pypto.runtime.specialization import Guard, Specialization
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a version of a kernel was compiled for.
+    """The facts for which a version of a kernel was compiled.
 
     Parameters
     ----------
     name : str
-        Of the kernel.
+        The name of the kernel.
     types : tuple of (str, str)
-        Arguments, and their types.
+        The arguments and their types.
     guard : dict
-        Facts of a launch that were asked for, with the answers.
+        The facts of a launch that the compiler used.
     noalias : bool
-        Whether arrays that it writes to overlap no others.
+        Whether written arrays overlap no others.
     written : tuple of str
-        Arguments that it writes to.
+        The arguments that the kernel writes.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Facts:
         return Facts(name, version.types, version.guard, version.noalias, tuple(sorted(version.program.written)))
 
     def plain(self) -> dict[str, Any]:
-        """The facts as JSON takes them."""
+        """Return the facts as plain values for JSON."""
         guard = [[*fact, value] for fact, value in self.guard.items()]
         return {
             "name": self.name, "types": self.types, "guard": guard, "noalias": self.noalias, "written": self.written,
@@ -50,12 +50,12 @@ class Facts:
 
     @staticmethod
     def from_plain(row: Mapping[str, Any]) -> Facts:
-        """The facts from what `plain` gives.
+        """Rebuild the facts from the values of `plain`.
 
         Raises
         ------
         ValueError, TypeError, LookupError
-            When it gives no such thing.
+            When the values are malformed.
         """
         guard: Guard = {}
         for kind, arg, dim, value in row["guard"]:
@@ -67,7 +67,7 @@ class Facts:
 
 
 def stored_version(kernel: Kernel, facts: Facts, code: bytes) -> tuple[Any, Specialization]:
-    """The version of a kernel from its code: under which key the kernel knows it, and itself.
+    """Rebuild a version of a kernel from its machine code: return its key in the kernel's table, and the version.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Concat elimination: padded windows and products of concatenated arrays read the parts, and no joined array is stored.
+"""Concat elimination: products of concatenated arrays, and slices of padded ones, read the parts, which saves a copy.
 
 A slice of an array that is padded with zeros is a window: a kernel reads the array itself, and elements outside of it
 read as 0. A product whose contracted axis is a concatenation is a sum of products:
@@ -21,7 +21,7 @@ _MOST_PARTS: Final = 64
 
 
 def is_window(node: Node, inputs: Inputs) -> bool:
-    """Whether a node is an array within zeros, or a part of a window."""
+    """Whether a node pads an array with zeros, or slices a window."""
     if any(step != 1 for step in node.attr("steps")):
         return False
     base = inputs[0]
@@ -35,7 +35,7 @@ def is_window(node: Node, inputs: Inputs) -> bool:
 
 
 def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """An array within zeros as a window of it; a part of a window is a window."""
+    """Replace a zero-padded array by a window of the array, and a slice of a window by a window."""
     starts = node.attr("starts")
     if node.has("update"):
         starts, source = tuple(-s for s in starts), inputs[1]
@@ -49,7 +49,7 @@ pad_windows: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_o
 
 
 def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
-    """Whether arrays are joined for a product alone, along the axis that it contracts."""
+    """Whether a product is the only reader of a concatenation, and contracts the concatenated axis."""
     if not is_joined_last(node):
         return False
     (reader, *others) = consumers or [node]
@@ -57,7 +57,7 @@ def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
 
 
 def is_joined_last(node: Node) -> bool:
-    """Whether a few arrays of fixed sizes are joined along their last axis."""
+    """Whether a node concatenates a few arrays of fixed sizes along their last axis."""
     if not node.has("parts") or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
         return False
     return all(map(is_fixed, node.shape)) and 2 <= len(node.inputs) <= _MOST_PARTS

@@ -21,16 +21,16 @@ _FEWER: Final = 4  # how many times fewer these are
 
 
 def is_computed_late(source: Node, elements: int) -> bool:
-    """Whether a source's operations are computed for some selected elements and not for all."""
+    """Whether a source's operations may run on the selected elements only."""
     if not is_elementwise(source) or elements * _FEWER > source.type.size:
         return False
     return len(ancestors(source)) <= _MOST
 
 
 def computed_late(graph: Graph, source: Node, pick: Callable[[Node], Node]) -> Node:
-    """A source's operations on selected elements, which `pick` takes of an operand of the source's rank.
+    """Build a source's operations on the elements that `pick` selects from operands of the source's rank.
 
-    An operand that is constant is a number, and one of lower rank gets dimensions of size 1.
+    A constant operand becomes a scalar, and an operand of lower rank gets dimensions of size 1.
     """
     members = ancestors(source)
     copies: dict[Node, Node] = {}
@@ -53,7 +53,7 @@ def is_elementwise(node: Node) -> bool:
 
 
 def ancestors(source: Node) -> list[Node]:
-    """The elementwise operations that a node is made by, each once and in order; no more than one too many."""
+    """Return the distinct elementwise operations behind a node in order, at most one more than the limit."""
     cone = {source}
     waiting = [source]
     while waiting and len(cone) <= _MOST:
@@ -65,7 +65,7 @@ def ancestors(source: Node) -> list[Node]:
 
 
 def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int, place: Any) -> Node | None:
-    """An elementwise operation on what several indices pick of its operands; the indices have one shape."""
+    """Build an elementwise operation on the operands' elements at several index arrays of one shape."""
 
     def pick(x: Node) -> Node:
         wanted = [(n, i) for n, i in zip(x.shape[axis : axis + len(indices)], indices, strict=True) if n != 1]
@@ -83,7 +83,7 @@ def take_where(graph: Graph, source: Node, indices: tuple[Node, ...], axis: int,
 
 
 def flat_index(graph: Graph, picked: list[tuple[int, Node]], place: Any) -> Node:
-    """Indices along neighbouring dimensions, each with the dimension's size, as indices along all of them as one."""
+    """Flatten index arrays of adjacent dimensions to one index array of the merged dimension."""
     (_, total), *others = picked
     for size, index in others:
         step = graph.constant(size, TensorType((), total.type.dtype), place)
@@ -92,7 +92,7 @@ def flat_index(graph: Graph, picked: list[tuple[int, Node]], place: Any) -> Node
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether few elements are selected of what is computed element by element."""
+    """Whether a gather selects few elements of an elementwise result."""
     source, index = inputs
     size = source.shape[node.attr("axis")]
     if not all(map(is_fixed, (*source.shape, *index.shape))) or size == 1:
@@ -101,7 +101,7 @@ def fits(node: Node, inputs: Inputs) -> bool:
 
 
 def take_few(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """`take` of an elementwise operation as that operation on what is taken of its operands."""
+    """Replace `take` of an elementwise operation by that operation on `take` of its operands."""
     source, index = inputs
     attrs = dict(node.attrs)
     axis, batch = attrs["axis"], attrs.get("batch", 0)

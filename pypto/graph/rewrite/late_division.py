@@ -1,6 +1,6 @@
-"""Late division: `(a / sum(a)) @ y` becomes `(a @ y) / sum(a)`, so that a softmax divides results and not weights.
+"""Late division: `(a / sum(a)) @ y` becomes `(a @ y) / sum(a)`, so that a softmax divides results instead of weights.
 
-The division of rows by their own sums commutes with a product over the rows:
+The division of rows by their sums commutes with a product that contracts the rows:
 
     (a / s) @ y  =  (a @ y) / s        where s has one element for each row
 
@@ -16,7 +16,7 @@ from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether the first operand of a product is rows that are divided by their own sums."""
+    """Whether the first operand of a product is a matrix whose rows are divided by their sums."""
     x = inputs[0]
     if x.op != "div" or x.inputs[0].type != x.type:
         return False

@@ -1,14 +1,14 @@
-"""Late reshape: the patches of a convolution become rows behind the product, so that it can read the parts of each.
+"""Late reshape: a reshape of convolution patches moves after the product, so that the product can read their parts.
 
-A product reads the parts of a concatenation along its contracted axis, if the concatenation is its operand as it is. A
-reshape that joins only the other dimensions moves behind the product, which has a stack of matrices then:
+A product reads the parts of a concatenation along its contracted axis if the concatenation is its direct operand. A
+reshape that joins only the other dimensions moves after the product, which then multiplies a stack of matrices:
 
     reshape(concat(x, y), (-1, k)) @ w  ->  reshape(concat(x, y) @ w, (-1, n))
 
-Where windows have their channels elsewhere, the parts are turned, and so are the rows of the weights:
+If the channels of the windows are not last, the rewrite transposes the parts and the rows of the weights (`'`):
 
     reshape(permute(stack(x, y), (…, channels, taps)), (-1, k)) @ w
-        ->  reshape(concat(turned x, turned y) @ turned w, (-1, n))
+        ->  reshape(concat(x', y') @ w', (-1, n))
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pypto.graph.rewrite.node_rule import Inputs, NodeRule
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """A joined array as rows of a matrix.
+    """A concatenated array that is reshaped to the rows of a matrix, as im2col patches are.
 
     Parameters
     ----------
     joined : Node
     shape : tuple of int
-        Of the joined array, whose last dimension may be cut into several.
+        The shape of the concatenated array; its last dimension may be split into several.
     dims : tuple of int
         The dimensions of `shape` in the order of the matrix.
     rows : int
-        How many of them are its rows.
+        How many of these dimensions form the rows.
     """
 
     joined: Node
@@ -44,12 +44,12 @@ class Patches:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """The contracted dimensions that are no taps."""
+        """Return the contracted dimensions other than taps."""
         return tuple(d for d in self.dims[self.rows :] if d < len(self.joined.shape) - 1)
 
 
 def patches_of(rows: Node) -> Patches | None:
-    """The joined array that a matrix has as its rows, or None."""
+    """Match a matrix whose rows are a concatenated array, or return None."""
     if rows.op != "reshape" or len(rows.shape) != 2:
         return None
     moved = rows.inputs[0]
@@ -67,7 +67,7 @@ def patches_of(rows: Node) -> Patches | None:
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether rows of a product are a joined array with its other dimensions in front."""
+    """Whether the first operand of a product is a reshaped concatenation that the rewrite supports."""
     rows, weights = inputs
     patches = patches_of(rows) if len(weights.shape) == 2 and weights is not rows else None
     if patches is None:
@@ -79,12 +79,12 @@ def fits(node: Node, inputs: Inputs) -> bool:
 
 
 def is_turned(patches: Patches) -> bool:
-    """Whether the joined array has other dimensions than its last among the contracted ones, or in another order."""
+    """Whether the parts must be transposed, because other dimensions than the last are contracted or permuted."""
     return patches.dims[: patches.rows] != tuple(range(len(patches.joined.shape) - 1))
 
 
 def reshaped_late(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """The product of the joined array, whose result is reshaped."""
+    """Multiply the concatenated array itself, and reshape the result."""
     rows, weights = inputs
     patches = patches_of(rows)
     assert patches is not None
@@ -96,7 +96,7 @@ def reshaped_late(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def transposed_product(graph: Graph, patches: Patches, weights: Node) -> tuple[Node, Node]:
-    """The joined array with its channels beside each tap, and the rows of the weights in that order."""
+    """Transpose the concatenated array so that channels follow each tap, and the rows of the weights alike."""
     joined, place = patches.joined, patches.joined.place
     front, inner = patches.dims[: patches.rows], patches.dims[patches.rows :]
     last = len(joined.shape) - 1

@@ -1,7 +1,6 @@
-"""Narrow products: a product of integers that were widened reads them as they are, in 8 bits.
+"""Narrow products: a product of widened int8 operands reads the 8-bit operands, because such products are faster.
 
-The product of the kernel language adds up integers of 8 bits in 32, so the casts change no result, and the instructions
-for 8 bits are several times as fast:
+A product of the kernel language accumulates 8-bit integers in 32 bits, so the casts change no result:
 
     cast(a, int32) @ cast(b, int32)  ->  a @ b
 """
@@ -17,7 +16,7 @@ from pypto.ops.table import MOVEMENT_OPS
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether a product is of two arrays of one type of 8 bits that casts widen to 32."""
+    """Whether both operands of a product are casts to int32 from one 8-bit type."""
     a, b = inputs
     if a.type.dtype != int32:
         return False
@@ -28,21 +27,21 @@ def fits(node: Node, inputs: Inputs) -> bool:
 
 
 def narrow_product(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """The product of what the casts widen."""
+    """Build the product of the operands before their casts."""
     sources = [x for x in map(widened, inputs) if x is not None]
     operands = (moved_alike(graph, x, source) for x, source in zip(inputs, sources, strict=True))
     return graph.add("dot", *operands, place=node.place)
 
 
 def widened(node: Node) -> Node | None:
-    """The integers that a cast widens, where nothing but movements is behind it."""
+    """Return the integers before a widening cast, if only movements follow the cast, or None."""
     while node.op in MOVEMENT_OPS:
         node = node.inputs[0]
     return node.inputs[0] if node.op == "cast" and node.inputs[0].type.dtype.is_int else None
 
 
 def moved_alike(graph: Graph, node: Node, source: Node) -> Node:
-    """The movements behind a cast, on what it casts."""
+    """Apply the movements after a cast to the operand of the cast."""
     if node.op == "cast":
         return source
     return graph.add(node.op, moved_alike(graph, node.inputs[0], source), place=node.place, **dict(node.attrs))

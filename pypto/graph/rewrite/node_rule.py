@@ -1,7 +1,7 @@
-"""A rewrite of a graph, one node at a time: what an op becomes where a condition holds.
+"""Rewrite rules on nodes: a rule replaces each node of certain ops that satisfies its condition.
 
-A graph in which the condition holds nowhere stays as it is. Else a new graph is built in the order of the old one, so
-that what a node becomes stands where the node stood.
+If no node does, the graph is returned unchanged. Otherwise a new graph is built in the order of the old one, and the
+replacement has the position of the node.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Inputs = tuple[Node, ...]
 
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """Where `fits` holds for a node of one of some ops and for its operands, `build` gives what stands for it.
+    """A rewrite rule: if `fits` accepts a node and its operands, `build` makes the replacement.
 
     Parameters
     ----------
     ops : frozenset of str
     fits : callable
-        Takes a node and its operands, of which some may have been rewritten already.
+        Takes a node and its operands, some of which may already be rewritten.
     build : callable
-        Takes the new graph, the node of the old one, and its operands in the new one.
+        Takes the new graph, the node of the old graph, and its operands in the new graph.
     """
 
     ops: frozenset[str]
@@ -33,7 +33,7 @@ class NodeRule:
     build: Callable[[Graph, Node, Inputs], Node]
 
     def __call__(self, graph: Graph) -> Graph:
-        """The rewritten graph."""
+        """Return the rewritten graph."""
         nodes = graph.live()
         if not any(node.op in self.ops and self.fits(node, node.inputs) for node in nodes):
             return graph
@@ -50,7 +50,7 @@ class NodeRule:
 
 
 def copied(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """A node of another graph on operands in this one; a copy of an array stays one, though there is another."""
+    """Copy a node of another graph onto operands in this graph; `copy` nodes are not merged."""
     attrs = dict(node.attrs)
     if node.is_input:
         return graph.input(attrs["name"], node.type, node.place)
@@ -60,6 +60,6 @@ def copied(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def own_array(graph: Graph, node: Node) -> Node:
-    """A result that has become a number or an array that is there, as an array of its own."""
+    """Copy a rewritten result that became a constant, an input or another result, since results share no memory."""
     is_there = node.is_source or node in graph.outputs
     return graph.append("copy", (node,), {}, node.type, node.place) if is_there else node

@@ -1,4 +1,4 @@
-"""The pass list of rewrites: a traced graph to a graph that means the same, before any kernel is decided."""
+"""The pass list of rewrites: each pass replaces a traced graph by an equivalent, cheaper graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REWRITES: Final = (
 
 
 def rewritten(graph: Graph, disable: tuple[str, ...] = ()) -> Graph:
-    """A graph after all rewrites that are not switched off."""
+    """Run all rewrites that are not switched off, and return the graph."""
     result: Graph = run_unverified(graph, REWRITES, attrs={DISABLE: disable})
     if result is not graph:
         verify(result)

@@ -1,4 +1,4 @@
-"""Simplification while a graph is built: folds movements of movements, casts that change nothing, and constants."""
+"""Simplification while a graph is built: folds chains of movements, casts without effect, and constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Inputs = tuple[Node, ...]
 
 
 class SimplifiedGraph(Graph):
-    """A graph whose nodes are simplified when they are added: a function is traced into one.
+    """A graph that simplifies every node that is added; tracing records a function in such a graph.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class SimplifiedGraph(Graph):
 
 
 def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """A simpler node that means the same, or None."""
+    """Return an equivalent simpler node, or None."""
     if op in MOVEMENTS:
         return moved(graph, op, inputs, attrs, type, place)
     if op in FOLDS:
@@ -56,7 +56,7 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
 
 
 def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node:
-    """What an elementwise op on numbers gives, by the row's meaning."""
+    """Constant folding: evaluate an elementwise op on numbers by the reference of its row."""
     numbers = [np.asarray(x.attr("value"), x.type.dtype.numpy) for x in inputs]
     result = apply(op, numbers, attrs, TensorType((), type.dtype))
     return graph.constant(result.item() if type.dtype.bits != 16 else float(result), type, place)
@@ -73,7 +73,7 @@ def moved(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Te
 
 
 def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """Casts that change nothing, that undo one without loss, and of a choice between numbers."""
+    """Fold casts without effect, casts that undo a lossless cast, and casts of a choice between numbers."""
     (x,) = inputs
     if x.type == type:
         return x
@@ -87,7 +87,7 @@ def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
 
 
 def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
-    """Along an axis of one element all indices name that element: it is repeated."""
+    """Fold a gather along an axis of one element into a broadcast of that element."""
     source, index = inputs
     axis, batch = attrs["axis"], attrs.get("batch", 0)
     if source.is_constant:
@@ -109,7 +109,7 @@ def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
 
 
 def fold_window(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
-    """A window within its array is a slice, one beside it is zeros."""
+    """Fold a window inside its array into a slice, and a window outside of it into zeros."""
     (x,) = inputs
     spans = [(a, a + n, size) for a, n, size in zip(attrs["starts"], type.shape, x.shape, strict=True)]
     if all(first >= 0 and last <= size for first, last, size in spans):
@@ -120,21 +120,21 @@ def fold_window(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tenso
 
 
 def fold_concat(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
-    """One array alone is joined with nothing."""
+    """Fold a concatenation of one array into that array."""
     return inputs[0] if len(inputs) == 1 else None
 
 
 def reduced_before(
     graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any
 ) -> Node | None:
-    """A reduction that is there with its dimensions kept where they are not here, or the other way."""
+    """Reuse an existing reduction that differs only in `keep_dims`."""
     other = {**attrs, "keep_dims": not attrs["keep_dims"]}
     twin = graph.find(op, inputs, other)
     return None if twin is None else graph.add("reshape", twin, place=place, shape=type.shape)
 
 
 def widens(a: DType, b: DType) -> bool:
-    """Whether every number of one type has its own in another."""
+    """Whether a cast from one type to another is lossless."""
     return a != b and bool(np.can_cast(a.numpy, b.numpy, "safe"))
 
 

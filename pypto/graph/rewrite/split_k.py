@@ -1,8 +1,8 @@
 """Split-K: a product with few results over a long contracted axis becomes a sum of products over pieces of the axis.
 
-Where one or two tiles are the whole result, as in a Gram matrix, splitting its rows makes every thread pack all of
-the other operand. Splitting the contracted axis shares that work. The pieces do not depend on the number of threads,
-so the sums do not either.
+If the result has only one or two tiles, as a Gram matrix has, splitting its rows makes every thread pack the full
+other operand. Splitting the contracted axis divides that work. The pieces do not depend on the number of threads, so
+the sums do not either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_RESULTS: Final = 1 << 16
 
 
 def parts_of(a: Node, b: Node) -> int:
-    """How many parts the contracted axis of a product falls into; 0 where it stays in one piece."""
+    """Choose the number of pieces of the contracted axis of a product; 0 means that it is not split."""
     shapes = (*a.shape, *b.shape)
     if len(shapes) != 4 or not all(map(is_fixed, shapes)) or not lie_in_memory(a, b):
         return 0
@@ -36,7 +36,7 @@ def parts_of(a: Node, b: Node) -> int:
 
 
 def product_by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """A product of two matrices that lie in memory as a sum of products of their parts."""
+    """Build the sum of the products over the pieces."""
     a, b = inputs
     parts, place = parts_of(a, b), node.place
     (rows, depth), columns = a.shape, b.shape[1]
@@ -48,9 +48,9 @@ def product_by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def lie_in_memory(a: Node, b: Node) -> bool:
-    """Whether operands are arguments, or one array in two orders, which has to be stored for that.
+    """Whether the operands are in memory: arguments, or one array in two layouts, which must be stored anyway.
 
-    An axis that a reshape joins of axes in another order is not cut, as the cut may go through one of them.
+    The rewrite does not split an axis that a reshape merges from permuted axes, because a piece may end inside one.
     """
     bases = [a, b]
     for n in (0, 1):

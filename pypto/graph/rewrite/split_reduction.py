@@ -1,6 +1,6 @@
-"""Split reduction: a full reduction becomes partial sums, one for each program, and one small final sum.
+"""Split reduction: a full reduction becomes per-program partial results and one small final reduction.
 
-The partial sums fuse into the kernel that makes the array. Their order does not depend on the number of threads.
+The partial results fuse into the kernel that computes the array. Their order does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_PARTS: Final = 256
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether a node reduces a long array to one number."""
+    """Whether a node reduces a long array to one element."""
     shape = inputs[0].shape
     if any(n != 1 for n in node.shape) or not all(map(is_fixed, shape)):
         return False
@@ -29,7 +29,7 @@ def fits(node: Node, inputs: Inputs) -> bool:
 
 
 def by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """A long reduction to one number as reductions of parts, and of their results."""
+    """Build the reductions of the parts, and the reduction of their results."""
     cut = part_of(inputs[0].shape)
     assert cut is not None
     shape, axes = cut
@@ -41,7 +41,7 @@ def by_parts(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def part_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """How a long array falls into parts: its shape, where a dimension is cut if need be, and the axes of a part."""
+    """Choose how to split an array: return its shape, with a dimension split if necessary, and a part's axes."""
     size = math.prod(shape)
     if size < LONG:
         return None

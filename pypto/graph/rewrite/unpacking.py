@@ -1,11 +1,11 @@
-"""Unpacking: equal parts that are computed from one array are joined by a choice, and no part is stored.
+"""Unpacking: a concatenation of parts that are computed from one array becomes a `where`, so no part is stored.
 
-Codes of 4 bits lie two in a byte. The parts of such an array are elementwise functions of the same bytes, so an element
-of the joined array is one of them, chosen by the index of the part:
+A byte holds two 4-bit codes. The two parts of such an array are elementwise functions of the same bytes, so each
+element of the concatenation is one of them, selected by the index of the part:
 
     concat(c & 15, c >> 4)  ->  reshape(where(arange(2) == 0, c & 15, c >> 4))
 
-The choice is elementwise, so it is computed in the kernel that reads the joined array.
+The `where` is elementwise, so it fuses into the kernel that reads the concatenation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_NODES: Final = 4  # operations of a part
 
 
 def fits(node: Node, inputs: Inputs) -> bool:
-    """Whether a few equal parts that are joined are computed from one array."""
+    """Whether a node concatenates a few parts of equal shape that are computed from one array."""
     shape = inputs[0].shape
     if not 2 <= len(inputs) <= _MOST_PARTS or any(x.shape != shape for x in inputs):
         return False
@@ -35,7 +35,7 @@ def fits(node: Node, inputs: Inputs) -> bool:
 
 
 def chosen(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """The parts side by side on an axis of their own, of which the index on that axis chooses one."""
+    """Stack the parts along a new axis by a `where` on the index along it, and reshape."""
     place, axis, shape = node.place, node.attr("axis"), inputs[0].shape
     index = graph.add("arange", place=place, start=0, end=len(inputs))
     index = graph.add("reshape", index, place=place, shape=(len(inputs), *(1,) * len(shape[axis:])))
@@ -47,9 +47,9 @@ def chosen(graph: Graph, node: Node, inputs: Inputs) -> Node:
 
 
 def source_of(node: Node) -> Node | None:
-    """The one array that a few elementwise operations with numbers compute a part from; None where it is no such part.
+    """Return the array from which a few elementwise operations with constants compute a part, or None.
 
-    A part that is only moved, as the slices of one array are, is none.
+    A part without any operation, such as a slice, gives None.
     """
     operations = 0
     while True:
