@@ -55,7 +55,7 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
 ) -> None:
     """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
 
-    Of a fused function, the levels are graph, schedule and plan, and after: names a pass of the graph compiler.
+    Of a fused function, the levels are traced, graph, schedule and plan, and after: names a pass of the graph compiler.
 
     Example:
 

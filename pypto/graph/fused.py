@@ -226,7 +226,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         Parameters
         ----------
         what : str
-            ``graph``, ``schedule`` or ``plan``, or ``after:`` with a pass, as in ``after:fusion``.
+            ``traced``, ``graph`` (rewritten), ``schedule`` or ``plan``, or ``after:`` with a pass, as in ``after:fusion``.
         *args, **kwargs
             The arguments of a call.
 

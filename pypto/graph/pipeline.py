@@ -23,7 +23,7 @@ from pypto.graph.schedule.printer import schedule_text
 from pypto.options import suggestion
 from pypto.passes.manager import Pass, observed
 
-LEVELS: Final = ("graph", "schedule", "plan")
+LEVELS: Final = ("traced", "graph", "schedule", "plan")
 
 
 def passes() -> dict[str, Pass]:
@@ -83,6 +83,7 @@ def emitted(what: str, plan: Callable[[], object]) -> str:
     def observer(step: Pass, before: Any, after: Any) -> None:
         if isinstance(before, Graph):
             texts["graph"] = print_ir(before)
+            texts.setdefault("traced", texts["graph"])
         texts[step.name] = print_ir(after)
         level = "graph" if isinstance(after, Graph) else "schedule" if isinstance(after, Partition) else "plan"
         if step.name != "step_order":

@@ -101,9 +101,9 @@ def is_refused(function: Any) -> bool:
     """Whether a C function returns another value in every call."""
     name, module, owner = function.__name__, getattr(function, "__module__", None), getattr(function, "__self__", None)
     if isinstance(owner, random.Random):
-        return name in ("random", "getrandbits")
+        return bool(name in ("random", "getrandbits"))
     if isinstance(owner, ContextVar):
-        return name == "get"
+        return bool(name == "get")
     if isinstance(owner, type):
         return owner.__module__ == "datetime" and name in _CLOCKS
     return name in _CLOCKS and module in ("time", "posix", "nt")
