@@ -226,7 +226,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         Parameters
         ----------
         what : str
-            ``traced``, ``graph`` (rewritten), ``schedule`` or ``plan``, or ``after:`` with a pass, as in ``after:fusion``.
+            ``traced``, ``graph`` (rewritten), ``schedule``, ``plan``, or ``after:`` with a pass: ``after:fusion``.
         *args, **kwargs
             The arguments of a call.
 

@@ -210,7 +210,7 @@ def test_a_name_that_there_is_not_is_an_error_that_lists_the_names() -> None:
         pto.fuse(softmax, disable=("tiling",))
     with pytest.raises(OptionError, match=r"did you mean fusion\?; there are padded_windows"):
         pto.fuse(softmax).emit("after:fusio", drawn(2, 3))
-    with pytest.raises(OptionError, match="there are graph, schedule, plan"):
+    with pytest.raises(OptionError, match="there are traced, graph, schedule, plan"):
         pto.fuse(softmax).emit("llvm-ir", drawn(2, 3))
 
 
