@@ -1,4 +1,4 @@
-"""Quantisation turns weights of a trained model into int8, int4 or small floats, which take less memory and time.
+"""Quantisation converts a model's weights to int8, int4 or small floats, so that they take less memory and time.
 
 `Config` says which layers are quantised, to how many bits, and by which algorithm. `calibrate` runs the model block by
 block on example data, and `quantize` quantises one weight. `deploy` puts the result onto kernels, and `save` writes it
@@ -49,11 +49,11 @@ __all__ = [
     "relative_error", "report", "save", "sqnr",
 ]  # fmt: skip
 
-WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed"}  # loaded late
+WITH_TORCH: Final = {"fake_quantize": "linear", "prepare": "linear", "deploy_module": "deployed"}  # loaded on first use
 
 
 def __getattr__(name: str) -> Any:
-    """An algorithm of the registry by its name; what needs torch."""
+    """Returns an algorithm of the registry by its name, or a function that needs torch."""
     if name in WITH_TORCH:
         return getattr(import_module(f"pypto.quant.torch_modules.{WITH_TORCH[name]}"), name)
     if name.startswith("_") or name not in algorithms:

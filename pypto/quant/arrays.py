@@ -1,4 +1,4 @@
-"""`as_array` turns tensors of torch into numpy arrays, so that the rest of the package computes with numpy alone."""
+"""Converts torch tensors to numpy arrays, so that the rest of the package computes with numpy alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Array = Any
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is torch's; torch is loaded where one is."""
+    """Says whether a value is a torch tensor; torch is imported only if it is one."""
     return hasattr(value, "untyped_storage") and hasattr(value, "numpy")
 
 
 def as_array(value: Any) -> Any:
-    """An array of numpy, of an array or a tensor of torch; bfloat16 becomes float32, which holds all its numbers."""
+    """Returns a numpy array of an array or a tensor; bfloat16 becomes float32, which represents all its numbers."""
     if not is_tensor(value):
         return np.asarray(value)
     tensor = value.detach().cpu()
@@ -25,7 +25,7 @@ def as_array(value: Any) -> Any:
 
 
 def check_finite(layer: str, what: str, numbers: Array) -> None:
-    """Refuse NaN and infinity, with the place of the first."""
+    """Refuses NaN and infinity, and names the first position."""
     finite = np.isfinite(numbers)
     if not finite.all():
         place = np.unravel_index(int(np.argmin(finite)), finite.shape)
@@ -33,7 +33,7 @@ def check_finite(layer: str, what: str, numbers: Array) -> None:
 
 
 def check_columns(layer: str, inputs: Array, columns: int) -> None:
-    """Refuse inputs whose last dimension is not that of a weight."""
+    """Refuses inputs whose last dimension is not that of the weight."""
     shape = tuple(np.shape(inputs))
     if not shape or shape[-1] != columns:
         what = f"layer {layer}: inputs have the shape {shape}, and its weight has {columns} columns"

@@ -1,4 +1,4 @@
-"""Checks refuse arguments that a model cannot use, with an error that names the argument and what is offered."""
+"""Checks refuse arguments that a model cannot use, with an error that names the argument and the valid ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pypto.errors.quant import NoSuchLayer, WrongCalibration
 from pypto.options import suggestion
 from pypto.quant.arrays import Array
 
-SHOWN = 6  # names that a text lists
+SHOWN = 6  # names that an error lists
 
 
 def check_range(what: str, numbers: Array, count: int) -> None:
-    """Refuse numbers of rows that a table of so many rows has not.
+    """Refuses row numbers outside of a table.
 
     Raises
     ------
     WrongCalibration
-        With the first such number.
+        If there is such a number.
     """
     beyond = numbers[(numbers < 0) | (numbers >= count)]
     if len(beyond):
@@ -28,7 +28,7 @@ def check_range(what: str, numbers: Array, count: int) -> None:
 
 
 def check_layers(given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse names of layers that a model has not.
+    """Refuses names of layers that a model does not have.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def check_layers(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def check_patterns(patterns: Iterable[str], known: Collection[str]) -> None:
-    """Refuse patterns that match no name.
+    """Refuses patterns that match no name.
 
     Raises
     ------
@@ -58,6 +58,6 @@ def refuse(what: str, name: str, known: Collection[str]) -> None:
 
 
 def listed(names: Collection[str]) -> str:
-    """The first names, and how many others there are."""
+    """Lists the first names, and counts the others."""
     shown = ", ".join(list(names)[:SHOWN])
     return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown or "none"

@@ -13,26 +13,26 @@ from pypto.quant.solvers.algorithm import Algorithm, find
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What of a model is quantised, and how.
+    """The parts of a model that are quantised, and how.
 
     Parameters
     ----------
     weights : Scheme
-        Of the layers' weights, per tensor, channel or group.
+        The scheme of the weights, per tensor, channel or group.
     inputs : Scheme, optional
-        Of the layers' inputs: eight bits, symmetric per token or per group of neighbours of a token, or per tensor with
-        scales from the calibration. Without, inputs stay as they are.
+        The scheme of the inputs: eight bits, symmetric per token or per group of a token's adjacent elements, or per
+        tensor with static scales from the calibration. By default, inputs stay in floats.
     algorithm : Algorithm, str, or sequence of them
-        One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``. In a sequence all but the last give factors
-        of the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
+        An algorithm of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``. In a sequence, all but the last
+        scale the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
     skip : sequence of str
-        Names of layers that stay as they are; ``*`` stands for any text. Each matches one layer at least.
+        Names of layers that stay in floats; ``*`` matches any text. Each name must match at least one layer.
     cache : bool
-        Whether attention of a torch module computes with int8 keys and values: one scale for each channel of the keys,
-        and one for each token and head of the values.
+        Whether attention of a torch module uses an int8 cache: keys have one scale for each channel, values one for
+        each token and head.
     least_sqnr : float
-        In decibels. Layers whose outputs would have less on the calibration data, with quantised inputs, keep inputs as
-        they are; with 0, there are none. A layer with a few very large inputs is such a one.
+        The least SQNR in decibels. A layer whose outputs would have less on the calibration data keeps its inputs in
+        floats, as happens with a few very large inputs; with 0, no layer does.
 
     Raises
     ------
@@ -72,5 +72,5 @@ class Config:
         object.__setattr__(self, "skip", tuple(self.skip))
 
     def skips(self, layer: str) -> bool:
-        """Whether a layer stays as it is."""
+        """Says whether a layer stays in floats."""
         return any(fnmatchcase(layer, pattern) for pattern in self.skip)

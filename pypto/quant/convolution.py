@@ -1,4 +1,4 @@
-"""Convolutions run in int8: weights have a scale for each output, and inputs have one scale from calibration."""
+"""Int8 convolutions: weights have a scale for each output channel, and inputs one static scale from calibration."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Convolution(Summary):
     weight : ndarray of shape (outputs, channels / groups, kh, kw)
     bias : ndarray of shape (outputs,), optional
     strides : tuple of int
-        Rows and columns from a window to the next.
+        The strides in rows and columns.
     pads : tuple of int
-        Zeros above, to the left, below and to the right, as ONNX orders them.
+        The padding above, to the left, below and to the right, in ONNX's order.
     groups : int
-        1, or the number of channels: each output then has one channel.
+        1, or the number of channels (a depthwise convolution).
 
     Raises
     ------
     WrongScheme
-        For groups of several channels.
+        If a group has several channels.
     NotFinite
 
     Examples
@@ -69,11 +69,11 @@ class Convolution(Summary):
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether each output has a channel of its own."""
+        """Says whether each output has its own channel."""
         return self.groups > 1 and self.weight.shape[:2] == (self.groups, 1)
 
     def __call__(self, x: Array) -> Array:
-        """The layer in float32: (n, channels, height, width) to (n, outputs, rows, columns)."""
+        """Computes the layer in float32: (n, channels, height, width) to (n, outputs, rows, columns)."""
         top, left, bottom, right = self.pads
         padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, self.weight.shape[2:], (2, 3))
@@ -93,9 +93,9 @@ class QuantizedConvolution(Summary):
     ----------
     name : str
     codes : ndarray of shape (kh, kw, channels, outputs), int8
-        Without the last dimension where each output has a channel of its own.
+        The codes; a depthwise convolution has no last dimension.
     scales : ndarray of shape (outputs,), float32
-        Of the weights.
+        The scales of the weights.
     input_scale : ndarray of shape (1,), float32
     bias : ndarray of shape (outputs,), float32
     strides, pads : tuple of int
@@ -111,11 +111,11 @@ class QuantizedConvolution(Summary):
 
     @property
     def bytes(self) -> int:
-        """Of codes and scales."""
+        """The bytes of codes and scales."""
         return int(self.codes.nbytes + self.scales.nbytes)
 
     def __call__(self, x: Array) -> Array:
-        """(n, channels, height, width) to (n, outputs, rows, columns), both float32."""
+        """Computes (n, channels, height, width) to (n, outputs, rows, columns), both float32."""
         top, left, bottom, right = self.pads
         image = np.ascontiguousarray(x, np.float32)
         q = library.quantize_image(image, 1 / self.input_scale, top=top, left=left, bottom=bottom, right=right)
@@ -127,20 +127,20 @@ class QuantizedConvolution(Summary):
 
 @dataclass(slots=True)
 class ConvolutionCalibration:
-    """A calibration under way: called as ``run(name, x)`` it computes a convolution and looks at its input."""
+    """A calibration in progress; ``run(name, x)`` computes a convolution and observes its input."""
 
     layers: dict[str, Convolution]
     config: Config
     statistics: dict[str, Statistics] = field(default_factory=dict)
 
     def __call__(self, name: str, x: Array) -> Array:
-        """The convolution in float32.
+        """Computes the convolution in float32.
 
         Raises
         ------
         NoSuchLayer
         WrongCalibration
-            For another number of channels.
+            If x has another number of channels.
         """
         check_layers([name], self.layers)
         channels = int(self.layers[name].weight.shape[1]) * self.layers[name].groups
@@ -149,19 +149,19 @@ class ConvolutionCalibration:
         return self.layers[name](x)
 
     def convert(self) -> dict[str, Convolution | QuantizedConvolution]:
-        """All convolutions by name; those that are skipped are the ones in float32.
+        """Returns all convolutions by name; skipped ones stay in float32.
 
         Raises
         ------
         WrongCalibration
-            If a convolution was not called.
+            If a convolution was never called.
         """
         return {
             name: layer if self.config.skips(name) else self.quantized(layer) for name, layer in self.layers.items()
         }
 
     def quantized(self, layer: Convolution) -> QuantizedConvolution:
-        """One convolution; its weight is rounded as that of a linear layer of its windows."""
+        """Quantises one convolution; its weight is rounded as the weight of a linear layer over its windows."""
         statistics = self.statistics.get(layer.name)
         if statistics is None:
             raise WrongCalibration(what=f"convolution {layer.name} was not called", way="run the network on an image")
@@ -182,24 +182,24 @@ class ConvolutionCalibration:
 
 @BOUNDARY
 def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> ConvolutionCalibration:
-    """Begin a calibration of a network of convolutions.
+    """Begins a calibration of a network of convolutions.
 
     Parameters
     ----------
     layers : iterable of Convolution
     config : Config
-        Weights of eight bits per channel or tensor, inputs per tensor; all symmetric, so that zeros around an image
-        are zeros. The algorithm may read ranges of inputs, not their Gram matrix.
+        Int8 weights per channel or tensor, and int8 inputs per tensor. All are symmetric, so that padding zeros stay
+        zeros. The algorithm may read ranges of inputs, but not their Gram matrix.
 
     Returns
     -------
     ConvolutionCalibration
-        A function of a name and an input, which the network calls for its convolutions.
+        A function of a name and an input, which the network calls to compute its convolutions.
 
     Raises
     ------
     WrongScheme
-        For other schemes, and algorithms that give factors of inputs.
+        If the scheme is another one, or the algorithm scales the inputs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Deployment puts quantised layers onto kernels of the library: W8A8, W8A16, W4A16 and MXFP8 products."""
+"""Deployment maps quantised layers to kernels of the library: W8A8, W8A16, W4A16 and MXFP8 products."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pypto.quant.layer import QuantizedLayer
 from pypto.quant.schemes import GROUP, TOKEN, Scheme
 from pypto.quant.tensor import MX, QuantizedTensor
 
-CHANNEL_GROUP: Final = 128  # inputs that share a repeated scale, where a whole channel has one
-PAIR: Final = 2  # groups of MXFP8 whose scales lie side by side
-# Arrays of a product by the names that state dicts have for them, each with the field that holds it.
+CHANNEL_GROUP: Final = 128  # group size of a repeated scale, if a whole channel has one scale
+PAIR: Final = 2  # groups of MXFP8 whose scales are stored side by side
+# Arrays of a product: their names in state dicts, and the fields that hold them.
 PARTS: Final[Mapping[str, str]] = {
     "codes": "weight.codes", "scales": "weight.scales", "zeros": "weight.zeros", "bias": "bias",
     "low": "weight.offset", "scale": "scale", "up": "up", "add": "add", "offset": "correction",
@@ -30,7 +30,7 @@ PARTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeployedLayer(Summary):
-    """A layer whose weights lie as kernels read them; ``layer(x)`` computes it.
+    """A layer whose weights have the layout that kernels read; ``layer(x)`` computes it.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class DeployedLayer(Summary):
     kind : str
         ``"W8A8"``, ``"W8A16"``, ``"W4A16"`` or ``"MXFP8"``.
     bytes : int
-        Of codes, scales and zero points as they lie.
+        The bytes of codes, scales and zero points in this layout.
     run : callable
-        From rows (t, inputs) to (t, outputs), both float32.
+        Computes (t, outputs) from rows (t, inputs), both float32.
     shape : tuple of int
         Outputs and inputs.
     """
@@ -52,12 +52,12 @@ class DeployedLayer(Summary):
     shape: tuple[int, int]
 
     def __call__(self, x: Array) -> Array:
-        """Compute the layer: x of shape (…, inputs) to (…, outputs), float32.
+        """Computes the layer: x of shape (…, inputs) to (…, outputs), float32.
 
         Raises
         ------
         WrongCalibration
-            For inputs with another number of columns.
+            If x has another number of columns.
         """
         check_columns(self.name, x, self.shape[1])
         y = self.run(np.ascontiguousarray(x, np.float32).reshape(-1, np.shape(x)[-1]))
@@ -66,24 +66,24 @@ class DeployedLayer(Summary):
 
 @BOUNDARY
 def deploy(layers: Mapping[str, QuantizedLayer | QuantizedTensor]) -> dict[str, DeployedLayer]:
-    """Put quantised layers onto kernels.
+    """Maps quantised layers to kernels.
 
     Parameters
     ----------
     layers : mapping of str to QuantizedLayer or QuantizedTensor
-        As `Calibration.convert` and `GGUF.weight` give them.
+        The layers, as `Calibration.convert` and `GGUF.weight` return them.
 
     Returns
     -------
     dict of str to DeployedLayer
-        Their results are those of the layers, up to the rounding of sums in float32.
+        The deployed layers by name; they compute the same results, up to the rounding of float32 sums.
 
     Raises
     ------
     WrongScheme
-        For int8 inputs and weights that have zero points or groups, or four bits, for groups that do not divide the
-        inputs, and for floats of eight bits but MXFP8: no kernel computes with them. MXFP4 weights run as integers of
-        eight bits, which hold them.
+        If no kernel computes the product: int8 inputs with weights that have zero points, groups or four bits, groups
+        that do not divide the inputs, and 8-bit floats other than MXFP8. MXFP4 weights run as int8, which represents
+        them exactly.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def deploy(layers: Mapping[str, QuantizedLayer | QuantizedTensor]) -> dict[str, 
 
 
 def deployed(name: str, layer: QuantizedLayer | QuantizedTensor) -> DeployedLayer:
-    """One layer."""
+    """Maps one layer to a kernel."""
     if isinstance(layer, QuantizedTensor):
         layer = QuantizedLayer(name, layer)
     if is_microscaled(layer):
@@ -116,16 +116,16 @@ class Product(Summary):
     Parameters
     ----------
     form : str
-        Which inputs the kernel reads: ``"Floats"`` as they are, int8 with a scale for each row (``"Bytes"``), for each
-        group of a row (``"GroupBytes"``) or for all rows (``"StaticBytes"``), or MXFP8 (``"Microscaled"``). State dicts
-        of torch modules have these words.
+        The inputs that the kernel reads: ``"Floats"``, int8 with a scale for each row (``"Bytes"``), for each group of
+        a row (``"GroupBytes"``) or for all rows (``"StaticBytes"``), or MXFP8 (``"Microscaled"``). State dicts of torch
+        modules contain these words.
     weight : QuantizedTensor
-        By columns; of MXFP8 in the packing ``"mx"``.
+        The weight, packed by columns; MXFP8 has the packing ``"mx"``.
     bias : ndarray of shape (outputs,), optional
     groups : int
-        Of a row of inputs, each with a scale.
+        The number of groups in a row of inputs; each has a scale.
     scale, up, add, correction : ndarray, optional
-        Of static int8 inputs: the scale of all, what each column is multiplied by and what is added to it, and what the
+        For static int8 inputs: the common scale, the factor and the offset of each column, and the correction that the
         zero point adds to each output.
     """
 
@@ -139,7 +139,7 @@ class Product(Summary):
     correction: Array | None = None
 
     def __call__(self, x: Array) -> Array:
-        """Compute the layer."""
+        """Computes the product."""
         weight, bias = self.weight, self.bias
         factors = weight.transform
         t = weight.ordered(x)
@@ -161,7 +161,7 @@ class Product(Summary):
 
     @property
     def constant(self) -> str:
-        """The whole number that the kernel is told besides its arrays, as state dicts have it."""
+        """The integer that the kernel gets besides its arrays, as state dicts store it."""
         return {"Floats": f" bits={self.weight.bits}", "GroupBytes": f" groups={self.groups}"}.get(self.form, "")
 
     def arrays(self) -> dict[str, Array]:
@@ -171,14 +171,14 @@ class Product(Summary):
         return {name: value for name, value in found.items() if value is not None}
 
     def with_arrays(self, arrays: Mapping[str, Array | None]) -> Product:
-        """The product with other arrays."""
+        """Returns the product with other arrays."""
         own: dict[str, Any] = {PARTS[name]: value for name, value in arrays.items() if "." not in PARTS[name]}
         weight: dict[str, Any] = {PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in own}
         return replace(self, weight=self.weight.like(**weight), **own)
 
 
 def of_bytes(layer: QuantizedLayer) -> Product:
-    """Int8 inputs and weights."""
+    """Builds the product of int8 inputs and weights."""
     weight, inputs = layer.weight, layer.inputs
     assert inputs is not None
     if weight.scheme.format or inputs.format:
@@ -199,7 +199,7 @@ def of_bytes(layer: QuantizedLayer) -> Product:
 
 
 def with_static_inputs(layer: QuantizedLayer, columns: QuantizedTensor) -> Product:
-    """The product of int8 inputs with one scale, and zero point, that calibration found."""
+    """Builds the product of int8 inputs with a static scale, and zero point, from calibration."""
     assert layer.input_scale is not None
     zero = np.int32(0 if layer.input_zero is None else layer.input_zero[0])
     size = len(columns.codes)
@@ -212,7 +212,7 @@ def with_static_inputs(layer: QuantizedLayer, columns: QuantizedTensor) -> Produ
 
 
 def of_floats(layer: QuantizedLayer) -> Product:
-    """Inputs as they are, and weights of four or eight bits."""
+    """Builds the product of float inputs and weights of four or eight bits."""
     weight = layer.weight if layer.weight.scheme.format is None else doubled(layer)
     inputs = weight.codes.shape[1]
     size = weight.scheme.group or min(CHANNEL_GROUP, inputs + inputs % 2)
@@ -222,13 +222,13 @@ def of_floats(layer: QuantizedLayer) -> Product:
 
 
 def is_microscaled(layer: QuantizedLayer) -> bool:
-    """Whether inputs and weights are MXFP8 in E4M3, which has a product of its own."""
+    """Says whether inputs and weights are MXFP8 in E4M3, which has its own product."""
     both = (layer.weight.scheme, layer.inputs)
     return all(scheme is not None and scheme.powers and scheme.form == "e4m3" for scheme in both)
 
 
 def microscaled(layer: QuantizedLayer) -> QuantizedTensor:
-    """Codes as the product of MXFP8 reads them, and scales in E8M0: the exponent and 127."""
+    """Packs codes for the MXFP8 product, and scales in E8M0: the exponent plus 127."""
     weight = layer.weight
     if weight.order is not None:
         refuse(layer, "an order of its columns")
@@ -238,12 +238,12 @@ def microscaled(layer: QuantizedLayer) -> QuantizedTensor:
 
 
 def doubled(layer: QuantizedLayer) -> QuantizedTensor:
-    """Integers of eight bits for numbers of E2M1: twice such a number is one from -12 to 12.
+    """Converts E2M1 numbers to int8: twice such a number is an integer from -12 to 12.
 
     Raises
     ------
     WrongScheme
-        For floats of eight bits, which are no integers of few bits.
+        If the weight has 8-bit floats, which int8 cannot represent.
     """
     weight = layer.weight
     form = weight.scheme.format

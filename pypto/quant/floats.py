@@ -19,7 +19,7 @@ class FloatFormat:
     ----------
     exponent, mantissa, bias : int
     finite : int
-        The largest code of a finite number; what lies above it stands for infinity and NaN.
+        The largest code of a finite number; larger codes stand for infinity and NaN.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class FloatFormat:
 
     @property
     def bits(self) -> int:
-        """Bits of a number."""
+        """The bits of a number."""
         return 1 + self.exponent + self.mantissa
 
     @property
@@ -48,9 +48,9 @@ class FloatFormat:
         return int(np.frexp(self.largest)[1]) - 1
 
     def codes(self, numbers: Array) -> Array:
-        """Bit patterns, as int8, of the nearest numbers; of two that are as near, the one with the even code.
+        """Rounds to the nearest numbers, ties to the even code, and returns their bit patterns as int8.
 
-        Numbers beyond the largest one become it.
+        Numbers beyond the largest finite one saturate.
         """
         table = magnitudes(self)
         middles = (table[1:] + table[:-1]) / 2
@@ -62,7 +62,7 @@ class FloatFormat:
         return (code + sign).astype(np.uint8).view(np.int8)
 
     def numbers(self, codes: Array) -> Array:
-        """Float32 numbers of bit patterns, also within a fused function, where the table is an array of its graph."""
+        """Decodes bit patterns to float32; within a fused function, the table becomes an array of its graph."""
         table = np.where(np.ones_like(codes, bool, shape=256), table_of(self), np.float32(0))
         return table[codes.astype(np.uint8)]
 
@@ -85,7 +85,7 @@ def magnitudes(form: FloatFormat) -> Array:
 
 @cache
 def table_of(form: FloatFormat) -> Array:
-    """Numbers of all 256 bytes, in float32; NaN where a byte stands for no finite number."""
+    """Returns the float32 numbers of all 256 bytes; a byte that is no finite number gives NaN."""
     half = 1 << (form.bits - 1)
     table = np.full(256, np.nan, np.float32)
     positive = magnitudes(form)
@@ -95,9 +95,9 @@ def table_of(form: FloatFormat) -> Array:
 
 
 def powers(most: Array, form: FloatFormat) -> Array:
-    """Scales that are powers of two: ``2 ** (floor(log2(most)) - power)``, of groups whose largest magnitude is `most`.
+    """Computes power-of-two scales, ``2 ** (floor(log2(most)) - power)``, of groups with the largest magnitude `most`.
 
-    Exponents are those of E8M0, from -127 to 127: OCP Microscaling Formats Specification, 1.0, 2023.
+    Exponents have the range of E8M0, from -127 to 127 (OCP Microscaling Formats Specification 1.0, 2023).
     """
     exponent = np.clip(np.frexp(most)[1] - 1 - form.power, -127, 127)
     return np.ldexp(1.0, exponent)

@@ -1,6 +1,6 @@
-"""A linear layer in floats, and the quantised layer that replaces it: its weight and the scheme of its inputs.
+"""A linear layer in floats, and the quantised layer that replaces it.
 
-A quantised layer computes in numpy what its deployed form computes on kernels.
+A quantised layer computes in numpy the same as its deployed form on kernels.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Layer(Summary):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuantizedLayer(Summary):
-    """A linear layer with quantised weights, and quantised inputs where there is a scheme for them.
+    """A linear layer with quantised weights, and with quantised inputs if there is a scheme for them.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class QuantizedLayer(Summary):
     weight : QuantizedTensor
     bias : ndarray of shape (outputs,), float32, optional
     inputs : Scheme, optional
-        Without, inputs stay as they are.
+        The scheme of the inputs; by default, they stay in floats.
     input_scale : ndarray of shape (1,), float32, optional
         The scale of a static scheme of inputs.
     input_zero : ndarray of shape (1,), int8, optional
-        The zero point of an asymmetric one.
+        The zero point of an asymmetric static scheme.
     """
 
     name: str
@@ -68,12 +68,12 @@ class QuantizedLayer(Summary):
     input_zero: Array | None = None
 
     def __call__(self, x: Array) -> Array:
-        """The layer as it will be deployed, in numpy float32: x of shape (…, inputs) to (…, outputs).
+        """Computes the layer as its deployed form does, in numpy float32: x of shape (…, inputs) to (…, outputs).
 
         Raises
         ------
         WrongCalibration
-            For inputs with another number of columns.
+            If x has another number of columns.
         """
         weight = self.weight
         check_columns(self.name, x, weight.codes.shape[1])
@@ -86,7 +86,7 @@ class QuantizedLayer(Summary):
         return y.reshape(*np.shape(x)[:-1], y.shape[1])
 
     def rounded(self, rows: Array) -> Array:
-        """Inputs as their codes give them back."""
+        """Quantises and dequantises inputs."""
         if self.inputs is None:
             return rows
         if self.inputs.per != TENSOR and self.inputs.format is not None:
@@ -101,7 +101,7 @@ class QuantizedLayer(Summary):
 
 
 def rounded_groups(rows: Array, size: int) -> Array:
-    """Rows as int8 gives them back, with a scale for each group of so many neighbours; a last group may be smaller."""
+    """Quantises and dequantises rows as int8 with a scale for each group; the last group may be smaller."""
     found = np.empty_like(rows)
     for start in range(0, rows.shape[1], size):
         part = rows[:, start : start + size]

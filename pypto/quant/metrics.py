@@ -10,7 +10,7 @@ from pypto.quant.arrays import Array
 
 
 def sqnr(exact: Array, quantized: Array) -> float:
-    """Signal to quantisation noise ratio in decibels: ``10 log10(sum x² / sum (x - q)²)``.
+    """Signal-to-quantisation-noise ratio in decibels: ``10 log10(sum x² / sum (x - q)²)``.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def sqnr(exact: Array, quantized: Array) -> float:
     Returns
     -------
     float
-        Infinite where both are equal; minus infinity where only `exact` is all 0.
+        The ratio: infinite if both are equal, minus infinity if only `exact` is all 0.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def sqnr(exact: Array, quantized: Array) -> float:
 
 
 def row_sqnr(exact: Array, quantized: Array) -> float:
-    """The same, where each row counts as much as any other: from the mean of the rows' relative squared errors.
+    """SQNR in which all rows have equal weight: it is the mean of the rows' relative squared errors in decibels.
 
     Rows of zeros do not count.
     """
@@ -46,12 +46,12 @@ def row_sqnr(exact: Array, quantized: Array) -> float:
 
 
 def relative_error(exact: Array, quantized: Array) -> float:
-    """``||x - q|| / ||x||`` in the Frobenius norm; 0 where both are equal, infinite where only `exact` is all 0."""
+    """``||x - q|| / ||x||`` in the Frobenius norm; 0 if both are equal, infinite if only `exact` is all 0."""
     return float(10 ** (-sqnr(exact, quantized) / 20))
 
 
 def cosine(a: Array, b: Array) -> Array:
-    """Cosines between the rows of two matrices; 1 between two rows of zeros, 0 where one of them is."""
+    """Cosines between the rows of two matrices: 1 between two rows of zeros, 0 if one of them is zeros."""
     x = np.asarray(a, np.float64)
     y = np.asarray(b, np.float64)
     norms = np.sqrt(np.square(x).sum(-1) * np.square(y).sum(-1))
@@ -60,7 +60,7 @@ def cosine(a: Array, b: Array) -> Array:
 
 
 def rank_correlation(a: Array, b: Array) -> float:
-    """Spearman's correlation of two arrays of one shape: Pearson's of their ranks, equal numbers sharing the mean rank.
+    """Spearman's rank correlation of two arrays of one shape; equal numbers share their mean rank.
 
     Examples
     --------
@@ -76,6 +76,6 @@ def rank_correlation(a: Array, b: Array) -> float:
 
 
 def ranks(numbers: Array) -> Array:
-    """Ranks from 0, in float64; equal numbers have the mean of theirs."""
+    """Ranks from 0, in float64; equal numbers share their mean rank."""
     _, inverse, counts = np.unique(np.asarray(numbers).ravel(), return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts + 1) / 2)[inverse]

@@ -1,4 +1,4 @@
-"""`calibrate` begins the calibration of a model that is given as blocks or as a torch module."""
+"""`calibrate` begins the calibration of a model, which is given as blocks or as a torch module."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def calibrate(
 def calibrate(
     model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
 ) -> Calibration | ModuleCalibration:
-    """Begin a calibration.
+    """Begins a calibration.
 
     Parameters
     ----------
@@ -37,29 +37,30 @@ def calibrate(
         The blocks in the order in which they compute, or a module that has them.
     config : Config
     folder : path, optional
-        Where inputs of blocks and results are kept, as safetensors; a calibration that was killed goes on from there.
-        Without, a temporary folder, which is removed at the end of the ``with`` block.
+        The folder that stores the inputs of blocks and the results as safetensors; a killed calibration resumes there.
+        By default, a temporary folder, which is removed at the end of the ``with`` block.
     blocks : str or sequence of torch.nn.Module, optional
-        Of a torch module: the name of a submodule whose children they are, as in ``"model.layers"``; a regular
-        expression that matches their names, or a list of them. Each gets what the one before it gives. Without, the
-        whole module is one block.
+        For a torch module: the name of the submodule whose children are the blocks, as in ``"model.layers"``, a
+        regular expression that matches their names, or a list of them. Each block takes the result of the previous
+        one. By default, the whole module is one block.
 
     Returns
     -------
     Calibration or ModuleCalibration
-        Of a torch module, ``run`` takes the arguments of the model, and ``convert`` gives a module.
+        For a torch module, ``run`` takes the arguments of the model, and ``convert`` returns a module.
 
     Raises
     ------
     WrongCalibration
-        If two layers have one name, if there are none, or the folder belongs to another model or configuration.
+        If two layers have the same name, if there are no layers, or if the folder belongs to another model or
+        configuration.
     NoSuchLayer
         For a pattern in ``config.skip`` that matches nothing.
 
     Warns
     -----
     StaysFloat
-        Where the blocks of a torch module have other weights, which stay in floats, and ``config.skip`` does not name.
+        If the blocks of a torch module have other weights that stay in floats, and ``config.skip`` does not name them.
 
     Examples
     --------

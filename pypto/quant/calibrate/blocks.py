@@ -1,6 +1,6 @@
 """Block-wise calibration bounds memory: it holds the weights of one block, and keeps inputs of blocks on disk.
 
-A calibration that was killed continues from the files that it finds, and its result is bit for bit the same.
+A killed calibration resumes from its files, and its result is bit for bit the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 MANIFEST: Final = "calibration.json"
 WEIGHTS: Final = ("codes", "scales", "zeros", "order", "transform")
 INPUTS: Final = ("input_scale", "input_zero")
-FLOATS: Final = "float_inputs"  # marks a layer whose inputs stay as they are, in spite of the configuration
+FLOATS: Final = "float_inputs"  # marks a layer whose inputs stay in floats although the configuration quantises them
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,10 +47,10 @@ class Block(Summary):
     ----------
     name : str
     layers : sequence of Layer
-        Its linear layers; names are unique in the model.
+        The linear layers of the block; their names are unique in the model.
     forward : callable
-        Gets the block's inputs by name and a function ``linear(name, x)`` that computes a layer; gives the inputs of
-        the next block by name.
+        Computes the block. It gets the block's inputs by name and a function ``linear(name, x)`` that computes a
+        layer, and returns the inputs of the next block by name.
 
     Examples
     --------
@@ -65,13 +65,13 @@ class Block(Summary):
     forward: Callable[[Values, Linear], Values]
 
     def run(self, values: Values, replaced: Mapping[str, Callable[[Array], Array]] | None = None) -> Values:
-        """Compute the block, some of its layers by other functions."""
+        """Computes the block, with other functions for some of its layers."""
         functions = {layer.name: float_layer(layer) for layer in self.layers} | dict(replaced or {})
         return self.forward(values, lambda name, x: functions[name](x))
 
 
 def float_layer(layer: Layer) -> Callable[[Array], Array]:
-    """The layer as it is."""
+    """Returns the layer in floats."""
 
     def run(x: Array) -> Array:
         check_columns(layer.name, x, layer.weight.shape[1])
@@ -84,7 +84,7 @@ def float_layer(layer: Layer) -> Callable[[Array], Array]:
 
 
 def observed(layer: Layer, statistics: Statistics, products: Products) -> Callable[[Array], Array]:
-    """The layer as it is, whose inputs are added to the statistics."""
+    """Returns the layer in floats, whose inputs are added to the statistics."""
     run = float_layer(layer)
 
     def run_observed(x: Array) -> Array:
@@ -96,10 +96,10 @@ def observed(layer: Layer, statistics: Statistics, products: Products) -> Callab
 
 @dataclass(slots=True)
 class Calibration:
-    """A calibration under way; `calibrate` begins one.
+    """A calibration in progress; `calibrate` begins one.
 
     ``run(inputs)`` adds a batch: the inputs of the first block by name. ``convert()`` quantises block after block. A
-    block is calibrated on what the quantised blocks before it give.
+    block is calibrated on the outputs of the quantised blocks before it.
     """
 
     blocks: Sequence[Block]
@@ -117,11 +117,11 @@ class Calibration:
             self.temporary.cleanup()
 
     def __call__(self, inputs: Values) -> None:
-        """Add a batch."""
+        """Adds a batch."""
         self.run(inputs)
 
     def run(self, inputs: Values) -> None:
-        """Add a batch: arrays of the first block by name.
+        """Adds a batch: arrays of the first block by name.
 
         Raises
         ------
@@ -138,18 +138,18 @@ class Calibration:
             self.refuse(f"batch {batch} differs from the one that is there")
 
     def convert(self, progress: Progress | None = None) -> dict[str, QuantizedLayer]:
-        """Quantise all layers.
+        """Quantises all layers.
 
         Parameters
         ----------
         progress : callable, optional
-            Gets the number of blocks that are done, and of all, after each block.
+            Called after each block with the number of finished blocks and the number of all blocks.
 
         Returns
         -------
         dict of str to QuantizedLayer
-            By name, without those that are skipped. The folder holds the same: called again, also after the process was
-            killed, it goes on at the block that was not done.
+            The quantised layers by name, without the skipped ones. The folder stores them too: another call, even in a
+            new process, resumes at the first unfinished block.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Calibration:
         Warns
         -----
         FewSamples
-            Once, where the algorithm reads the Gram matrix, and there are less than four rows for each column.
+            Once, if the algorithm reads the Gram matrix and there are fewer than four rows for each column.
         """
         count = len(self.digests) or len(list(self.folder.glob("batch-*.json")))
         layers: dict[str, QuantizedLayer] = {}
@@ -169,7 +169,7 @@ class Calibration:
         return layers
 
     def convert_block(self, number: int, count: int) -> dict[str, QuantizedLayer]:
-        """Quantise one block and compute the inputs of the next; its weights are gone before those are read."""
+        """Quantises one block and computes the inputs of the next; its weights are freed before those are read."""
         block = self.blocks[number]
         path = self.folder / f"block-{number:03}.safetensors"
         if not path.exists():
@@ -180,7 +180,7 @@ class Calibration:
         return quantized
 
     def quantize(self, number: int, block: Block, count: int) -> list[QuantizedLayer]:
-        """One block, from its inputs on disk."""
+        """Quantises one block, from its inputs on disk."""
         chosen = [layer for layer in block.layers if not self.config.skips(layer.name)]
         with_gram = find(self.config.algorithm).gram
         with_histogram = self.config.inputs is not None and self.config.inputs.observer != "minmax"
@@ -192,11 +192,11 @@ class Calibration:
         if few is not None and not self.has_warned:
             self.has_warned = True
             warn(few)
-        # Statistics go as they are used: those of the widest layer are larger than its weight.
+        # Statistics are freed as they are used: those of the widest layer are larger than its weight.
         return [quantize_layer(layer, statistics.pop(layer.name), self.config) for layer in chosen]
 
     def observe(self, number: int, block: Block, statistics: Mapping[str, Statistics], count: int) -> None:
-        """Gather statistics of a block's layers over all batches."""
+        """Gathers statistics of a block's layers over all batches."""
         products = Products()
         functions = {
             layer.name: observed(layer, statistics[layer.name], products)
@@ -207,7 +207,7 @@ class Calibration:
             block.run(self.inputs(batch, number), functions)
 
     def forward(self, number: int, block: Block, layers: Mapping[str, QuantizedLayer], count: int) -> None:
-        """Inputs of the next block, from the quantised one; those of this block are removed after all are there."""
+        """Computes the inputs of the next block with the quantised one, and then removes the inputs of this block."""
         is_done = (self.folder / f"block-{number + 1:03}.safetensors").exists()
         for batch in range(0 if is_done and self.is_past(number + 1) else count):
             path = self.folder / self.inputs_file(batch, number + 1)
@@ -217,7 +217,7 @@ class Calibration:
             (self.folder / self.inputs_file(batch, number)).unlink(missing_ok=True)
 
     def is_past(self, number: int) -> bool:
-        """Whether the inputs of a block are needed no more: it is the last, or the block after it has its inputs."""
+        """Says whether the inputs of a block are no longer needed: it is the last, or the next block has its inputs."""
         names = [path.name for path in self.folder.glob("batch-*.safetensors")]
         return number + 1 == len(self.blocks) or any(int(name.split(".")[1]) > number for name in names)
 
@@ -231,7 +231,7 @@ class Calibration:
         return files.load_file(path)
 
     def tensors(self, layers: Sequence[QuantizedLayer]) -> Values:
-        """Arrays of a block's result by name."""
+        """Returns arrays of a block's result by name."""
         found = {f"{q.name}.{part}": getattr(q.weight, part) for q in layers for part in WEIGHTS}
         found |= {f"{q.name}.{part}": getattr(q, part) for q in layers for part in INPUTS}
         if self.config.inputs is not None:
@@ -239,7 +239,7 @@ class Calibration:
         return {name: value for name, value in found.items() if value is not None}
 
     def load(self, path: Path, block: Block) -> dict[str, QuantizedLayer]:
-        """A block's result from disk."""
+        """Loads a block's result from disk."""
         arrays = files.load_file(path)
         layers = {}
         for layer in block.layers:
@@ -259,7 +259,7 @@ class Calibration:
 def calibrate_blocks(
     blocks: Sequence[Block], config: Config, folder: str | os.PathLike[str] | None, others: Collection[str] = ()
 ) -> Calibration:
-    """Begin a calibration of blocks; see `pypto.quant.calibrate`. `others` are further names that `skip` may have."""
+    """Begins a calibration of blocks; see `pypto.quant.calibrate`. `others` are further names that `skip` may have."""
     names = [layer.name for block in blocks for layer in block.layers]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -281,7 +281,7 @@ def calibrate_blocks(
 
 
 def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
-    """What a calibration depends on besides its data, as JSON has it."""
+    """Describes, as JSON, everything besides data that a calibration depends on."""
     layers = {
         layer.name: digest({"weight": layer.weight} | ({} if layer.bias is None else {"bias": layer.bias}))
         for block in blocks
@@ -300,7 +300,7 @@ def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
 
 
 def digest(arrays: Values) -> str:
-    """SHA-256 of arrays with their names, dtypes and shapes."""
+    """Computes the SHA-256 of arrays with their names, dtypes and shapes."""
     total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

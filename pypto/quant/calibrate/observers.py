@@ -14,20 +14,20 @@ from pypto.quant.rounding import grid
 from pypto.quant.schemes import Scheme
 
 BINS: Final = 2048
-ROWS: Final = 256  # that a sample has at least, where so many were seen
-PART: Final = 1024  # rows whose magnitudes are in memory at once
+ROWS: Final = 256  # rows that a sample has at least, if so many were seen
+PART: Final = 1024  # rows whose magnitudes are in memory at the same time
 GOLDEN: Final = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly modulo 2^32
 
 
 @dataclass(slots=True, repr=False)
 class Histogram(Summary):
-    """Magnitudes in bins of one width, which doubles when a larger number comes: counts stay exact."""
+    """Counts magnitudes in bins of equal width; the width doubles for a larger number, so counts stay exact."""
 
     counts: Array = field(default_factory=lambda: np.zeros(BINS, np.int64))
     top: float = 0.0
 
     def add(self, magnitudes: Array) -> None:
-        """Count numbers that are not negative."""
+        """Counts numbers that are not negative."""
         most = float(magnitudes.max(initial=0))
         if most > 0 and self.top == 0:
             self.top = float(np.exp2(np.ceil(np.log2(most))))
@@ -38,7 +38,7 @@ class Histogram(Summary):
         self.counts += np.bincount(places.astype(np.int64).ravel(), minlength=BINS)
 
     def percentile(self, percent: float) -> float:
-        """The end of the first bin up to which so many percent of the numbers are."""
+        """Returns the end of the first bin below which this percentage of the numbers lies."""
         total = np.cumsum(self.counts)
         place = int(np.searchsorted(total, total[-1] * (percent / 100)))
         return (min(place, BINS - 1) + 1) * self.top / BINS
@@ -46,7 +46,7 @@ class Histogram(Summary):
 
 @dataclass(slots=True, repr=False)
 class Sample(Summary):
-    """Some rows out of all, which depend on their places alone: evenly spread, and not in step with any period."""
+    """Samples rows by their positions alone: evenly spread, and not in phase with any period."""
 
     columns: int
     rows: Array = None
@@ -58,7 +58,7 @@ class Sample(Summary):
         self.rows = np.zeros((0, self.columns), np.float32)
 
     def add(self, x: Array) -> None:
-        """Add rows; where there are twice too many, half of them go, before they are copied."""
+        """Adds rows; if there are twice too many, half of them are dropped before they are copied."""
         places = np.concatenate([self.places, np.arange(self.seen, self.seen + len(x), dtype=np.int64)])
         chosen = self.chosen(places)
         while chosen.sum() >= 2 * ROWS:
@@ -70,11 +70,11 @@ class Sample(Summary):
         self.seen += len(x)
 
     def chosen(self, places: Array) -> Array:
-        """Whether rows at these places belong to the sample."""
+        """Says which rows, by position, belong to the sample."""
         return (places.astype(np.uint64) * np.uint64(GOLDEN)) % np.uint64(1 << 32) < self.below
 
     def scaled(self, factors: Array) -> Sample:
-        """That of ``inputs * factors``."""
+        """Returns the sample of ``inputs * factors``."""
         found = Sample(self.columns, places=self.places, seen=self.seen, below=self.below)
         found.rows = (self.rows * factors).astype(np.float32)
         return found
@@ -82,13 +82,13 @@ class Sample(Summary):
 
 @dataclass(slots=True, repr=False)
 class Products(Summary):
-    """The Gram matrix of the last inputs, for several layers that have the same ones."""
+    """Caches the Gram matrix of the last inputs for several layers that share them."""
 
-    inputs: bytes = b""  # their digest: a copy of the widest inputs would be as large as the Gram matrix
+    inputs: bytes = b""  # digest of the inputs: a copy of the widest inputs would be as large as the Gram matrix
     product: Array = None
 
     def gram(self, x: Array) -> Array:
-        """``x.T @ x``, computed anew where x differs from the last inputs."""
+        """Returns ``x.T @ x``, computed again if x differs from the last inputs."""
         found = hashlib.blake2b(f"{x.dtype.name} {x.shape}".encode())
         found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
         if found.digest() != self.inputs:
@@ -105,28 +105,28 @@ class Statistics(Summary):
     Parameters
     ----------
     layer : str
-        Its name, for errors.
+        The name of the layer, for errors.
     columns : int
-        Inputs of the layer.
+        The number of the layer's inputs.
     with_gram : bool
-        Whether the Gram matrix is summed, which has columns² numbers.
+        Whether the Gram matrix, which has columns² numbers, is summed.
     with_histogram : bool
         Whether magnitudes are counted, for percentiles.
 
     Attributes
     ----------
     rows : int
-        Inputs that were seen.
+        The number of rows that were observed.
     low, high : ndarray of shape (columns,), float64
-        The least and the largest number of each column; 0 before any was seen.
+        The least and the largest number of each column; 0 before any data.
     magnitude : ndarray of shape (columns,), float64
         Sums of absolute values of the columns.
     gram : ndarray of shape (columns, columns), float64, or None
         The sum of ``x.T @ x`` over all rows.
     histogram : Histogram
-        Of the absolute values of all inputs.
+        The histogram of the absolute values of all inputs.
     sample : Sample
-        Some of the inputs, ``sample.rows``: at most 511 rows, the same however the data was cut into batches.
+        A sample of the inputs, ``sample.rows``: at most 511 rows, which do not depend on the split into batches.
 
     Examples
     --------
@@ -156,21 +156,21 @@ class Statistics(Summary):
         self.gram = np.zeros((self.columns, self.columns)) if self.with_gram else None
 
     def add(self, inputs: Array, products: Products | None = None) -> None:
-        """Add inputs of shape (…, columns).
+        """Adds inputs of shape (…, columns).
 
         Parameters
         ----------
         inputs : ndarray
-            Products of float32 are summed in float32 within a batch, and in float64 over all.
+            The inputs. Products of float32 are summed in float32 within a batch, and in float64 over all batches.
         products : Products, optional
-            Shares the Gram matrix of a batch with other layers of the same inputs.
+            Shares the Gram matrix of a batch with other layers that have the same inputs.
 
         Raises
         ------
         WrongCalibration
-            If they have another number of columns.
+            If the inputs have another number of columns.
         NotFinite
-            If they have NaN or infinity; nothing was added then.
+            If the inputs contain NaN or infinity; nothing is added then.
         """
         x = np.asarray(inputs)
         check_columns(self.layer, x, self.columns)
@@ -199,7 +199,7 @@ class Statistics(Summary):
         return np.maximum(self.high, -self.low)
 
     def scaled(self, factors: Array) -> Statistics:
-        """Those of ``inputs * factors``, with factors above 0; the histogram, which has no columns, becomes a bound."""
+        """Returns the statistics of ``inputs * factors`` for factors above 0; the histogram becomes a bound."""
         largest = float(np.max(factors, initial=0))
         histogram = Histogram(self.histogram.counts, self.histogram.top * largest)
         found = Statistics(self.layer, self.columns, False, self.with_histogram, self.rows, histogram=histogram)
@@ -211,7 +211,7 @@ class Statistics(Summary):
         return found
 
     def static_grid(self, scheme: Scheme) -> tuple[Array, Array | None]:
-        """One scale, and zero point, for all inputs, from their range as the scheme's observer sees it."""
+        """Computes one scale, and zero point, for all inputs from the range that the scheme's observer gives."""
         low, high = float(self.low.min(initial=0)), float(self.high.max(initial=0))
         if scheme.observer == "percentile":
             bound = self.histogram.percentile(scheme.percentile)

@@ -1,4 +1,4 @@
-"""`quantize_layer` runs an algorithm on a layer and the statistics of its inputs; `quantize_weight` needs no model."""
+"""Runs an algorithm on a layer and its statistics (`quantize_layer`), or on one weight without a model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ROWS_PER_COLUMN = 4
 
 
 def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> QuantizedLayer:
-    """Quantise one layer from the statistics of its inputs.
+    """Quantises one layer from the statistics of its inputs.
 
-    Where the outputs with quantised inputs have an SQNR below `Config.least_sqnr` on a sample of the calibration data,
-    the inputs stay as they are; factors, which were made for the rounding of inputs, are left out then.
+    If the outputs with quantised inputs have an SQNR below `Config.least_sqnr` on a sample of the calibration data, the
+    inputs stay in floats. Smoothing factors are then left out, because they serve the rounding of inputs.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
 
 
 def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples | None:
-    """A warning of the layer with the most columns, where the algorithm reads the Gram matrix of too few rows."""
+    """Warns, for the layer with the most columns, that the algorithm reads a Gram matrix of too few rows."""
     few = [one for one in statistics if 0 < one.rows < ROWS_PER_COLUMN * one.columns]
     if not few or not find(config.algorithm).gram:
         return None
@@ -67,7 +67,7 @@ def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples 
 
 
 def sampled_sqnr(layer: Layer, weight: QuantizedTensor, statistics: Statistics, inputs: Scheme) -> float:
-    """SQNR of the outputs on a sample of the inputs, row by row, with inputs quantised too."""
+    """Computes the SQNR of the outputs on a sample of the inputs, row by row, with quantised inputs."""
     rows = statistics.sample.rows
     exact = rows @ layer.weight.T.astype(np.float32)
     static = transformed(statistics, weight).static_grid(inputs) if inputs.per == TENSOR else (None, None)
@@ -75,7 +75,7 @@ def sampled_sqnr(layer: Layer, weight: QuantizedTensor, statistics: Statistics, 
 
 
 def transformed(statistics: Statistics, weight: QuantizedTensor) -> Statistics:
-    """Statistics of the inputs as a quantised weight takes them."""
+    """Returns the statistics of the inputs after the order and factors of a quantised weight."""
     return statistics if weight.transform is None else statistics.scaled(weight.transform)
 
 
@@ -87,18 +87,18 @@ def quantize_weight(
     algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax",
     name: str = "weight",
 ) -> QuantizedTensor:
-    """Quantise one weight.
+    """Quantises one weight.
 
     Parameters
     ----------
     weight : ndarray or torch.Tensor of shape (outputs, inputs)
     inputs : ndarray or torch.Tensor of shape (…, inputs), optional
-        Calibration data; algorithms that read none do without.
+        Calibration data, for algorithms that read any.
     scheme : Scheme
-        Eight bits per channel without.
+        The scheme; by default, int8 per channel.
     algorithm : Algorithm, str, or sequence of them
     name : str
-        The layer's, for errors.
+        The name of the layer, for errors.
 
     Returns
     -------

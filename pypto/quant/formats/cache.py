@@ -1,4 +1,4 @@
-"""An int8 cache stores keys with one scale per channel and values with one scale per token and head."""
+"""An int8 key-value cache stores keys with one scale per channel, and values with one scale per token and head."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeyRanges(Summary):
     largest: dict[str, Array] = field(default_factory=dict)
 
     def __call__(self, name: str, k: Array, v: Array) -> tuple[Array, Array]:
-        """Note the keys (batch, tokens, heads, depth) of a block; gives keys and values as they are."""
+        """Observes the keys (batch, tokens, heads, depth) of a block; returns keys and values unchanged."""
         check_finite(name, "its keys", k)
         most = np.abs(k).max(axis=(0, 1), initial=0)
         self.largest[name] = np.maximum(self.largest.get(name, most), most)
@@ -46,13 +46,13 @@ class KeyRanges(Summary):
 class Int8Cache(Summary):
     """A cache of int8 keys and values.
 
-    A channel of the keys has one scale, known before, so that a product of queries and keys takes it into the queries.
-    A token of the values has one scale for each head, known when it is stored. Keys beyond the range are clipped.
+    A channel of the keys has one static scale, which can therefore be folded into the queries. A token of the values
+    has one scale for each head, computed when it is stored. Keys beyond the range are clipped.
 
     Parameters
     ----------
     key_scales : mapping of str to ndarray of shape (heads, depth), float32
-        By name of the block; `Int8Cache.of` makes them from ranges.
+        The scales by name of the block; `Int8Cache.of` makes them from ranges.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Int8Cache(Summary):
 
     @classmethod
     def of(cls, ranges: KeyRanges) -> Int8Cache:
-        """Scales from ranges; a channel that was always 0 has the scale 1."""
+        """Makes scales from ranges; a channel that was always 0 has the scale 1."""
         return cls(
             {
                 name: np.where(most > 0, most / np.float32(MOST), 1).astype(np.float32)
@@ -75,12 +75,12 @@ class Int8Cache(Summary):
         )
 
     def encode(self, name: str, k: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Codes of keys and values, and scales of the values (batch, tokens, heads).
+        """Returns codes of keys and values, and scales of the values (batch, tokens, heads).
 
         Raises
         ------
         WrongCalibration
-            For a block that has no scales.
+            If the block has no scales.
         NotFinite
         """
         if name not in self.key_scales:
@@ -93,11 +93,11 @@ class Int8Cache(Summary):
         return keys, np.rint(v * up[..., None]).astype(np.int8), most / np.float32(MOST)
 
     def __call__(self, name: str, k: Array, v: Array) -> tuple[Array, Array]:
-        """Keys and values as the cache gives them back, in float32."""
+        """Encodes and decodes keys and values, in float32."""
         keys, values, scales = self.encode(name, k, v)
         return keys * self.key_scales[name], values * scales[..., None]
 
 
 def key_codes(keys: Array, scales: Array) -> Array:
-    """Codes of keys; those beyond the range are clipped."""
+    """Returns codes of keys; those beyond the range are clipped."""
     return np.clip(np.rint(keys / scales), -MOST, MOST).astype(np.int8)

@@ -1,6 +1,6 @@
-"""`save` and `load` keep quantised layers in the format of compressed-tensors, which vLLM and others read.
+"""`save` and `load` store quantised layers in the format of compressed-tensors, which vLLM and others read.
 
-A folder holds one safetensors file with the arrays, and a config.json that says what they mean.
+A folder contains one safetensors file with the arrays, and a config.json that describes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WEIGHTS_FILE: Final = "model.safetensors"
 CONFIG_FILE: Final = "config.json"
 KEY: Final = "quantization_config"
 SCALE: Final = "weight_scale"
-NIBBLES: Final = 8  # codes of four bits in an int32
+NIBBLES: Final = 8  # int4 codes in an int32
 PARTS: Final = (
     "weight", "weight_packed", "weight_shape", SCALE, "weight_zero_point", "weight_g_idx", "bias", "input_scale",
     "input_zero_point", "input_factors",
@@ -35,40 +35,40 @@ PARTS: Final = (
 
 
 class WholeModel(Protocol):
-    """A model that says what else of it belongs into files."""
+    """A model that knows which of its other tensors and settings belong into files."""
 
     def beside(self, layers: Collection[str]) -> Mapping[str, Array]:
-        """Tensors that are not those of some layers."""
+        """Returns the tensors that do not belong to some layers."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What config.json says of the model."""
+        """Returns the model's entries of config.json."""
 
 
 @BOUNDARY
 def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str], model: WholeModel | None = None) -> None:
-    """Write quantised layers; `load` gives the same layers back, whose results are the same bit for bit.
+    """Writes quantised layers; `load` returns layers whose results are the same bit for bit.
 
-    Without a model and without factors of inputs, the files have the form of compressed-tensors. That has no place for
-    factors, as ``awq`` and ``smoothquant`` give them: each such layer has an array ``input_factors`` more, and
-    config.json says ``pypto`` as its method, so that other readers refuse the files.
+    Without a model and without factors of inputs, the files have the format of compressed-tensors. That format cannot
+    store factors, which ``awq`` and ``smoothquant`` produce: each such layer has a further array ``input_factors``, and
+    config.json names the method ``pypto``, so that other readers refuse the files.
 
     Parameters
     ----------
     layers : mapping of str to QuantizedLayer
     folder : path
-        Gets ``model.safetensors`` and ``config.json``.
+        The folder for ``model.safetensors`` and ``config.json``.
     model : Llama or Bert, optional
-        Its other tensors and its settings are written, too: `load_llama` or `load_bert` reads the folder as a model,
-        and `load` its layers. The method is ``pypto``.
+        The model, whose other tensors and settings are also written: `load_llama` or `load_bert` then reads the folder
+        as a model, and `load` its layers. The method is ``pypto``.
 
     Raises
     ------
     WrongCalibration
-        For no layers, for what is no mapping of quantised layers, and schemes of floats, for which the form has no
-        place.
+        If there are no layers, if `layers` is not a mapping of quantised layers, or if a scheme has floats, which the
+        format cannot store.
     NoSuchLayer
-        For a layer that the model has not.
+        If the model has no such layer.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str], m
 
 
 def check_layers(layers: Any) -> None:
-    """Refuse what is no mapping of layers that the form has a place for."""
+    """Refuses anything but a mapping of layers that the format can store."""
     if not isinstance(layers, Mapping):
         refuse_given(f"a {type(layers).__name__} is no mapping of layers", "give `run.layers` of the calibration")
     if not layers:
@@ -115,7 +115,7 @@ def refuse_given(what: str, way: str) -> NoReturn:
 
 
 def grouped(layers: Mapping[str, QuantizedLayer]) -> dict[str, SchemeGroup]:
-    """The group of each layer; where there is one for all, it is that of all linear layers."""
+    """Returns the group of each layer; if all share one, it targets all linear layers."""
     found: dict[tuple[Scheme, Scheme | None], list[str]] = {}
     for name, layer in layers.items():
         found.setdefault((layer.weight.scheme, layer.inputs), []).append(name)
@@ -128,10 +128,10 @@ def grouped(layers: Mapping[str, QuantizedLayer]) -> dict[str, SchemeGroup]:
 
 
 def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Array]:
-    """Arrays of a layer under the names of the format."""
+    """Returns the arrays of a layer under the names of the format."""
     weight = layer.weight
     codes = weight.codes
-    is_whole = weight.scheme.per == TENSOR  # one scale, and zero point, of all numbers
+    is_whole = weight.scheme.per == TENSOR  # one scale, and zero point, for all numbers
     found: dict[str, Array | None] = {SCALE: weight.scales[0] if is_whole else weight.scales}
     if weight.order is not None:
         codes = np.empty_like(weight.codes)
@@ -154,7 +154,7 @@ def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Ar
 
 
 def group_index(weight: QuantizedTensor) -> Array:
-    """The group of each column of a weight, as the model has its inputs."""
+    """Returns the group of each column of a weight, in the model's order of inputs."""
     columns = weight.codes.shape[1]
     index = np.arange(columns, dtype=np.int32) // (weight.scheme.group or columns)
     if weight.order is None:
@@ -166,14 +166,14 @@ def group_index(weight: QuantizedTensor) -> Array:
 
 @BOUNDARY
 def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
-    """Read quantised layers of linear layers; other tensors of the file stay unread.
+    """Reads quantised linear layers; other tensors of the file stay unread.
 
     Raises
     ------
     WrongCalibration
-        If a file is missing or damaged, or has another format or scheme; also if its arrays do not fit together.
+        If a file is missing or damaged, has another format or scheme, or has arrays that do not fit together.
     NotRead
-        For keys and arrays that may change what the numbers mean.
+        If there are unknown keys or arrays, which may change the meaning of the numbers.
     """
     path = Path(folder)
     config = settings_of(path)
@@ -192,24 +192,24 @@ def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
 
 
 def settings_of(path: Path) -> Mapping[str, Any]:
-    """What config.json of a folder says."""
+    """Reads config.json of a folder."""
     return mapping(str(path), read(path, CONFIG_FILE, read_json), CONFIG_FILE)
 
 
 def read(path: Path, name: str, reader: Any) -> Any:
-    """What a file of the folder holds."""
+    """Reads a file of the folder."""
     if not (path / name).is_file():
         refuse(str(path), f"it has no {name}")
     try:
         return reader(path / name)
     except WrongCalibration:
         raise
-    except Exception as error:  # safetensors raises what it likes
+    except Exception as error:  # safetensors raises errors of several kinds
         raise WrongCalibration(what=f"{path / name} cannot be read: {error}", way="write the folder again") from None
 
 
 def parts_of(path: Path, name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays of one layer by their names in it."""
+    """Returns the arrays of one layer by their names in it."""
     every = {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
     found = {part: value for part, value in every.items() if "." not in part}
     for part in found:
@@ -220,7 +220,7 @@ def parts_of(path: Path, name: str, arrays: Mapping[str, Array]) -> dict[str, Ar
 
 
 def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGroup) -> QuantizedLayer:
-    """One layer."""
+    """Builds one layer."""
     scheme = group.weights
     if ("weight_packed" if scheme.bits == 4 else "weight") not in part:
         refuse(source, f"layer {name} has no codes")
@@ -256,7 +256,7 @@ def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGro
 
 
 def check_parts(source: str, name: str, part: Mapping[str, Array], codes: Array, inputs: Scheme | None) -> None:
-    """Refuse codes that are no matrix, and parts that are missing or do not fit them."""
+    """Refuses codes that are not a matrix, and missing or unfitting parts."""
     outputs, columns = np.shape(codes) if np.ndim(codes) == 2 else (-1, -1)
     shapes = {"bias": (outputs,), "weight_g_idx": (columns,), "input_scale": (1,), "input_zero_point": (1,)}
     for key, shape in shapes.items():
@@ -270,14 +270,14 @@ def check_parts(source: str, name: str, part: Mapping[str, Array], codes: Array,
 
 
 def check_packed(source: str, name: str, words: Array, outputs: int, columns: int) -> None:
-    """Refuse packed codes of another size than the file says."""
+    """Refuses packed codes of another size than the file states."""
     expected = (outputs, -(-columns // NIBBLES))
     if not columns or words.shape != expected or words.dtype != np.int32:
         refuse(source, f"layer {name} has codes of the shape {words.shape} and the shape {(outputs, columns)}")
 
 
 def order_of(source: str, name: str, index: Array, scheme: Scheme) -> Array | None:
-    """The order of columns from the group of each; None where it is that of the inputs."""
+    """Returns the order of columns, from the group of each; None if it is the order of the inputs."""
     columns = len(index)
     order = np.argsort(index, kind="stable").astype(np.int32)
     if not np.array_equal(index[order], np.arange(columns) // (scheme.group or columns)):
@@ -286,7 +286,7 @@ def order_of(source: str, name: str, index: Array, scheme: Scheme) -> Array | No
 
 
 def packed(codes: Array) -> Array:
-    """Codes of four bits, eight neighbours of a row in an int32, the first in its lowest bits; a nibble is code + 8."""
+    """Packs int4 codes: eight adjacent ones of a row in an int32, the first in the lowest bits, as code + 8."""
     rows, columns = codes.shape
     nibbles = np.pad((codes + 8).astype(np.uint32), ((0, 0), (0, -columns % NIBBLES))).reshape(rows, -1, NIBBLES)
     shifts = np.arange(0, 32, 4, dtype=np.uint32)
@@ -294,7 +294,7 @@ def packed(codes: Array) -> Array:
 
 
 def unpacked(words: Array, columns: int) -> Array:
-    """What `packed` packs."""
+    """Reverses `packed`."""
     shifts = np.arange(0, 32, 4, dtype=np.uint32)
     nibbles = np.ascontiguousarray(words).view(np.uint32)[:, :, None] >> shifts & 15
     return nibbles.reshape(len(words), -1)[:, :columns].astype(np.int8) - np.int8(8)

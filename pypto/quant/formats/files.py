@@ -1,4 +1,4 @@
-"""Files are written as a whole: a reader, also after a kill, finds either all of a file or none of it."""
+"""Files are written atomically: a reader, also after a kill, finds either all of a file or none of it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pypto.quant.arrays import Array
 
 
 def read_json(path: Path) -> Any:
-    """The value of a file; None where there is no file."""
+    """Reads the value of a file; None if there is no file."""
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file as a whole: a reader, also after a kill, finds all of it or none."""
+    """Writes a file atomically: a reader, also after a kill, finds all of it or none."""
     partial = path.with_name(f"{path.name}.partial")
     with open(partial, "wb") as file:
         file.write(data)
@@ -30,18 +30,18 @@ def write(path: Path, data: bytes) -> None:
 
 
 def save(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Arrays by name as a safetensors file."""
+    """Writes arrays by name as a safetensors file."""
     write(path, safetensors().save({name: np.ascontiguousarray(value) for name, value in arrays.items()}))
 
 
 def load_file(path: Path) -> dict[str, Array]:
-    """Arrays by name from a safetensors file."""
+    """Reads arrays by name from a safetensors file."""
     found: dict[str, Array] = safetensors().load_file(path)
     return found
 
 
 def safetensors() -> Any:
-    """The library, or a word on how to get it."""
+    """Imports the library, or explains how to install it."""
     try:
         import safetensors.numpy
     except ImportError:

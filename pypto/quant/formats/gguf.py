@@ -1,6 +1,6 @@
-"""GGUF files hold language models for llama.cpp: metadata, and tensors in blocks of 32 numbers with a scale.
+"""GGUF files, the format of llama.cpp, hold language models: metadata, and tensors in blocks of 32 numbers.
 
-The package `gguf` reads the file. A tensor is a memory map until its numbers are needed.
+Each block has its own scale. The package `gguf` reads the file; a tensor stays a memory map until it is needed.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ class GGUF(Summary):
     tensors: Mapping[str, Any] = field(repr=False)
 
     def kind(self, name: str) -> str:
-        """The type of a tensor, as in ``"Q4_1"``."""
+        """Returns the type of a tensor, as in ``"Q4_1"``."""
         return str(self.tensor(name).tensor_type.name)
 
     def tensor(self, name: str) -> Any:
-        """A tensor as the package `gguf` gives it."""
+        """Returns a tensor as the package `gguf` represents it."""
         if name not in self.tensors:
             raise WrongCalibration(what=f"{self.path.name} has no tensor {name}", way="look at `GGUF.tensors`")
         return self.tensors[name]
 
     def array(self, name: str) -> Array:
-        """A tensor in float32, whatever type it has in the file."""
+        """Returns a tensor in float32, whatever type it has in the file."""
         tensor = self.tensor(name)
         return np.ascontiguousarray(self.dequantized(name, numbers_of(tensor)), np.float32)
 
     def rows(self, name: str, index: Array) -> Array:
-        """Some rows of a tensor in float32; the others are not read."""
+        """Returns some rows of a tensor in float32, without reading the others."""
         flat = self.dequantized(name, numbers_of(self.tensor(name))[index.ravel()])
         return np.ascontiguousarray(flat.reshape(*index.shape, -1), np.float32)
 
     def dequantized(self, name: str, data: Array) -> Array:
-        """Numbers of a tensor, or of some of its rows."""
+        """Dequantises a tensor, or some of its rows."""
         kind = self.tensor(name).tensor_type
         try:
             return library().quants.dequantize(data, kind)
@@ -67,12 +67,12 @@ class GGUF(Summary):
             raise WrongCalibration(what=what, way="give a file whose tensors have another type") from None
 
     def weight(self, name: str) -> GroupedWeight:
-        """The codes, scales and minima of a tensor of the type Q4_0, Q4_1 or Q8_0.
+        """Returns the codes, scales and minima of a tensor of the type Q4_0, Q4_1 or Q8_0.
 
         Raises
         ------
         WrongCalibration
-            For other types; `array` gives those as float32.
+            If the type is another one; `array` returns those as float32.
         """
         kind = self.kind(name)
         if kind not in READERS:
@@ -82,35 +82,35 @@ class GGUF(Summary):
 
 
 def numbers_of(tensor: Any) -> Array:
-    """What a tensor holds: bytes of a file, or the numbers of a quantised layer that a folder has."""
+    """Returns the content of a tensor: bytes of a file, or numbers of a quantised layer from a folder."""
     return tensor.data.dequantize() if isinstance(tensor.data, QuantizedTensor) else tensor.data
 
 
 def halves(blocks: Array, start: int) -> Array:
-    """The float16 number at a byte of each block, as float32."""
+    """Returns the float16 number at a byte of each block, as float32."""
     return np.ascontiguousarray(blocks[:, :, start : start + 2]).view(np.float16)[:, :, 0].astype(np.float32)
 
 
 def nibbles(blocks: Array, start: int) -> Array:
-    """Codes from 0 to 15: the low nibbles of a block are its first half, the high ones its second."""
+    """Unpacks codes from 0 to 15: the low nibbles of a block are its first half, the high ones its second."""
     packed = blocks[:, :, start : start + BLOCK // 2]
     return np.concatenate([packed & 15, packed >> 4], axis=2).reshape(len(blocks), -1).astype(np.int8)
 
 
 def q4_0(data: Array) -> GroupedWeight:
-    """Blocks of 18 bytes: a scale and nibbles around 8."""
+    """Reads blocks of 18 bytes: a scale and nibbles with offset 8."""
     blocks = data.reshape(len(data), -1, 18)
     return GroupedWeight(nibbles(blocks, 2) - np.int8(MIDDLE), halves(blocks, 0), 4)
 
 
 def q4_1(data: Array) -> GroupedWeight:
-    """Blocks of 20 bytes: a scale, a minimum and nibbles."""
+    """Reads blocks of 20 bytes: a scale, a minimum and nibbles."""
     blocks = data.reshape(len(data), -1, 20)
     return GroupedWeight(nibbles(blocks, 4), halves(blocks, 0), 4, halves(blocks, 2))
 
 
 def q8_0(data: Array) -> GroupedWeight:
-    """Blocks of 34 bytes: a scale and int8."""
+    """Reads blocks of 34 bytes: a scale and int8 codes."""
     blocks = data.reshape(len(data), -1, 34)
     codes = np.ascontiguousarray(blocks[:, :, 2:]).view(np.int8).reshape(len(data), -1)
     return GroupedWeight(codes, halves(blocks, 0), 8)
@@ -121,7 +121,7 @@ READERS: Final = {"Q4_0": q4_0, "Q4_1": q4_1, "Q8_0": q8_0}
 
 @BOUNDARY
 def read_gguf(path: str | os.PathLike[str]) -> GGUF:
-    """Open a GGUF file.
+    """Opens a GGUF file.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUF:
     Raises
     ------
     WrongCalibration
-        If the package `gguf` is missing, or the file is no GGUF file.
+        If the package `gguf` is missing, or the file is not a GGUF file.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUF:
 
 
 def library() -> Any:
-    """The package `gguf`, or a word on how to get it."""
+    """Imports the package `gguf`, or explains how to install it."""
     try:
         import gguf
         import gguf.quants

@@ -11,10 +11,10 @@ from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.quant.schemes import GROUP, TENSOR, Scheme
 
 FORMAT: Final = "compressed-tensors"
-OWN: Final = "pypto"  # the same arrays, with factors of inputs or names of our own, which others would not read
+OWN: Final = "pypto"  # the method for arrays that other readers do not know: factors of inputs, or our own names
 METHODS: Final = (FORMAT, OWN)
 LINEAR: Final = "Linear"
-# Keys that are read, or that change nothing; the others with the values at which they change nothing.
+# Keys that are read or irrelevant; other keys with the values at which they have no effect.
 KEYS: Final[Mapping[str, tuple[Any, ...]]] = {
     "kv_cache_scheme": (None,), "sparsity_config": (None, {}), "transform_config": (None, {}), "quant_method": METHODS,
 }  # fmt: skip
@@ -29,12 +29,12 @@ SCHEME_KEYS: Final[Mapping[str, tuple[Any, ...]]] = {
     "symmetric": (True, False),
 }  # fmt: skip
 FREE_SCHEME_KEYS: Final = ("group_size", "observer", "observer_kwargs", "scale_dtype", "zp_dtype")
-BY_INDEX: Final = ("group", "dynamic")  # values of actorder for which a file says the group of each column
+BY_INDEX: Final = ("group", "dynamic")  # values of actorder for which a file states the group of each column
 
 
 @dataclass(frozen=True, slots=True)
 class SchemeGroup:
-    """Schemes of weights and inputs that several layers have.
+    """Schemes of weights and inputs that several layers share.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class SchemeGroup:
     targets : sequence of str
         Names of layers, regular expressions behind ``re:``, or ``"Linear"`` for all others.
     has_order : bool
-        Whether columns have an order: files say the group of each.
+        Whether columns are reordered (act-order): files then state the group of each.
     """
 
     weights: Scheme
@@ -52,7 +52,7 @@ class SchemeGroup:
     has_order: bool
 
     def json(self) -> dict[str, Any]:
-        """In the words of the format."""
+        """The group in the terms of the format."""
         activations = None if self.inputs is None else described(self.inputs) | {"dynamic": self.inputs.per != TENSOR}
         order = {"actorder": "group"} if self.has_order else {}
         weights = described(self.weights) | order
@@ -62,11 +62,11 @@ class SchemeGroup:
 
     @property
     def format(self) -> str:
-        """How codes lie in a file."""
+        """The layout of the codes in a file."""
         return "pack-quantized" if self.weights.bits == 4 else "int-quantized"
 
     def matches(self, name: str) -> int:
-        """How closely a target fits a name: 3 the name itself, 2 a pattern, 1 all layers, 0 not at all."""
+        """Says how closely a target matches a name: 3 the name itself, 2 a pattern, 1 all layers, 0 not at all."""
         if name in self.targets:
             return 3
         if any(target.startswith("re:") and re.match(target[3:], name) for target in self.targets):
@@ -75,7 +75,7 @@ class SchemeGroup:
 
 
 def described(scheme: Scheme) -> dict[str, Any]:
-    """A scheme in the words of the format."""
+    """Describes a scheme in the terms of the format."""
     return {
         "num_bits": scheme.bits, "type": "int", "symmetric": scheme.symmetric, "strategy": scheme.per,
         "group_size": scheme.group or None, "dynamic": False,
@@ -83,7 +83,7 @@ def described(scheme: Scheme) -> dict[str, Any]:
 
 
 def config_of(groups: Sequence[SchemeGroup], is_own: bool) -> dict[str, Any]:
-    """The part of config.json."""
+    """Builds this part of config.json."""
     forms = {group.format for group in groups}
     form = forms.pop() if len(forms) == 1 else "mixed-precision"
     numbered = {f"group_{number}": group.json() for number, group in enumerate(groups)}
@@ -92,14 +92,14 @@ def config_of(groups: Sequence[SchemeGroup], is_own: bool) -> dict[str, Any]:
 
 
 def groups_of(source: str, config: Any) -> list[SchemeGroup]:
-    """Groups of a part of config.json.
+    """Reads the groups of this part of config.json.
 
     Raises
     ------
     WrongCalibration
-        For another format, or schemes that are not offered.
+        If the format or a scheme is not supported.
     NotRead
-        For keys that may change what the numbers mean.
+        If there are unknown keys, which may change the meaning of the numbers.
     """
     given = mapping(source, config, "quantization_config")
     if given.get("quant_method") not in METHODS:
@@ -112,7 +112,7 @@ def groups_of(source: str, config: Any) -> list[SchemeGroup]:
 
 
 def group_of(source: str, given: Mapping[str, Any]) -> SchemeGroup:
-    """One group."""
+    """Reads one group."""
     check(source, given, GROUP_KEYS, FREE_GROUP_KEYS)
     targets = given.get("targets")
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
@@ -126,7 +126,7 @@ def group_of(source: str, given: Mapping[str, Any]) -> SchemeGroup:
 
 
 def scheme_of(source: str, given: Mapping[str, Any]) -> Scheme:
-    """A scheme from the words of the format."""
+    """Reads a scheme."""
     check(source, given, SCHEME_KEYS, FREE_SCHEME_KEYS)
     for key in ("num_bits", "symmetric", "strategy"):
         if key not in given:
@@ -139,7 +139,7 @@ def scheme_of(source: str, given: Mapping[str, Any]) -> Scheme:
 
 
 def check(source: str, given: Mapping[str, Any], values: Mapping[str, tuple[Any, ...]], free: Sequence[str]) -> None:
-    """Refuse keys that are not known, and values that are not offered."""
+    """Refuses unknown keys, and values that are not supported."""
     for key, value in given.items():
         if key in values:
             if not any(value == one and type(value) is type(one) for one in values[key]):
@@ -149,7 +149,7 @@ def check(source: str, given: Mapping[str, Any], values: Mapping[str, tuple[Any,
 
 
 def mapping(source: str, given: Any, what: str) -> Mapping[str, Any]:
-    """A JSON object."""
+    """Returns a JSON object."""
     if not isinstance(given, dict):
         refuse(source, f"its {what} is {given!r}" if given is not None else f"it has no {what}")
     return given

@@ -1,4 +1,4 @@
-"""Sentence encoders of the BERT family map token ids to embeddings, and are sequences of blocks for calibration."""
+"""Sentence encoders of the BERT family map token ids to embeddings; for calibration they are sequences of blocks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pypto.quant.models.bert_layer import BertLayer, Norm, OnArrays, add_norm, f
 WORDS: Final = "embeddings.word_embeddings.weight"
 POSITIONS: Final = "embeddings.position_embeddings.weight"
 SEGMENTS: Final = "embeddings.token_type_embeddings.weight"
-# Tensors that change no embedding: numbers of positions, and what the trained model had behind the encoder.
+# Tensors that do not affect embeddings: position numbers, and heads behind the encoder.
 BEHIND: Final = ("embeddings.position_ids", "pooler.dense.*", "cls.*", "classifier.*", "qa_outputs.*")
-# Linear layers of a block, and their names in transformers; several of the same inputs are one.
+# Linear layers of a block, and their names in transformers; layers with the same inputs are merged into one.
 LINEAR: Final = {
     "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
     "output": ("attention.output.dense",), "up": ("intermediate.dense",), "down": ("output.dense",),
@@ -32,7 +32,7 @@ NORMS: Final = ("attention.output.LayerNorm", "output.LayerNorm")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bert(Summary, Sequence[Block]):
-    """A sentence encoder of the BERT family: a sequence of blocks, and what lies before and behind them.
+    """A sentence encoder of the BERT family: a sequence of blocks with its embedding tables and pooling.
 
     Tokens of all sentences lie one after the other, without padding. The activation is GELU with the error function; an
     embedding is the mean over the tokens of a sentence, as a unit vector.
@@ -41,15 +41,15 @@ class Bert(Summary, Sequence[Block]):
     ----------
     words : ndarray of shape (vocabulary, width)
     positions : ndarray of shape (longest, width)
-        Embeddings of positions and of the first segment, added up.
+        The sum of the position embeddings and the embedding of the first segment.
     norm : Norm
-        Of the embeddings.
+        The layer norm of the embeddings.
     layers : tuple of BertLayer
     heads : int
     eps : float
-        Of all norms.
+        The epsilon of all norms.
     segments : int
-        Rows of the table of segments, of which the first is used.
+        The rows of the segment table, of which only the first is used.
     """
 
     words: Array
@@ -62,14 +62,14 @@ class Bert(Summary, Sequence[Block]):
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], heads: int, eps: float = 1e-12) -> Bert:
-        """A model of its tensors, under the names that `transformers` gives them.
+        """Builds a model from its tensors, under the names that `transformers` gives them.
 
         Parameters
         ----------
         tensors : mapping of str to array
-            Of a safetensors file, or the ``state_dict()`` of a torch module; names may have a prefix.
+            Tensors of a safetensors file, or the ``state_dict()`` of a torch module; names may have a prefix.
         heads : int
-            Heads of attention: ``num_attention_heads`` of the configuration.
+            The number of attention heads: ``num_attention_heads`` of the configuration.
         eps : float
             ``layer_norm_eps`` of the configuration.
 
@@ -78,7 +78,7 @@ class Bert(Summary, Sequence[Block]):
         WrongCalibration
             If a tensor is missing.
         NotRead
-            For a tensor that the encoder does not read.
+            If there is a tensor that the encoder does not read.
         NotFinite
         """
         read = Tensors.of(tensors)
@@ -95,7 +95,7 @@ class Bert(Summary, Sequence[Block]):
         return tuple(one.name for layer in self.layers for one in layer.linear)
 
     def beside(self, layers: Collection[str]) -> dict[str, Array]:
-        """Tensors that are not those of some layers, under the names of transformers; for `pypto.quant.save`.
+        """Returns the tensors outside of some layers, under the names of transformers; for `pypto.quant.save`.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Bert(Summary, Sequence[Block]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What transformers says of such a model."""
+        """The configuration of such a model in transformers."""
         return {
             "model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute",
             "num_hidden_layers": len(self), "num_attention_heads": self.heads, "layer_norm_eps": self.eps,
@@ -134,12 +134,12 @@ class Bert(Summary, Sequence[Block]):
         return (self.block(number) for number in range(len(self)))
 
     def inputs(self, ids: Array, mask: Array) -> Values:
-        """Inputs of the first block.
+        """Returns the inputs of the first block.
 
         Parameters
         ----------
         ids, mask : ndarray of shape (batch, length), integers
-            Tokens, and 1 where there is one, 0 where there is padding.
+            Token ids, and a mask that is 1 for tokens and 0 for padding.
 
         Returns
         -------
@@ -150,11 +150,11 @@ class Bert(Summary, Sequence[Block]):
         return {"x": add_norm(x, positions, self.norm, self.eps), "starts": starts}
 
     def operations(self, starts: Array, linear: Linear) -> OnArrays:
-        """What layers consist of, for sentences that begin at `starts`."""
+        """Returns the operations of the layers, for sentences that begin at `starts`."""
         return OnArrays(linear, starts, self.heads, self.eps)
 
     def lookup(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
-        """Rows of the tables for the tokens that are no padding, and where each sentence begins."""
+        """Looks up the embeddings of the tokens that are not padding, and finds where each sentence begins."""
         sentences, positions = np.nonzero(mask)
         counts = np.bincount(sentences, minlength=len(ids))
         if not counts.all():
@@ -166,7 +166,7 @@ class Bert(Summary, Sequence[Block]):
         return self.words[tokens], self.positions[positions], starts
 
     def block(self, number: int) -> Block:
-        """A layer for calibration."""
+        """Returns a layer as a block for calibration."""
         layer = self.layers[number]
 
         def run(values: Values, linear: Linear) -> Values:
@@ -175,7 +175,7 @@ class Bert(Summary, Sequence[Block]):
         return Block(str(number), layer.linear, run)
 
     def embed(self, ids: Array, mask: Array, layers: Mapping[str, Callable[[Array], Array]] | None = None) -> Array:
-        """Embeddings (batch, width) of sentences, some layers computed by others: quantised or deployed ones.
+        """Computes embeddings (batch, width) of sentences; `layers` replaces some layers by quantised or deployed ones.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class Bert(Summary, Sequence[Block]):
 
 
 def pooled(x: Array, starts: Array) -> Array:
-    """Means over the tokens of each sentence, as unit vectors."""
+    """Mean pooling: averages the tokens of each sentence, and scales the result to length 1."""
     total = np.add.reduceat(x, starts[:-1])
     total /= np.sqrt(np.einsum("bw,bw->b", total, total))[:, None]
     return total
@@ -208,7 +208,7 @@ class Tensors:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any]) -> Tensors:
-        """The prefix is what stands before the table of words."""
+        """Finds the prefix, which is the text before the name of the word table."""
         found = next((name for name in tensors if name.endswith(WORDS)), WORDS)
         return cls(tensors, found.removesuffix(WORDS))
 
@@ -222,14 +222,14 @@ class Tensors:
         return found
 
     def layers(self) -> list[str]:
-        """Names of the layers, in order from 0 on."""
+        """Returns the names of the layers, in order from 0 on."""
         start = f"{self.prefix}encoder.layer."
         numbers = {name.removeprefix(start).split(".")[0] for name in self.tensors if name.startswith(start)}
         count = next(number for number in range(len(numbers) + 1) if str(number) not in numbers)
         return [f"encoder.layer.{number}" for number in range(count)]
 
     def refuse_unread(self) -> None:
-        """Refuse tensors that the encoder does not read, but those of heads that stand behind it."""
+        """Refuses tensors that the encoder does not read, except those of heads behind it."""
         for name in self.tensors:
             own = name.removeprefix(self.prefix)
             if name not in self.used and not any(fnmatchcase(own, pattern) for pattern in BEHIND):
@@ -237,16 +237,16 @@ class Tensors:
                 raise NotRead(source="the model", what=f"the tensor {name}", way=way)
 
     def norm(self, name: str) -> Norm:
-        """A normalisation."""
+        """Returns a layer norm."""
         return Norm(self(f"{name}.weight"), self(f"{name}.bias"))
 
     def linear(self, own: str, *names: str) -> Layer:
-        """A linear layer, or several of the same inputs as one."""
+        """Returns a linear layer, or several with the same inputs merged into one."""
         weight = np.concatenate([self(f"{name}.weight") for name in names])
         return Layer(own, weight, np.concatenate([self(f"{name}.bias") for name in names]))
 
     def layer(self, own: str, name: str) -> BertLayer:
-        """A transformer layer."""
+        """Returns a transformer layer."""
         qkv, output, up, down = (
             self.linear(f"{own}.{part}", *(f"{name}.{one}" for one in names)) for part, names in LINEAR.items()
         )
@@ -255,7 +255,7 @@ class Tensors:
 
 
 def tensors_of(layer: Layer) -> dict[str, Array]:
-    """Tensors of a linear layer of a model, under the names of transformers."""
+    """Returns the tensors of a linear layer under the names of transformers."""
     number, _, part = layer.name.partition(".")
     names = [f"encoder.layer.{number}.{name}" for name in LINEAR[part]]
     found: dict[str, Array] = {}

@@ -19,17 +19,17 @@ from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.models.bert import Bert, pooled
 from pypto.quant.models.bert_layer import Norm, OnArrays, add_norm, forward, heads_of, longest_of
 
-INT8: Final = ("Bytes", "GroupBytes")  # forms of products whose inputs a fused kernel rounds
+INT8: Final = ("Bytes", "GroupBytes")  # forms of products whose inputs a fused kernel quantises
 ROWS: Final = {
     "norm": "add_layer_norm_quantize", "gelu": "gelu_quantize", "rows": "quantize_per_group", "product": "w8a8_linear",
     "group_product": "w8a8_group_linear",
 }  # fmt: skip
-Kernels = Mapping[str, Callable[..., None]]  # rows of the library without their checks, which the encoder needs not
+Kernels = Mapping[str, Callable[..., None]]  # rows of the library without checks, which the encoder does not need
 
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """Rows in int8 with their scales, and the floats that they were made of where those are kept."""
+    """Rows in int8 with their scales, and the original floats if they are kept."""
 
     q: Array
     scale: Array
@@ -38,12 +38,12 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class OnKernels(OnArrays):
-    """Operations on kernels: the norm, the activation or the attention before a layer of int8 inputs writes int8.
+    """Operations on kernels: the norm, activation or attention before a layer with int8 inputs writes int8.
 
     Parameters
     ----------
     products : mapping of str to Product
-        The layers whose inputs are int8, by name.
+        The layers with int8 inputs, by name.
     kernels : mapping of str to callable
     """
 
@@ -51,14 +51,14 @@ class OnKernels(OnArrays):
     kernels: Kernels
 
     def rounded(self, kernel: str, product: Product, x: Array, floats: Array = None, **given: Any) -> Rounded:
-        """What a kernel makes of rows: int8, with a scale for each row or each group of a row."""
+        """Launches a kernel that quantises its result to int8, with a scale for each row or each group of a row."""
         made = Rounded(np.empty(x.shape, np.int8), np.empty((len(x), product.groups), np.float32), floats)
         given |= {"smooth": product.weight.transform, "groups": product.groups, "q": made.q, "scale": made.scale}
         self.kernels[kernel](x=x, **given)
         return made
 
     def linear(self, layer: Layer, x: Any) -> Array:
-        """Products of int8, and what gives back their scales; other layers read floats."""
+        """Multiplies int8 inputs and applies their scales; other layers read floats."""
         product = self.products.get(layer.name)
         if product is None:
             return self.run(layer.name, floats_of(x))
@@ -72,7 +72,7 @@ class OnKernels(OnArrays):
         return y
 
     def attend(self, qkv: Array) -> Array:
-        """Attention within the sentences."""
+        """Computes attention within the sentences."""
         q, k, v = heads_of(qkv, self.heads)
         out = np.empty((len(qkv), qkv.shape[1] // 3), np.float32)
         sizes = {"scale": 0.0, "causal": 0, "longest": longest_of(self.starts)}
@@ -80,12 +80,12 @@ class OnKernels(OnArrays):
         return out
 
     def gelu(self, x: Array, reader: Layer) -> Any:
-        """The activation."""
+        """Computes the activation."""
         product = self.products.get(reader.name)
         return library.gelu(x) if product is None else self.rounded("gelu", product, x)
 
     def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Any:
-        """The norm of a sum."""
+        """Computes the layer norm of a sum."""
         residual, product = floats_of(residual), None if reader is None else self.products.get(reader.name)
         if product is None:
             return add_norm(x, residual, norm, self.eps)
@@ -95,7 +95,7 @@ class OnKernels(OnArrays):
 
 
 def floats_of(x: Any) -> Array:
-    """The floats of rows."""
+    """Returns the floats of rows."""
     return x.floats if isinstance(x, Rounded) else x
 
 
@@ -103,17 +103,16 @@ def floats_of(x: Any) -> Array:
 class Encoder(Summary):
     """A quantised sentence encoder; ``encoder(ids, mask)`` gives embeddings. `Encoder.of` makes it.
 
-    Layers with int8 inputs read int8: the norm, the activation or the attention before them writes it. The others read
-    float32.
+    The norm, activation or attention before a layer with int8 inputs writes int8. Other layers read float32.
 
     Parameters
     ----------
     model : Bert
-        Of which tables and norms are used.
+        The model, whose tables and norms are used.
     layers : mapping of str to DeployedLayer
         All linear layers by name.
     operations : callable
-        Gives, for where sentences begin, what layers consist of.
+        Returns the operations of the layers for the positions at which sentences begin.
     """
 
     model: Bert
@@ -122,7 +121,7 @@ class Encoder(Summary):
 
     @classmethod
     def of(cls, model: Bert, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Encoder:
-        """Layers by name, quantised or deployed; those that were skipped stay float32.
+        """Builds an encoder from layers by name, quantised or deployed; skipped layers stay float32.
 
         Raises
         ------
@@ -138,7 +137,7 @@ class Encoder(Summary):
         return cls(model, found, partial(OnKernels, lambda name, x: found[name](x), **given))
 
     def __call__(self, ids: Array, mask: Array) -> Array:
-        """Embeddings (batch, width), unit vectors in float32, of sentences padded to (batch, length)."""
+        """Computes embeddings (batch, width), float32 unit vectors, of sentences padded to (batch, length)."""
         model = self.model
         x, positions, starts = model.lookup(ids, mask)
         run = self.operations(starts)
@@ -150,13 +149,13 @@ class Encoder(Summary):
 
 
 def deployed_layer(layer: Any) -> DeployedLayer:
-    """A layer of the encoder."""
+    """Deploys a layer of the encoder."""
     if isinstance(layer, Layer):
         return DeployedLayer(layer.name, "float32", layer.weight.nbytes, float_layer(layer), layer.weight.shape)
     return layer if isinstance(layer, DeployedLayer) else deployed(layer.name, layer)
 
 
 def int8_product(layer: DeployedLayer) -> Product | None:
-    """The product of a layer whose inputs are int8 in their own order."""
+    """Returns the product of a layer whose inputs are int8 in their own order, if it is one."""
     run = layer.run
     return run if isinstance(run, Product) and run.form in INT8 and run.weight.order is None else None

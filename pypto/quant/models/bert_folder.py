@@ -31,13 +31,13 @@ SIZES: Final = (
     "type_vocab_size", "intermediate_size", "layer_norm_eps",
 )  # fmt: skip
 REQUIRED: Final = ("num_hidden_layers", "num_attention_heads")
-# Keys of config.json with the values that the model computes.
+# Keys of config.json with the values that the model supports.
 OFFERED: Final[Mapping[str, tuple[Any, ...]]] = {
     "model_type": ("bert",), "hidden_act": ("gelu",), "position_embedding_type": ("absolute", None),
     "is_decoder": (False,), "add_cross_attention": (False,), "is_encoder_decoder": (False,),
     "chunk_size_feed_forward": (0,), "pruned_heads": ({}, None),
 }  # fmt: skip
-# Those that say how a model was trained, how text is made, or what heads it had; none changes an embedding.
+# Keys about training, text generation or heads; none affects an embedding.
 DESCRIPTIVE: Final = (
     "_*", "architectures", "attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "dtype",
     "gradient_checkpointing", "id2label", "label2id", "initializer_range", "problem_type", "torch_dtype",
@@ -45,25 +45,25 @@ DESCRIPTIVE: Final = (
     "num_labels", "output_hidden_states", "*_token_id", "directionality", "pooler_*", "torchscript", "tokenizer_class",
     "prefix", "task_specific_params", "model_max_length", KEY,
 )  # fmt: skip
-MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers
+MODULES: Final = ("Transformer", "Pooling", "Normalize")  # files of sentence-transformers
 
 
 @BOUNDARY
 def load_bert(folder: str | os.PathLike[str]) -> Bert:
-    """A sentence encoder of the BERT family out of a folder in the form of `transformers`.
+    """Reads a sentence encoder of the BERT family from a folder in the format of `transformers`.
 
     Parameters
     ----------
     folder : path
-        Has ``config.json`` and ``model.safetensors``. One that `save` wrote with such a model will do: its quantised
-        layers are there in floats, as their codes give them back; `load` gives them as they are.
+        A folder with ``config.json`` and ``model.safetensors``. If `save` wrote it with such a model, its quantised
+        layers are read as dequantised floats; `load` returns the quantised layers themselves.
 
     Raises
     ------
     WrongCalibration
         If a file or a tensor is missing, or the folder holds another kind of model.
     NotRead
-        For a key of config.json, or a tensor, that the model does not read.
+        If the model does not read a key of config.json or a tensor.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
 
 
 def in_floats(path: Path, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Tensors of a folder with quantised layers, which are there as their codes give them back."""
+    """Reads the tensors of a folder with quantised layers, and dequantises those layers."""
     layers = load(path)
     own = tuple(f"{name}." for name in layers)
     found = {name: array for name, array in tensors.items() if not name.startswith(own)}
@@ -96,7 +96,7 @@ def in_floats(path: Path, tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def check_sizes(path: Path, config: Mapping[str, Any], model: Bert) -> None:
-    """Refuse sizes that are not those of the tensors."""
+    """Refuses sizes that do not fit the tensors."""
     hidden = len(model.layers[0].up.weight) if model.layers else None
     for key, found in {
         "num_hidden_layers": len(model), "hidden_size": model.words.shape[1], "vocab_size": len(model.words),
@@ -111,7 +111,7 @@ def check_sizes(path: Path, config: Mapping[str, Any], model: Bert) -> None:
 
 
 def check_pooling(path: Path) -> None:
-    """Refuse embeddings that are no means of tokens as unit vectors, where sentence-transformers says so."""
+    """Refuses models whose sentence-transformers files ask for anything but mean pooling and normalisation."""
     for module in read(path, MODULES_FILE, read_json) if (path / MODULES_FILE).is_file() else ():
         kind = str(module.get("type", "")).rpartition(".")[2] if isinstance(module, dict) else module
         if kind not in MODULES:
@@ -126,7 +126,7 @@ def check_pooling(path: Path) -> None:
 
 
 def mapping_of(path: Path, name: str) -> Mapping[str, Any]:
-    """What a file of names and values holds."""
+    """Reads names and values from a file."""
     found: Any = read(path, name, read_json)
     if not isinstance(found, dict):
         refuse(path, f"{name} is no configuration")
@@ -134,7 +134,7 @@ def mapping_of(path: Path, name: str) -> Mapping[str, Any]:
 
 
 def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
-    """What a file of the folder holds."""
+    """Reads a file of the folder."""
     file = path / name
     if not file.is_file():
         refuse(path, f"it has no {name}")
@@ -142,12 +142,12 @@ def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:
         return reader(file)
     except WrongCalibration:
         raise
-    except Exception as error:  # safetensors and tokenizers raise what they like
+    except Exception as error:  # safetensors and tokenizers raise errors of several kinds
         raise refused(path, f"{name} cannot be read: {error}") from None
 
 
 def checked(path: Path) -> Mapping[str, Any]:
-    """The configuration of a model that `Bert` computes."""
+    """Reads the configuration, and refuses models that `Bert` does not compute."""
     given: dict[str, Any] = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, **mapping_of(path, CONFIG_FILE)}
     for key, value in {"model_type": None, **given}.items():
         if key in OFFERED and value not in OFFERED[key]:
@@ -175,16 +175,16 @@ def refuse(path: Path, what: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class SentenceTokenizer:
-    """Sentences as token ids of a model.
+    """Converts sentences to token ids of a model.
 
     Parameters
     ----------
     path : Path
         The folder.
     tokenizer : Tokenizer
-        Of the package `tokenizers`.
+        A tokenizer of the package `tokenizers`.
     vocabulary : int
-        Rows of the model's table of words.
+        The rows of the model's word table.
     """
 
     path: Path
@@ -193,7 +193,7 @@ class SentenceTokenizer:
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], model: Bert, longest: int) -> SentenceTokenizer:
-        """That of a folder; sentences of more tokens than `longest`, or than the model has positions, are cut."""
+        """Reads the tokenizer of a folder; it truncates sentences to `longest` tokens, or to the model's positions."""
         try:
             from tokenizers import Tokenizer
         except ImportError:
@@ -205,7 +205,7 @@ class SentenceTokenizer:
         return cls(path, tokenizer, len(model.words))
 
     def __call__(self, sentences: Sequence[str]) -> tuple[Array, Array]:
-        """Ids and mask, both (batch, length), int32."""
+        """Returns ids and mask, both (batch, length), int32."""
         encoded = self.tokenizer.encode_batch(list(sentences))
         ids = np.array([one.ids for one in encoded], np.int32)
         if ids.size and ids.max() >= self.vocabulary:

@@ -1,7 +1,7 @@
-"""The forward pass of one layer of a BERT model, for evaluation and calibration in floats, and for encoders in int8.
+"""The forward pass of one BERT layer, shared by evaluation, calibration in floats, and int8 encoders.
 
-They differ in `Operations`. A norm and an activation are told which linear layer reads their result, so that one kernel
-can compute them and round for that layer.
+The callers differ in their `Operations`. A norm and an activation know which linear layer reads their result, so that
+one kernel can compute them and quantise for that layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Norm(Summary):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BertLayer(Summary):
-    """A transformer layer: attention and feed-forward, each with its residual and norm after it."""
+    """A transformer layer: attention and feed-forward, each followed by its residual and norm."""
 
     qkv: Layer
     output: Layer
@@ -44,23 +44,23 @@ class BertLayer(Summary):
 
 
 class Operations(Protocol):
-    """What a layer consists of; a value is an array, or one with what the next linear layer reads of it."""
+    """The operations of a layer; a value is an array, possibly with its quantised form for the next linear layer."""
 
     def linear(self, layer: Layer, x: Any) -> Array:
-        """A linear layer."""
+        """Computes a linear layer."""
 
     def attend(self, qkv: Array) -> Array:
-        """Attention within the sentences: (tokens, 3 width) to (tokens, width)."""
+        """Computes attention within the sentences: (tokens, 3 width) to (tokens, width)."""
 
     def gelu(self, x: Array, reader: Layer) -> Any:
-        """The activation, which `reader` reads."""
+        """Computes the activation, which the layer `reader` reads."""
 
     def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Any:
-        """The norm of a sum, which `reader` reads."""
+        """Computes the layer norm of a sum, which the layer `reader` reads."""
 
 
 def forward(layer: BertLayer, x: Any, run: Operations, reader: Layer | None = None) -> Any:
-    """One layer: attention and a feed-forward, each added to its inputs and normalised; `reader` reads the result."""
+    """Computes one layer: attention and a feed-forward, each added to its inputs and normalised, for `reader`."""
     attended = run.attend(run.linear(layer.qkv, x))
     x = run.add_norm(run.linear(layer.output, attended), x, layer.attention_norm, layer.up)
     hidden = run.gelu(run.linear(layer.up, x), layer.down)
@@ -69,17 +69,17 @@ def forward(layer: BertLayer, x: Any, run: Operations, reader: Layer | None = No
 
 @dataclass(frozen=True, slots=True)
 class OnArrays:
-    """Operations on arrays; each linear layer is a function of its name and its inputs, which calibration observes.
+    """Operations on arrays; each linear layer is a function of its name and inputs, which calibration observes.
 
     Parameters
     ----------
     run : callable
         Computes a linear layer, ``run(name, x)``.
     starts : ndarray of shape (batch + 1,), int32
-        Where the sentences begin.
+        The positions at which the sentences begin.
     heads : int
     eps : float
-        Of the norms.
+        The epsilon of the norms.
     """
 
     run: Callable[[str, Array], Array]
@@ -88,22 +88,22 @@ class OnArrays:
     eps: float
 
     def linear(self, layer: Layer, x: Any) -> Array:
-        """A linear layer."""
+        """Computes a linear layer."""
         return self.run(layer.name, x)
 
     def attend(self, qkv: Array) -> Array:
-        """Attention within the sentences."""
+        """Computes attention within the sentences."""
         q, k, v = heads_of(qkv, self.heads)
         y: Array = library.varlen_attention(q, k, v, self.starts, longest=longest_of(self.starts))
         return y.reshape(len(y), qkv.shape[1] // 3)
 
     def gelu(self, x: Array, reader: Layer) -> Array:
-        """The activation."""
+        """Computes the activation."""
         y: Array = library.gelu(x)
         return y
 
     def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Array:
-        """The norm of a sum."""
+        """Computes the layer norm of a sum."""
         return add_norm(x, residual, norm, self.eps)
 
 
@@ -114,11 +114,11 @@ def add_norm(x: Array, residual: Array, norm: Norm, eps: float) -> Array:
 
 
 def heads_of(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
-    """Queries, keys and values (tokens, heads, depth) of rows that have them side by side."""
+    """Splits rows into queries, keys and values (tokens, heads, depth)."""
     parts = qkv.reshape(len(qkv), 3, heads, qkv.shape[1] // (3 * heads))
     return parts[:, 0], parts[:, 1], parts[:, 2]
 
 
 def longest_of(starts: Array) -> int:
-    """Tokens of the longest sentence; 1 without sentences."""
+    """Returns the length of the longest sentence; 1 if there are none."""
     return int(np.diff(starts).max(initial=1))

@@ -1,4 +1,4 @@
-"""Llama models are read from GGUF files, calibrated as blocks, and judged by their perplexity."""
+"""Llama models are read from GGUF files, calibrated block by block, and evaluated by their perplexity."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from pypto.quant.models.llama_layer import NORMS, OnArrays, attention, forward, 
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
 from pypto.quant.tensor import GroupedWeight
 
-ROWS: Final = 256  # tokens whose logits are in memory at once
+ROWS: Final = 256  # tokens whose logits are in memory at the same time
 Cache = Callable[[str, Array, Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Llama(Summary, Sequence[Block]):
-    """A model of the Llama family: a sequence of blocks whose weights are read when a block is asked for.
+    """A model of the Llama family: a sequence of blocks whose weights are read when a block is used.
 
     Parameters
     ----------
     file : GGUF
-        All its keys and tensors are read, or are known to change nothing.
+        The file. All its keys and tensors must be read, or known to have no effect.
     cache : callable, optional
-        From the name of a block, keys and values, both (batch, tokens, heads, depth), to those that attention reads;
-        stands for a cache of fewer bits.
+        Maps the name of a block and its keys and values, both (batch, tokens, heads, depth), to the keys and values
+        that attention reads, in order to simulate a cache of fewer bits.
     ignore : sequence of str
-        Names of keys and tensors that may stay unread; ``*`` stands for any text.
+        Names of keys and tensors that may stay unread; ``*`` matches any text.
     context : int, optional
-        Tokens of the longest sequence; without, as many as the file says.
+        The length of the longest sequence in tokens; by default, the file states it.
 
     Raises
     ------
     NotRead
-        For a key or a tensor that no part of the model reads.
+        If no part of the model reads a key or a tensor.
     WrongCalibration
-        For another architecture, sizes that do not fit together, and missing keys and tensors.
+        If the architecture is another one, sizes do not fit together, or keys or tensors are missing.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Llama(Summary, Sequence[Block]):
             object.__setattr__(self, "context", self.sizes.context)
 
     def array(self, name: str) -> Array:
-        """A tensor of the file in float32.
+        """Returns a tensor of the file in float32.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Llama(Summary, Sequence[Block]):
         return found
 
     def weight(self, name: str) -> GroupedWeight:
-        """Codes, scales and minima of a tensor, which are finite."""
+        """Returns the codes, scales and minima of a tensor, which must be finite."""
         found = self.file.weight(name)
         for numbers in (found.scales, found.minima):
             if numbers is not None:
@@ -118,7 +118,7 @@ class Llama(Summary, Sequence[Block]):
         return (self.block(number) for number in range(len(self)))
 
     def block(self, number: int) -> Block:
-        """A block, with its weights in float32."""
+        """Returns a block, with its weights in float32."""
         read = self.array
         layers = [Layer(f"{number}.{part}", read(f"blk.{number}.{name}.weight")) for part, name in LINEAR.items()]
         norms = {name: read(f"blk.{number}.{name}.weight") for name in NORMS}
@@ -130,7 +130,7 @@ class Llama(Summary, Sequence[Block]):
         return Block(str(number), layers, run)
 
     def attend(self, name: str, parts: Sequence[Array]) -> Array:
-        """Attention of a block, whose heads of keys and values are shared by several of queries."""
+        """Computes attention of a block, in which several query heads share a key head (GQA)."""
         q, k, v = (t.reshape(*t.shape[:2], -1, self.sizes.depth) for t in parts)
         q, k = self.rotate(q), self.rotate(k)
         if self.cache is not None:
@@ -138,17 +138,17 @@ class Llama(Summary, Sequence[Block]):
         return attention(q, k, v)
 
     def rotate(self, x: Array) -> Array:
-        """Rotary positions; neighbours are pairs, as GGUF orders the weights of this family."""
+        """Applies rotary embedding to pairs of neighbours, because GGUF stores the weights of this family so."""
         cos, sin = (t[:, None] for t in rotation(self.sizes.frequencies, np.arange(x.shape[1])))
         return np.stack(rotated(x[..., 0::2], x[..., 1::2], cos, sin), axis=-1).reshape(x.shape)
 
     def rows(self, ids: Any) -> Array:
-        """Embeddings of tokens of any shape.
+        """Looks up embeddings of tokens of any shape.
 
         Raises
         ------
         WrongCalibration
-            For a token that the model has not, and for numbers that are no integers.
+            If a token is not in the vocabulary, or is not an integer.
         NotFinite
         """
         numbers = integers(ids)
@@ -158,12 +158,12 @@ class Llama(Summary, Sequence[Block]):
         return found
 
     def embed(self, ids: Array) -> Values:
-        """Inputs of the first block for tokens (batch, tokens).
+        """Computes the inputs of the first block for tokens (batch, tokens).
 
         Raises
         ------
         WrongCalibration
-            For more tokens than the context has, and for what `rows` refuses.
+            If there are more tokens than the context, or tokens that `rows` refuses.
         """
         numbers = integers(ids)
         if numbers.ndim != 2 or not numbers.size:
@@ -172,14 +172,14 @@ class Llama(Summary, Sequence[Block]):
         return {"x": self.rows(numbers)}
 
     def check_length(self, tokens: int) -> None:
-        """Refuse a sequence that is longer than the context."""
+        """Refuses a sequence that is longer than the context."""
         if self.context is not None and tokens > self.context:
             what = f"{tokens} tokens are longer than the context of {self.context} that the model was trained for"
             refuse(what, "give fewer, or pass a larger `context` to load_llama, and see what the results are worth")
 
     @property
     def head_name(self) -> str:
-        """The tensor of the logits; that of the embeddings where the file has none of its own."""
+        """The name of the logits' tensor; the embeddings' tensor if the file has none (tied embeddings)."""
         return HEAD if HEAD in self.file.tensors else EMBEDDING
 
     @property
@@ -189,7 +189,7 @@ class Llama(Summary, Sequence[Block]):
 
     @property
     def tokenizer(self) -> Any:
-        """Byte pairs with the vocabulary and merges of the file."""
+        """The byte-pair tokenizer with the vocabulary and merges of the file."""
         return tokenizer_of(self.file.path.name, self.file.metadata)
 
     @property
@@ -198,7 +198,7 @@ class Llama(Summary, Sequence[Block]):
         return ends_of(self.file.metadata)
 
     def beside(self, layers: Collection[str]) -> dict[str, Array]:
-        """Tensors that are not those of some layers, under their names in the file; for `pypto.quant.save`.
+        """Returns the tensors outside of some layers, under their names in the file; for `pypto.quant.save`.
 
         Raises
         ------
@@ -211,12 +211,12 @@ class Llama(Summary, Sequence[Block]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All keys of the file but its header."""
+        """All keys of the file except its header."""
         keys = {name: value for name, value in self.file.metadata.items() if not name.startswith("GGUF.")}
         return {"model_type": ARCHITECTURE, METADATA: keys}
 
     def windows(self, text: str, length: int = 512) -> Array:
-        """A text as tokens (windows, length), int32; the last, shorter window is left out.
+        """Tokenises a text into windows (windows, length), int32; the last, shorter window is left out.
 
         Raises
         ------
@@ -236,17 +236,17 @@ class Llama(Summary, Sequence[Block]):
         batch: int = 8,
         progress: Progress | None = None,
     ) -> float:
-        """``exp`` of the mean negative log-likelihood of each window's tokens but its first.
+        """Computes ``exp`` of the mean negative log-likelihood of all but the first token of each window.
 
         Parameters
         ----------
         ids : ndarray of shape (windows, tokens), int32
         layers : mapping of str to callable, optional
-            Quantised or deployed layers by name, ``"head"`` that of the logits; the others stay as they are.
+            Quantised or deployed layers by name, ``"head"`` for the logits; the others stay in floats.
         batch : int
-            Windows that are computed at once.
+            The number of windows that are computed together.
         progress : callable, optional
-            Gets the number of blocks that are done, and of all, after each block.
+            Called after each block with the number of finished blocks and the number of all blocks.
 
         Returns
         -------
@@ -257,7 +257,7 @@ class Llama(Summary, Sequence[Block]):
         NoSuchLayer
             For names of layers that the model has not.
         WrongCalibration
-            For windows of less than two tokens, or of more than the context has.
+            If windows have less than two tokens, or more than the context.
         NotFinite
             If weights or logits have NaN or infinity.
         """
@@ -284,7 +284,7 @@ class Llama(Summary, Sequence[Block]):
 
 
 def surprise(x: Array, head: Callable[[Array], Array], targets: Array) -> float:
-    """The sum of the negative log-likelihoods of the targets, in float64."""
+    """Sums the negative log-likelihoods of the targets, in float64."""
     total = 0.0
     for start in range(0, len(x), ROWS):
         logits = head(x[start : start + ROWS])
@@ -294,7 +294,7 @@ def surprise(x: Array, head: Callable[[Array], Array], targets: Array) -> float:
 
 
 def integers(ids: Any) -> Array:
-    """Tokens as an array of integers."""
+    """Converts tokens to an array of integers."""
     found = np.asarray(ids)
     if found.dtype.kind not in "iu" and found.size:
         refuse(f"tokens are {found.dtype}", "give integers")
@@ -308,22 +308,22 @@ def load_llama(
     ignore: Sequence[str] = (),
     context: int | None = None,
 ) -> Llama:
-    """A model of the Llama family out of a GGUF file, or out of a folder that `save` wrote with such a model.
+    """Reads a model of the Llama family from a GGUF file, or from a folder that `save` wrote with such a model.
 
     Parameters
     ----------
     path : path
-        Of a folder, the quantised layers are there in floats, as their codes give them back; `load` gives them as
-        they are.
+        The path. A folder's quantised layers are read as dequantised floats; `load` returns the quantised layers
+        themselves.
     cache, ignore, context
-        Of `Llama`.
+        Arguments of `Llama`.
 
     Raises
     ------
     WrongCalibration
         If the file cannot be read, or holds another kind of model.
     NotRead
-        If it has a key or a tensor that no part of the model reads.
+        If no part of the model reads a key or a tensor.
 
     Examples
     --------

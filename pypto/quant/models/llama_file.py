@@ -1,4 +1,4 @@
-"""`Sizes` reads the hyperparameters and rotary frequencies of a Llama model, and refuses keys that it does not know."""
+"""`Sizes` reads the hyperparameters and rotary frequencies of a Llama model, and refuses unknown keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINEAR: Final = {
     "q": "attn_q", "k": "attn_k", "v": "attn_v", "output": "attn_output", "gate": "ffn_gate", "up": "ffn_up",
     "down": "ffn_down",
 }  # fmt: skip
-LOGITS: Final = "head"  # the name of the layer of the logits
+LOGITS: Final = "head"  # the name of the layer that computes the logits
 OPTIONAL: Final = (HEAD, ROPE_FACTORS)
 
 # Keys behind "llama." that `Sizes` reads.
@@ -34,7 +34,7 @@ READ: Final = (
     "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length",
     "rope.dimension_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.factor", "rope.scale_linear",
 )  # fmt: skip
-# Keys behind "llama." with the one value at which they change nothing.
+# Keys behind "llama." with the only value at which they have no effect.
 NEUTRAL: Final = {
     "expert_count": 0, "expert_used_count": 0, "expert_shared_count": 0, "attention.sliding_window": 0,
     "attention.causal": True, "use_parallel_residual": False, "logit_scale": 1.0, "embedding_scale": 1.0,
@@ -45,27 +45,27 @@ DESCRIPTIVE: Final = (
     "GGUF.*", "general.*", "tokenizer.*", "quantize.imatrix.*", "split.no", "split.tensors.count",
     "llama.rope.scaling.original_context_length", "llama.rope.scaling.finetuned",
 )  # fmt: skip
-WHOLE: Final = {"general.type": "model", "split.count": (0, 1)}  # of a file that is a model by itself
+WHOLE: Final = {"general.type": "model", "split.count": (0, 1)}  # value for a file that is a complete model
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sizes(Summary):
-    """Sizes of a model, and what turns its queries and keys.
+    """The sizes of a model, and its rotary frequencies.
 
     Parameters
     ----------
     blocks, width, hidden, vocabulary : int
     heads, shared : int
-        Heads of queries, and of keys and values.
+        The numbers of query heads, and of key and value heads.
     depth : int
-        Channels of a head.
+        The channels of a head.
     eps : float
-        Of the RMS norms.
+        The epsilon of the RMS norms.
     context : int, optional
-        Tokens of the longest sequence that the model was trained for; None where the file does not say it.
+        The context length that the model was trained for; None if the file does not state it.
     frequencies : ndarray of shape (depth / 2,), float64
-        Radians by which a position turns each pair of channels: those of the base, divided by the factors of the file,
-        as Llama 3.1 has them, and by that of linear scaling.
+        The rotary frequencies in radians per position, one for each pair of channels: those of the base, divided by the
+        file's factors (as in Llama 3.1) and by the factor of linear scaling.
     """
 
     blocks: int
@@ -81,7 +81,7 @@ class Sizes(Summary):
 
     @classmethod
     def of(cls, file: GGUF, ignore: Sequence[str] = ()) -> Sizes:
-        """Those of a file.
+        """Reads the sizes from a file.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Sizes(Summary):
                     refuse(file, f"its tensor {name} has the shape {found}, expected {shape}")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of all tensors of the model, also of those that a file may lack."""
+        """Returns the shapes of all tensors of the model, including optional ones."""
         rows, shared = self.heads * self.depth, self.shared * self.depth
         width, hidden = self.width, self.hidden
         block: dict[str, tuple[int, ...]] = {
@@ -151,19 +151,19 @@ class Numbers:
     file: GGUF
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number above 0."""
+        """Reads a positive integer."""
         return int(self.number(key, default, lambda value: isinstance(value, int) and value > 0, "a number above 0"))
 
     def optional(self, key: str) -> int | None:
-        """The same, or None."""
+        """Reads a positive integer, or None."""
         return self.integer(key) if f"{ARCHITECTURE}.{key}" in self.file.metadata else None
 
     def real(self, key: str, default: float | None = None) -> float:
-        """A finite number that is not negative."""
+        """Reads a finite number that is not negative."""
         return float(self.number(key, default, is_real, "a finite number from 0 on"))
 
     def number(self, key: str, default: Any, accepts: Callable[[Any], bool], kind: str) -> Any:
-        """A value of the metadata."""
+        """Reads a value of the metadata."""
         name = f"{ARCHITECTURE}.{key}"
         value = self.file.metadata.get(name, default)
         if value is None:
@@ -178,7 +178,7 @@ def is_real(value: Any) -> bool:
 
 
 def frequencies(file: GGUF, given: Numbers, depth: int) -> Array:
-    """Radians by which a position turns each pair of channels."""
+    """Computes the rotary frequencies, in radians per position, of each pair of channels."""
     base = given.real("rope.freq_base", 10000.0)
     if base == 0:
         refuse(file, f"its {ARCHITECTURE}.rope.freq_base is 0")
@@ -193,18 +193,18 @@ def frequencies(file: GGUF, given: Numbers, depth: int) -> Array:
 
 
 def linear_factor(file: GGUF, given: Numbers) -> float:
-    """By how much linear scaling slows rotary positions; 1 without."""
+    """Returns the factor of linear rotary scaling; 1 if there is none."""
     kind = file.metadata.get(f"{ARCHITECTURE}.rope.scaling.type", "linear")
     if kind not in ("none", "linear"):
         refuse(file, f"its {ARCHITECTURE}.rope.scaling.type is {kind}, and none and linear are offered")
     if kind == "none":
         return 1.0
     factor = given.real("rope.scaling.factor", given.real("rope.scale_linear", 0.0))
-    return factor or 1.0  # 0 says that there is none
+    return factor or 1.0  # 0 means that there is none
 
 
 def shape_of(file: GGUF, name: str, rank: int) -> tuple[int, ...]:
-    """The shape of a tensor in the order of numpy."""
+    """Returns the shape of a tensor in numpy's order."""
     if name not in file.tensors:
         refuse(file, f"it has no tensor {name}")
     shape = tuple(int(size) for size in file.tensors[name].shape[::-1])
@@ -214,7 +214,7 @@ def shape_of(file: GGUF, name: str, rank: int) -> tuple[int, ...]:
 
 
 def refuse_unread(file: GGUF, sizes: Sizes, ignore: Sequence[str]) -> None:
-    """Refuse keys and tensors that no part of the model reads."""
+    """Refuses keys and tensors that no part of the model reads."""
 
     def check(kind: str, name: str) -> None:
         if not any(fnmatchcase(name, pattern) for pattern in ignore):
@@ -230,7 +230,7 @@ def refuse_unread(file: GGUF, sizes: Sizes, ignore: Sequence[str]) -> None:
 
 
 def is_read(name: str, value: Any) -> bool:
-    """Whether a key is read, or known to change nothing."""
+    """Says whether a key is read, or known to have no effect."""
     if name in WHOLE:
         expected = WHOLE[name]
         return value in expected if isinstance(expected, tuple) else value == expected
@@ -243,13 +243,13 @@ def is_read(name: str, value: Any) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """A value as text, at most some words of it."""
+    """Formats a value as text of limited length."""
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def tensor_of(layer: str) -> str:
-    """The tensor of a linear layer of the model."""
+    """Returns the tensor name of a linear layer of the model."""
     number, _, part = layer.partition(".")
     return HEAD if layer == LOGITS else f"blk.{number}.{LINEAR[part]}.weight"
 

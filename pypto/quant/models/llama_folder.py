@@ -1,4 +1,4 @@
-"""A folder that `pypto.quant.save` wrote for a Llama model is read as if it were a GGUF file."""
+"""Reads a folder that `pypto.quant.save` wrote for a Llama model as if it were a GGUF file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pypto.quant.formats.files import load_file
 from pypto.quant.formats.gguf import GGUF, library
 from pypto.quant.models.llama_file import tensor_of
 
-METADATA: Final = "gguf"  # the key of config.json with those of the file
+METADATA: Final = "gguf"  # the key of config.json that holds the keys of the file
 
 
 def read_folder(folder: str | os.PathLike[str]) -> GGUF:
-    """The keys and tensors of a model, as a GGUF file has them."""
+    """Reads the keys and tensors of a model in the form of a GGUF file."""
     path = Path(folder)
     settings = settings_of(path)
     metadata = settings.get(METADATA)
@@ -36,15 +36,15 @@ def read_folder(folder: str | os.PathLike[str]) -> GGUF:
 
 
 def tensor_named(name: str, numbers: Any) -> Any:
-    """A tensor of the package `gguf`, in float32; a quantised one becomes numbers when they are read."""
+    """Returns a float32 tensor in the form of the package `gguf`; a quantised one is dequantised when it is read."""
     package = library()
-    shape = numbers.shape[::-1]  # GGUF has the order of dimensions reversed
+    shape = numbers.shape[::-1]  # GGUF stores dimensions in reverse order
     count = math.prod(shape)
     return package.ReaderTensor(name, package.GGMLQuantizationType.F32, shape, count, 4 * count, 0, numbers, None)
 
 
 def named(path: Path, layer: str) -> str:
-    """The tensor of a layer."""
+    """Returns the tensor name of a layer."""
     try:
         return tensor_of(layer)
     except KeyError:

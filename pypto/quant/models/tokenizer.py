@@ -1,4 +1,4 @@
-"""The tokenizer of a GGUF file is built from its vocabulary, merges and control tokens."""
+"""Builds the tokenizer of a GGUF file from its vocabulary, merges and control tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ READ: Final = (
     "model", "pre", "tokens", "token_type", "merges", "bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id",
     "add_bos_token", "add_eos_token",
 )  # fmt: skip
-# Keys with the one value at which they change nothing for byte pairs.
+# Keys with the only value at which they have no effect on byte pairs.
 NEUTRAL: Final = {"add_space_prefix": False, "remove_extra_whitespaces": False}
-# Keys that name tokens for other uses, and templates of dialogues, which are the caller's to fill.
+# Keys that name tokens for other uses, and chat templates, which the caller fills in.
 DESCRIPTIVE: Final = (
     f"{PREFIX}*_token_id", f"{PREFIX}scores", "tokenizer.chat_template*", "tokenizer.chat_templates",
 )  # fmt: skip
@@ -30,16 +30,16 @@ END_TEXTS: Final = frozenset({
 
 
 def tokenizer_of(source: str, metadata: Mapping[str, Any]) -> Any:
-    """A `Tokenizer` of the package `tokenizers`: byte pairs with the vocabulary and merges of a file.
+    """Returns a byte-pair `Tokenizer` of the package `tokenizers`, with the vocabulary and merges of a file.
 
-    Tokens that control a dialogue, as ``<|im_start|>``, are one token each wherever they stand in a text.
+    Control tokens of a dialogue, such as ``<|im_start|>``, are one token each wherever they stand in a text.
 
     Raises
     ------
     WrongCalibration
-        For another kind of tokenizer.
+        If the tokenizer is of another kind.
     NotRead
-        For keys that could change its tokens.
+        If there are unknown keys that could change its tokens.
     """
     kind = tuple(metadata.get(PREFIX + key) for key in ("model", "pre"))
     if kind != ("gpt2", "smollm"):
@@ -65,12 +65,12 @@ def tokenizer_of(source: str, metadata: Mapping[str, Any]) -> Any:
 
 
 def of_type(tokens: list[str], types: Any, kind: int) -> list[str]:
-    """Tokens of a type, in order; none where a file has no types."""
+    """Returns the tokens of a type, in order; none if the file has no types."""
     return [token for token, found in zip(tokens, types, strict=False) if found == kind]
 
 
 def add_ends(tokenizer: Any, source: str, metadata: Mapping[str, Any], tokens: list[str]) -> None:
-    """Let each text begin and end with the tokens that the file asks for."""
+    """Makes each text begin and end with the tokens that the file asks for."""
     from tokenizers.processors import TemplateProcessing
 
     asked = {name: bool(metadata.get(f"{PREFIX}add_{name}_token", False)) for name in ("bos", "eos")}
@@ -87,7 +87,7 @@ def add_ends(tokenizer: Any, source: str, metadata: Mapping[str, Any], tokens: l
 
 
 def refuse_unread(source: str, metadata: Mapping[str, Any]) -> None:
-    """Refuse keys of the tokenizer that could change its tokens."""
+    """Refuses keys of the tokenizer that could change its tokens."""
     for name, value in metadata.items():
         key = name.removeprefix(PREFIX)
         if not name.startswith("tokenizer.") or key in READ or (key in NEUTRAL and value == NEUTRAL[key]):
@@ -98,7 +98,7 @@ def refuse_unread(source: str, metadata: Mapping[str, Any]) -> None:
 
 
 def ends_of(metadata: Mapping[str, Any]) -> frozenset[int]:
-    """Tokens that end a text: those that keys name, and control tokens that are known for it."""
+    """Returns the tokens that end a text: those that keys name, and well-known control tokens."""
     named = {metadata.get(f"{PREFIX}{name}_token_id") for name in ENDS}
     tokens = metadata.get(PREFIX + "tokens", ())
     types = metadata.get(PREFIX + "token_type", ())

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Attention of one new token runs as one kernel: rotary positions, the update of the cache, and the softmax."""
+"""Decode attention: one kernel applies rotary embedding, updates the cache, and computes the softmax for one token."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pypto.library.kernels.quantized.quant import largest, quantize_row
 
 @pto.jit
 def to_codes(t, scale):
-    """Keys as int8; those beyond the range are clipped."""
+    """Quantises keys to int8; those beyond the range are clipped."""
     return pto.clamp(pto.rint(t / scale), -127.0, 127.0).to(pto.int8)
 
 
 @pto.jit
 def store_key(keys, key_scale, g, p, first, second):
-    """A key at its position, by halves."""
+    """Stores a key at its position, as two halves."""
     D = keys.shape[2]
     H = D // 2
     if key_scale is not None:
@@ -31,7 +31,7 @@ def store_key(keys, key_scale, g, p, first, second):
 
 @pto.jit
 def store_value(values, value_scale, g, p, value, key):
-    """A value at its position; in int8 its scale is NaN where the key is not finite, since codes cannot say so."""
+    """Stores a value; an int8 value has a NaN scale if its key is not finite, which codes cannot express."""
     if value_scale is not None:
         value, scale = quantize_row(value)
         value_scale[g, p] = scale + 0.0 * largest(key)
@@ -42,9 +42,9 @@ def store_value(values, value_scale, g, p, value, key):
 def attend_kernel(
     q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, UNIT: pto.constexpr, BN: pto.constexpr
 ):
-    """One head of keys, and the heads of queries that share it; halves of a head are the two coordinates.
+    """Serves one key head and the query heads that share it; rotary pairs are the two halves of a head.
 
-    The scale of a channel of int8 keys goes into the queries, that of a value into its row.
+    Scales of int8 keys are folded into the queries, and those of values are applied to their rows.
     """
     g, p, D = pto.program_id(0), position[0], keys.shape[2]
     GROUP, H = q.shape[1] // keys.shape[0], D // 2

@@ -26,7 +26,7 @@ class KeyValueCache(Summary):
     value_scales : ndarray of shape (blocks, heads, tokens), float32, optional
         Of int8 values.
     length : int
-        Tokens that it holds; set it back to forget the last ones.
+        The number of stored tokens; decrease it to forget the last ones.
     """
 
     keys: Array = field(repr=False)
@@ -35,30 +35,30 @@ class KeyValueCache(Summary):
     value_scales: Array | None = field(default=None, repr=False)
     length: int = 0
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
-    launches: BoundLaunches = field(default_factory=LaunchList(()).bind, repr=False)  # of a step, on this cache
-    owner: object = field(default=None, repr=False)  # the decoder that its launches are of
+    launches: BoundLaunches = field(default_factory=LaunchList(()).bind, repr=False)  # launches of a step on this cache
+    owner: object = field(default=None, repr=False)  # the decoder of these launches
 
     @classmethod
     def of(cls, shape: tuple[int, int, int, int], key_scales: Array | None = None) -> KeyValueCache:
-        """An empty one of (blocks, heads, tokens, depth), in int8 where there are scales of keys."""
+        """Allocates an empty cache (blocks, heads, tokens, depth), in int8 if there are key scales."""
         if key_scales is None:
             return cls(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
         return cls(np.zeros(shape, np.int8), np.zeros(shape, np.int8), key_scales, np.zeros(shape[:3], np.float32))
 
     @property
     def tokens(self) -> int:
-        """Tokens that have room."""
+        """The capacity in tokens."""
         return int(self.keys.shape[2])
 
     @property
     def bytes(self) -> int:
-        """Of keys, values and the scales of values."""
+        """The bytes of keys, values and the scales of values."""
         return int(
             self.keys.nbytes + self.values.nbytes + (0 if self.value_scales is None else self.value_scales.nbytes)
         )
 
     def reserve(self, count: int) -> None:
-        """Check that so many tokens more have room.
+        """Checks that so many more tokens fit.
 
         Raises
         ------

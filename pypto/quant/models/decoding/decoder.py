@@ -1,4 +1,4 @@
-"""A decoder generates text with kernels that are bound once, and with a cache of keys and values."""
+"""A decoder generates text with kernels that are bound once, and with a key-value cache."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from pypto.quant.models.llama_layer import AFTER, BEFORE, NORMS, forward, rotate
 from pypto.quant.tensor import QuantizedTensor
 from pypto.runtime.launches import LaunchList, LaunchStep
 
-KEYS: Final = 64  # positions that attention takes at once
-CHUNK: Final = 256  # tokens of a prompt that are computed at once
-DEFAULT: Final = 1024  # tokens of a cache
+KEYS: Final = 64  # positions in a block of attention
+CHUNK: Final = 256  # tokens of a prompt in one prefill step
+DEFAULT: Final = 1024  # default capacity of a cache in tokens
 Given = QuantizedLayer | QuantizedTensor | DeployedLayer
 
 
 class Decoder:
-    """A language model that makes one token after the other, on kernels, with a cache of keys and values.
+    """A language model that generates one token after the other on kernels, with a key-value cache.
 
-    A step has one row of inputs, so it takes the time of reading the weights: the fewer bits, the faster. Weights lie
-    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory: make one at a
-    time.
+    A step has one row of inputs, so its time is that of reading the weights: fewer bits are faster. Weights are stored
+    in tiles of columns, and all launches of a step are bound once. Steps of one decoder share memory, so only one may
+    run at a time.
 
     Parameters
     ----------
     model : Llama
         With an `Int8Cache` as `Llama.cache`, keys and values are in int8.
     layers : mapping of str to QuantizedLayer, QuantizedTensor or DeployedLayer, optional
-        As `Calibration.convert` and `quant.deploy` give them, by name; ``"head"`` is that of the logits. Others are as
-        in the file.
+        Layers by name, as `Calibration.convert` and `quant.deploy` return them; ``"head"`` computes the logits. Other
+        layers are as in the file.
     floats : bool
-        Whether layers that are as in the file become float32; without, blocks of four and eight bits are used as they
-        are, which gives the same numbers in less memory.
+        Whether layers as in the file become float32. By default, their int4 and int8 blocks are used directly, which
+        gives the same numbers in less memory.
 
     Raises
     ------
     WrongScheme
-        For int8 inputs with one scale for all, or for groups.
+        If a layer has int8 inputs with one static scale, or with scales of groups.
     WrongCalibration
-        For a cache of another kind, and names of layers that the model has not.
+        If the cache is of another kind, or the model has no layer of a given name.
 
     Examples
     --------
@@ -89,12 +89,12 @@ class Decoder:
 
     @property
     def bytes(self) -> int:
-        """Of all weights that a step reads."""
+        """The bytes of all weights that a step reads."""
         every = [fused for block in self.blocks for fused in block.values()]
         return sum(product.weight.bytes for fused in (*every, self.last) for product in fused.products)
 
     def columns(self, name: str, tensor: str) -> RowProduct:
-        """A layer that was given, or as it is in the file; rotary pairs of queries and keys become halves."""
+        """Returns a layer by columns, given or from the file; rotary pairs of queries and keys become halves."""
         given: Any = self.layers.get(name)
         file = self.model.file
         if given is None and not self.floats and file.kind(tensor) in READERS:
@@ -106,7 +106,7 @@ class Decoder:
         return found.take(halves(found.outputs, self.depth)) if is_rotated else found
 
     def products(self, number: int) -> dict[str, FusedProducts]:
-        """Of a block, by the first of the layers that have the same inputs."""
+        """Builds the products of a block, by the first of the layers that have the same inputs."""
         found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
         norms = {name: self.model.array(f"blk.{number}.{name}.weight") for name in NORMS}
 
@@ -119,12 +119,12 @@ class Decoder:
         return dict(zip(("q", "output", "gate", "down"), every, strict=True))
 
     def cache(self, tokens: int | None = None) -> KeyValueCache:
-        """An empty cache for a sequence of so many tokens; without, 1024 or as many as the model's context has.
+        """Allocates an empty cache for so many tokens; by default 1024, or the model's context if that is shorter.
 
         Raises
         ------
         WrongCalibration
-            For more tokens than the context has.
+            If `tokens` exceeds the context.
         """
         if tokens is None:
             tokens = min(DEFAULT, self.model.context or DEFAULT)
@@ -144,7 +144,7 @@ class Decoder:
         return replace(cache, launches=LaunchList((*launches, *self.last_launches.launches.steps)).bind(), owner=self)
 
     def reserve(self, cache: KeyValueCache, count: int) -> None:
-        """Check that a cache is of this decoder, and has room for so many tokens more."""
+        """Checks that a cache belongs to this decoder, and that so many more tokens fit."""
         if cache.owner is not self:
             raise WrongCalibration(what="the cache is of another decoder", way="use one that this one's cache() gives")
         cache.reserve(count)
@@ -152,7 +152,7 @@ class Decoder:
     def attention(
         self, number: int, cache: KeyValueCache, cos: Array, sin: Array, launches: list[LaunchStep], heads: Array
     ) -> Array:
-        """Attention of one token in a block, as a launch; gives the memory of its results."""
+        """Builds the launch of a block's attention for one token, and returns the memory of its result."""
         q, k, v = self.heads_of(heads)
         key_scale = None if cache.key_scales is None else cache.key_scales[number]
         value_scale = None if cache.value_scales is None else cache.value_scales[number]
@@ -164,12 +164,12 @@ class Decoder:
         return out.reshape(1, -1)
 
     def heads_of(self, rows: Array) -> list[Array]:
-        """Queries, keys and values (tokens, heads, depth) that lie side by side."""
+        """Splits rows into queries, keys and values (tokens, heads, depth)."""
         heads = rows.reshape(len(rows), -1, self.depth)
         return np.split(heads, [self.heads, self.heads + self.shared], axis=1)
 
     def step(self, token: int, cache: KeyValueCache) -> Array:
-        """Append a token to a cache, and give the logits of the next one.
+        """Appends a token to a cache, and returns the logits of the next one.
 
         Parameters
         ----------
@@ -180,13 +180,13 @@ class Decoder:
         Returns
         -------
         ndarray of shape (vocabulary,), float32
-            The next step overwrites it.
+            The logits, which the next step overwrites.
 
         Raises
         ------
         FullCache
         WrongCalibration
-            For a cache of another decoder, and a token that the model has not.
+            If the cache belongs to another decoder, or the token is not in the vocabulary.
         """
         self.reserve(cache, 1)
         self.row[:] = self.model.rows([token])
@@ -196,14 +196,13 @@ class Decoder:
         return self.logits[0]
 
     def prefill(self, ids: Any, cache: KeyValueCache) -> Array:
-        """Append the tokens of a prompt to a cache, and give the logits of the next one; see `step`.
+        """Appends the tokens of a prompt to a cache, and returns the logits of the next one; see `step`.
 
         Raises
         ------
         FullCache
         WrongCalibration
-            Without tokens, for several sequences at once, tokens that the model has not, and a cache of another
-            decoder.
+            If there are no tokens, several sequences, tokens outside of the vocabulary, or a cache of another decoder.
         """
         ids = prompt_of(ids)
         self.reserve(cache, len(ids))
@@ -214,7 +213,7 @@ class Decoder:
         return self.logits[0]
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
-        """Append tokens, given by their embeddings, to a cache; the last one's numbers are left for the logits."""
+        """Appends tokens, given by their embeddings, to a cache; keeps the last one's hidden state for the logits."""
         cos, sin = rotation(self.model.sizes.frequencies, np.arange(cache.length, cache.length + len(x)))
         for number, products in enumerate(self.blocks):
             attend = partial(self.attend, number, cache, cos[:, None], sin[:, None])
@@ -223,7 +222,7 @@ class Decoder:
         self.row[:] = x[-1]
 
     def attend(self, number: int, cache: KeyValueCache, cos: Array, sin: Array, heads: Array) -> Array:
-        """Attention of several tokens, whose keys and values are stored first."""
+        """Computes attention of several tokens, after their keys and values are stored."""
         q, k, v = self.heads_of(heads)
         half = self.depth // 2
         q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
@@ -235,7 +234,7 @@ class Decoder:
             y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
         else:
             scale = cache.key_scales[number]
-            finite = np.isfinite(k).all(axis=2)  # codes of keys cannot say that one is not: scales of values do
+            finite = np.isfinite(k).all(axis=2)  # codes of keys cannot express NaN, so the scales of values do
             keys[:, here] = key_codes(np.where(finite[..., None], k, 0), scale[:, None])
             codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
             values[:, here] = codes.reshape(v.shape)
@@ -253,33 +252,33 @@ class Decoder:
         seed: int = 0,
         stop: Sequence[int] = (),
     ) -> list[int]:
-        """Tokens that follow a prompt.
+        """Generates tokens that follow a prompt.
 
         Parameters
         ----------
         ids : sequence of int
             The prompt, at least one token.
         tokens : int
-            At most so many, fewer where the model ends its text.
+            The largest number of tokens; there are fewer if the model ends its text.
         temperature : float
-            0 takes the most probable token; 1 draws from the model's probabilities.
+            0 takes the most probable token (greedy); 1 samples from the model's probabilities.
         top : int
-            Draw from so many of the most probable tokens only; 0 from all.
+            Sample only from so many most probable tokens (top-k); 0 means all.
         seed : int
-            Of the draws.
+            The seed of the samples.
         stop : sequence of int
-            Tokens that end the text, beside those that the file has for it (`Llama.ends`).
+            Tokens that end the text, besides those that the file names (`Llama.ends`).
 
         Returns
         -------
         list of int
-            Without the token that ended the text.
+            The tokens, without the one that ended the text.
 
         Raises
         ------
         WrongCalibration
-            For several prompts at once, more tokens than the context has, a temperature or `top` below 0, and what
-            `prefill` refuses.
+            If there are several prompts, more tokens than the context, a temperature or `top` below 0, or anything else
+            that `prefill` refuses.
         NotFinite
             If logits have NaN or infinity.
         """
@@ -294,7 +293,7 @@ class Decoder:
         seed: int = 0,
         stop: Sequence[int] = (),
     ) -> Iterator[int]:
-        """The tokens of `generate`, one by one as they are made."""
+        """Yields the tokens of `generate` one by one."""
         prompt = prompt_of(ids)
         check_draw(temperature, top)
         others = np.asarray(stop, np.int64)
@@ -306,7 +305,7 @@ class Decoder:
     def made(
         self, prompt: Array, cache: KeyValueCache, tokens: int, ends: Collection[int], draw: Callable[[Array], int]
     ) -> Iterator[int]:
-        """Tokens behind a prompt, until one ends the text."""
+        """Yields tokens behind a prompt, until one ends the text."""
         logits = self.prefill(prompt, cache)
         for made in range(tokens):
             token = draw(logits)
@@ -318,7 +317,7 @@ class Decoder:
 
 
 def prompt_of(ids: Any) -> Array:
-    """The tokens of one sequence, at least one."""
+    """Returns the tokens of one sequence, at least one."""
     found = integers(ids)
     if found.ndim != 1:
         what = f"a prompt has the shape {found.shape}"
@@ -329,14 +328,14 @@ def prompt_of(ids: Any) -> Array:
 
 
 def halves(count: int, depth: int) -> Array:
-    """The order of outputs that gives each head its even channels, then its odd ones."""
+    """Returns the order of outputs that gives each head its even channels, then its odd ones."""
     heads = np.arange(count).reshape(-1, depth)
     return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).ravel()
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Linear layers as launches, each of which is handed on: to be made at once, or kept for all steps.
+    """Builds linear layers as launches, each of which is passed on: to run at once, or to be kept for all steps.
 
     Parameters
     ----------
@@ -350,7 +349,7 @@ class Launches:
     def __call__(
         self, parts: Sequence[str], x: Array, norm: str | None = None, gated: bool = False, add: Array | None = None
     ) -> Array:
-        """The memory of the results, those of several parts side by side; the products know their norms."""
+        """Returns the memory of the results, side by side for several parts; the products know their norms."""
         fused = self.products[parts[0]]
         y = np.zeros((len(x), fused.outputs), np.float32) if add is None else add
         for launch in fused.launches(x, y, gated, add is not None):

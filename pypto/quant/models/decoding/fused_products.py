@@ -1,4 +1,4 @@
-"""Products with the same input share a prologue (norm, SwiGLU, rounding), and add the residual as their epilogue."""
+"""Fused products: layers with the same input share a prologue (norm, SwiGLU, rounding); the residual is an epilogue."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pypto.runtime.launches import LaunchStep
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FusedProducts(Summary):
-    """Products with the same inputs, whose results lie side by side, with their prologue and epilogue.
+    """Products with the same inputs and adjacent results, with their prologue and epilogue.
 
     Parameters
     ----------
     products : sequence of RowProduct
     count : int
-        Inputs.
+        The number of inputs.
     norm : ndarray of shape (count,), optional
         The weight of an RMS norm of the inputs.
     eps : float
-        Of the norm.
+        The epsilon of the norm.
     """
 
     products: Sequence[RowProduct]
@@ -36,11 +36,11 @@ class FusedProducts(Summary):
 
     @property
     def outputs(self) -> int:
-        """Outputs of all products."""
+        """The outputs of all products."""
         return sum(product.outputs for product in self.products)
 
     def launches(self, x: Array, y: Array, gated: bool = False, add: bool = False) -> Iterator[LaunchStep]:
-        """Launches for some rows, in their order: of a product of x, or of SwiGLU of its halves, which y is added to.
+        """Builds launches for some rows: products of x, or of SwiGLU of its halves; they add to y if it is given.
 
         Inputs of a single row stay float32 although they are rounded: its time goes into reading the weight.
         """
@@ -51,14 +51,14 @@ class FusedProducts(Summary):
             yield product.launch(rows, row_scale, part, add)
 
     def parts(self, y: Array) -> Iterator[tuple[RowProduct, Array]]:
-        """Each product with its part of the results."""
+        """Yields each product with its part of the results."""
         first = 0
         for product in self.products:
             yield product, y[:, first : first + product.outputs]
             first += product.outputs
 
     def inputs(self, product: RowProduct, x: Array, gated: bool) -> tuple[Array, Array | None, tuple[object, ...]]:
-        """Inputs of a product, their scales, and arguments of the kernel that makes both, if `x` is not as it is."""
+        """Returns a product's inputs and scales, and the arguments of the kernel that makes them, if one does."""
         weight, has_scale = product.weight, product.has_scale
         is_plain = weight.order is None and weight.transform is None and product.rows == self.count
         if is_plain and not (gated or self.norm is not None or has_scale):

@@ -1,7 +1,7 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""The prologue of a product in one kernel: norm or SwiGLU, order, factors and rounding of its inputs."""
+"""The prologue of a product in one kernel: norm or SwiGLU, reordering, scaling and rounding of its inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto.library.kernels.quantized.quant import quantize_row
 
 @pto.jit
 def columns_of(x, row, order, FIRST: pto.constexpr, COUNT: pto.constexpr):
-    """Columns of a row from FIRST on, in a given order."""
+    """Loads columns of a row from FIRST on, in a given order."""
     if order is not None:
         return pto.load(x + row * x.strides[0] + (order[:] + FIRST))
     return x[row, FIRST : FIRST + COUNT]
@@ -20,9 +20,9 @@ def columns_of(x, row, order, FIRST: pto.constexpr, COUNT: pto.constexpr):
 
 @pto.jit
 def inputs_kernel(x, weight, order, factors, y, scale, eps, COUNT: pto.constexpr, GATED: pto.constexpr):
-    """Inputs of a product: the RMS norm of a row (with `weight`) or SwiGLU of its halves (with GATED), times factors.
+    """Computes inputs of a product: RMS norm (with `weight`) or SwiGLU (with GATED), times smoothing factors.
 
-    With `scale`, inputs are rounded to int8, and keep that as floats where `y` has floats.
+    With `scale`, inputs are quantised to int8; if `y` has floats, it stores the dequantised inputs.
     """
     row = pto.program_id(0)
     t = columns_of(x, row, order, 0, COUNT)

@@ -11,7 +11,7 @@ from pypto.quant.arrays import Array, check_finite
 
 
 def check_draw(temperature: float, top: int) -> None:
-    """Refuse options that no draw has."""
+    """Refuses invalid sampling options."""
     if not 0 <= temperature < math.inf:
         raise WrongCalibration(what=f"the temperature is {temperature}", way="give 0, or a finite number above it")
     if top < 0:
@@ -19,7 +19,7 @@ def check_draw(temperature: float, top: int) -> None:
 
 
 def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator) -> int:
-    """A token: that with the largest logit where the temperature is 0, or drawn from the softmax of the `top` largest.
+    """Returns the token with the largest logit (temperature 0), or a sample from the softmax of the `top` largest.
 
     Raises
     ------

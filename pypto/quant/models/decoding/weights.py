@@ -1,4 +1,4 @@
-"""The weights of layers with the same inputs lie side by side in tiles of columns, which one launch multiplies."""
+"""Column tiles: weights of layers with the same inputs are stored side by side, so that one launch multiplies all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pypto.quant.schemes import Scheme
 from pypto.quant.tensor import MIDDLE, UNSIGNED, QuantizedTensor, tiled
 from pypto.runtime.launches import LaunchStep
 
-WIDTHS: Final = (128, 64)  # columns of a tile: the first that divides the outputs, or the last
-FEW: Final = 64  # rows of inputs up to which blocks have 16
-DEPTH: Final = 128  # columns of inputs that a step of a product of int8 takes
+WIDTHS: Final = (128, 64)  # widths of a tile: the first that divides the outputs is used, else the last
+FEW: Final = 64  # up to so many rows of inputs, a block has 16
+DEPTH: Final = 128  # input columns of one step of an int8 product
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,22 +32,22 @@ class RowProduct(Summary):
     Parameters
     ----------
     weight : QuantizedTensor
-        By unsigned columns, or in tiles of them as the kernels read it.
+        The weight, by unsigned columns, or in tiles of them as the kernels read it.
     has_scale : bool
-        Whether rows of inputs are in int8, with a scale each.
+        Whether the rows of inputs are int8 with one scale each.
     """
 
     weight: QuantizedTensor
     has_scale: bool = False
 
     def take(self, order: Array) -> RowProduct:
-        """Some of the outputs, in a given order."""
+        """Selects some of the outputs, in a given order."""
         weight = self.weight
         scales, offset = (None if t is None else t[:, order] for t in (weight.scales, weight.offset))
         return replace(self, weight=weight.like(codes=weight.codes[:, order], scales=scales, offset=offset))
 
     def fits(self, other: RowProduct) -> bool:
-        """Whether one launch can compute both: arrays have the same form, and inputs the same order and factors."""
+        """Says whether one launch can compute both: equal array forms, input orders and factors."""
         a, b = self.weight, other.weight
         pairs = (a.order, b.order), (a.transform, b.transform)
         is_same = all(one is two if one is None or two is None else np.array_equal(one, two) for one, two in pairs)
@@ -55,28 +55,28 @@ class RowProduct(Summary):
 
     @property
     def form(self) -> list[Any]:
-        """Whether inputs have scales, and rows and dtypes of the arrays."""
+        """Says whether inputs have scales, and gives the rows and dtypes of the arrays."""
         arrays = self.weight.codes, self.weight.scales, self.weight.offset
         return [self.has_scale, *(None if t is None else (len(t), t.dtype) for t in arrays)]
 
     @property
     def outputs(self) -> int:
-        """Outputs, without those that fill the last tile."""
+        """The number of outputs, without the padding of the last tile."""
         return self.weight.shape[0]
 
     @property
     def rows(self) -> int:
-        """Inputs, with those of a last group that do not exist."""
+        """The number of inputs, with the padding of the last group."""
         return int(self.weight.codes.shape[1]) * (2 if self.weight.has_nibbles else 1)
 
     @property
     def group(self) -> int:
-        """Rows of codes that share a scale."""
+        """The rows of codes that share a scale."""
         scales = self.weight.scales
         return int(self.weight.codes.shape[1]) // (1 if scales is None else scales.shape[1])
 
     def launch(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> LaunchStep:
-        """The product, as a launch that is ready to be made; rows of int8 are products in int32."""
+        """Binds the product as a launch; several int8 rows are multiplied in int32."""
         weight = self.weight
         tiles, rows, width = weight.codes.shape
         size = 1 if len(x) == 1 else 16 if len(x) <= FEW else FEW
@@ -94,12 +94,12 @@ class RowProduct(Summary):
 
 
 def product_of(layer: DeployedLayer | Layer) -> RowProduct:
-    """The product of a layer on kernels, or of one in float32, by unsigned columns.
+    """Builds the product of a deployed layer, or of a float32 one, by unsigned columns.
 
     Raises
     ------
     WrongScheme
-        For a bias, and for inputs with one scale for all or for groups.
+        If the layer has a bias, or inputs with one static scale or with scales of groups.
     """
     if isinstance(layer, Layer):
         if layer.bias is not None:
@@ -119,14 +119,14 @@ def product_of(layer: DeployedLayer | Layer) -> RowProduct:
 
 
 def as_float16(numbers: Array) -> Array:
-    """In float16, where that loses nothing."""
+    """Converts to float16 if that is exact."""
     with np.errstate(over="ignore"):
         small = numbers.astype(np.float16)
     return small if np.array_equal(small.astype(np.float32), numbers) else numbers
 
 
 def minima(weight: QuantizedTensor) -> Array | None:
-    """What is added to the numbers of a group, when its codes begin at 0 (four bits) or are as they are (eight)."""
+    """Returns the offsets of groups for codes that begin at 0 (four bits) or are signed (eight)."""
     first = np.float32(MIDDLE if weight.bits == 4 else 0)
     low, scales = weight.offset, weight.scales
     if weight.zeros is None and low is not None:
@@ -140,7 +140,7 @@ def minima(weight: QuantizedTensor) -> Array | None:
 
 
 def fuse(products: Sequence[RowProduct]) -> list[RowProduct]:
-    """Neighbours that fit each other become one product, whose weight lies in tiles."""
+    """Fuses adjacent products that fit each other; the fused weight is stored in tiles."""
     groups: list[list[RowProduct]] = []
     for product in products:
         if groups and groups[-1][0].fits(product):
@@ -151,7 +151,7 @@ def fuse(products: Sequence[RowProduct]) -> list[RowProduct]:
 
 
 def in_tiles(products: Sequence[RowProduct]) -> RowProduct:
-    """Products that fit each other as one."""
+    """Fuses products that fit each other into one."""
     outputs = sum(product.weight.codes.shape[1] for product in products)
     width = next((w for w in WIDTHS if outputs % w == 0), WIDTHS[-1])
     return replace(products[0], weight=tiled([product.weight for product in products], width))
