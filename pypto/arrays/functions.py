@@ -52,7 +52,7 @@ def relu(x: Array) -> Array:
 @operation
 @rounded_once
 def silu(x: Array) -> Array:
-    """``x * sigmoid(x)``"""
+    """Multiply x by its sigmoid, ``x * sigmoid(x)``."""
     return x * sigmoid(x)
 
 

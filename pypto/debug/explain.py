@@ -35,7 +35,7 @@ class Explanation(Shown):
         return f"scratch memory: {byte_text(self.scratch_bytes)} per {self.scratch_of}"
 
     def about(self, topic: str) -> list[Finding]:
-        """Findings of a topic: ``access``, ``order``, ``stream``, ``fusion``, ``memory``, ``version``; ``form`` …"""
+        """Return the findings of a topic, such as ``access``, ``order``, ``stream``, ``fusion`` or ``memory``."""
         return [finding for finding in self.findings if finding.topic == topic]
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from pypto.runtime.tensors import note_written
 
 
 def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Any:
-    """The same kernel, run by the interpreter: slow, and with every access checked.
+    """Return a kernel that the interpreter runs: slowly, and with a check of every access.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Diagnostic(PyptoError):
 
     @property
     def error_message(self) -> str:
-        """The same under the name that Triton's errors have for it."""
+        """The message, under the name that Triton's errors use."""
         return self.message
 
     def _render_traceback_(self) -> list[str]:

@@ -308,7 +308,7 @@ def add(a: Linear, b: Linear, scale: int) -> Linear:
 
 
 def number(numbers: dict[Any, int], x: Value, depth: int) -> int:
-    """The same number for the same pure expression."""
+    """Number a value; equal pure expressions have equal numbers."""
     if x not in numbers:
         key = tuple(structure(numbers, x, depth))
         numbers[x] = numbers.setdefault(key, len(numbers))

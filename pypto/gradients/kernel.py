@@ -166,7 +166,7 @@ class AdjointKernel(ShownAdjoint):
         return schedule(plan, self.request)
 
     def derived(self) -> AdjointKernel:
-        """The same gradients by derived kernels, also where there is a backward pass by hand."""
+        """Return the gradients by derived kernels, even if the kernel has a handwritten backward pass."""
         return AdjointKernel(self.kernel, self.request, is_always_derived=True)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:

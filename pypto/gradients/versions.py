@@ -97,7 +97,7 @@ class Version:
 
     @functools.cached_property
     def results(self) -> tuple[str, ...]:
-        """The same under the names that they have in the kernel, in the order of its arguments."""
+        """The stored arrays under their names in the kernel, in the order of its arguments."""
         names = {self.in_place.get(n, n) for n in self.stored}
         return tuple(v.hint for v in self.function.args if v.hint in names)
 

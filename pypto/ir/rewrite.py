@@ -62,7 +62,7 @@ class Rewriter(Generic[B]):
             new.hint = new.hint or old.hint
 
     def copy(self, op: Op) -> Op:
-        """The same op on the new operands."""
+        """Copy an op onto its new operands."""
         operands = self.operands(op)  # before the regions, whose ops may map the same values to their own
         types = tuple([self.types.get(r, r.type) for r in op.results])
         new = make_op(op.name, operands, op.attrs, types, tuple([self.region(r) for r in op.regions]), op.loc)

@@ -158,7 +158,7 @@ def directed(name: str, exact: Function, mode: str, operands: int) -> Function:
 
 def viewed(name: str, dtype: DType) -> Function:
     def view(x: Tile) -> Tile:
-        """The same bits under another dtype."""
+        """Reinterpret the bits as another dtype."""
         return ops.bitcast(x, dtype)
 
     return called(name, view)

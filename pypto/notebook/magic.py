@@ -60,7 +60,7 @@ class Asked:
 
     @staticmethod
     def of(line: str) -> Asked:
-        """Read options up to what is none.
+        """Read the options at the start of a line, and the code after them.
 
         Examples
         --------

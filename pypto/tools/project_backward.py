@@ -166,7 +166,7 @@ class BackwardNames:
 
     @property
     def unused_parameters(self) -> str:
-        """The same for a function that may use only some."""
+        """Parameters of a function that may leave some of them unused."""
         return ", ".join(f"[[maybe_unused]] {part}" for part in self.parameters.split(", "))
 
     @property

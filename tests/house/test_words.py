@@ -73,6 +73,13 @@ PASSES = sorted(
 NO_IR = {"__init__", "manager", "optimizing", "preparing", "target_facts"}
 FOLDERS = sorted(path.parent for path in (ROOT / "pypto").rglob("__init__.py") if path.parent.name != "pypto")
 TEMPLATE = "template"  # files for users, which are no modules
+# Phrases of docstrings that only their writer understands; the plain words stand behind each.
+HARD_PROSE = {
+    re.compile(r"\AThe same\b"): "the first sentence says what it does, without its neighbour",
+    re.compile(r"\bwhat is none\b"): "name the thing",
+    re.compile(r"\bby parts\b"): "in parts, or partial",
+    re.compile(r"\A(?:.|\n(?!\n))*[^.:](?:\n\n|\Z)"): "the first paragraph ends with a period or a colon",
+}
 
 
 def names(path: Path) -> dict[str, int]:
@@ -159,3 +166,45 @@ def test_an_entry_of_the_changelog_is_one_idea_without_ratios() -> None:
     assert [entry for entry in entries if entry.startswith("- ") and len(entry.split()) > ENTRY_WORDS] == []
     assert [entry for entry in entries if RATIO.search(entry)] == []
     assert sum(entry.startswith("- ") for entry in entries) > 40
+
+
+def docstrings(path: Path) -> dict[int, str]:
+    """The docstrings of a file's module, classes and functions, by their lines."""
+    found: dict[int, str] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                found[node.body[0].lineno] = text
+    return found
+
+
+def hard_prose(text: str) -> list[str]:
+    """The plain words for each hard phrase of a docstring."""
+    return [plain for phrase, plain in HARD_PROSE.items() if phrase.search(text)]
+
+
+def test_docstrings_are_plain_sentences() -> None:
+    found = [
+        f"{relative(path)}:{line}: {'; '.join(problems)}"
+        for path in python_files("pypto")
+        for line, text in docstrings(path).items()
+        if (problems := hard_prose(text))
+    ]
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text, count",
+    [
+        ("Adds two arrays.", 0),
+        ("Adds two arrays:\n\n    a + b", 0),
+        ("Adds two arrays,\nelement by element.\n\nParameters\n----------\na : array", 0),
+        ("The same for arrays.", 1),
+        ("A sum by parts.", 1),
+        ("A view, or what is none", 2),
+        ("An array\n\nIt is stored.", 1),
+    ],
+)
+def test_hard_prose_is_seen(text: str, count: int) -> None:
+    assert len(hard_prose(text)) == count

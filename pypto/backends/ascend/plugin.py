@@ -27,7 +27,8 @@ class AscendPlugin(Plugin):
     targets = tuple(TARGETS)
 
     def canonical(self, name: str) -> str:
-        """
+        """Return the full name of a device.
+
         Examples
         --------
         >>> PLUGIN.canonical("ascend"), PLUGIN.canonical("ascend-sim:0")

@@ -37,7 +37,7 @@ class VectorValue:
         return f"{self.type} {self.text}"
 
     def as_dtype(self, dtype: DType) -> VectorValue:
-        """The same register under another dtype that has the same LLVM type."""
+        """Return this register under another dtype with the same LLVM type."""
         return replace(self, dtype=dtype)
 
 

@@ -81,7 +81,7 @@ class TensorWrapper:
 
 
 def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """The same memory as elements of another type of the same size, or of its own."""
+    """View memory as elements of another type of the same size, or of its original type."""
     base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
     if dtype == base.dtype:
         return base

@@ -130,7 +130,7 @@ def keep_configs(configs: list[Any], named_args: Any = None, **_: Any) -> list[A
 
 
 def no_estimate(*args: Any, **kwargs: Any) -> float:
-    """The same for all configurations: the model of Triton is one of GPUs."""
+    """Return one constant estimate for all configurations, because Triton's model describes GPUs."""
     return 1.0
 
 

@@ -21,16 +21,16 @@ Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`
 
 @dataclass(frozen=True, slots=True)
 class ArrayPath:
-    """An array among the arguments.
+    """The path of an array in the arguments.
 
     Parameters
     ----------
     path : str
-        As the user gave it: a parameter, and names or numbers of what is within it.
+        The user's text: a parameter, then keys or numbers within it.
     position : int
-        Of the parameter.
+        The position of the parameter.
     names : tuple of str
-        The parameter, and the way within it.
+        The parts of the path.
     """
 
     path: str
@@ -39,12 +39,12 @@ class ArrayPath:
 
     @staticmethod
     def of(path: str, parameters: list[str]) -> ArrayPath:
-        """The place that a path names.
+        """Parse a path.
 
         Raises
         ------
         WrongDims
-            When there is no such parameter.
+            When the parameter does not exist.
         """
         names = tuple(path.split("."))
         if names[0] not in parameters:
@@ -71,7 +71,7 @@ class ArrayPath:
 
 @dataclass(frozen=True, slots=True)
 class NamedArray:
-    """An array among the arguments whose dimensions go by name, or have the one size that a number gives."""
+    """An array argument with named dimensions, or dimensions of fixed sizes."""
 
     at: ArrayPath
     dims: tuple[Dim | None, ...]
@@ -79,12 +79,12 @@ class NamedArray:
 
     @staticmethod
     def of(at: ArrayPath, row: Any) -> NamedArray:
-        """What a user wrote for an array: for each dimension a `Dim`, a whole number, or None.
+        """Read the user's dimensions of an array: a `Dim`, an integer or None for each.
 
         Raises
         ------
         WrongDims
-            When it is something else.
+            When a dimension is anything else.
         """
         if isinstance(row, str) or not isinstance(row, Sequence):
             raise at.wrong(f"its dimensions are a tuple, as in `(Dim(…), None)`, and not {row!r}")
@@ -111,24 +111,24 @@ class NamedArray:
         return tree
 
     def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
-        """The shape of an array with its dimensions by name."""
+        """Return the shape of an array with its named dimensions."""
         rows = zip(self.dims, array.shape, strict=True)
         return tuple(size if dim is None else size_of(dim) for dim, size in rows)
 
 
 def donated_arrays(function: Callable[..., Any], paths: Sequence[str]) -> tuple[ArrayPath, ...]:
-    """The arrays that a user gives away."""
+    """Return the paths of donated arrays."""
     parameters = list(inspect.signature(function).parameters)
     return tuple(ArrayPath.of(path, parameters) for path in paths)
 
 
 def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Named]]) -> tuple[NamedArray, ...]:
-    """The arrays that a user gave dimensions.
+    """Return the arrays with named dimensions.
 
     Raises
     ------
     WrongDims
-        When there is no such parameter, two dims have one name, or something is no dimension.
+        When a parameter does not exist, two dims share a name, or a dimension is no `Dim`, integer or None.
     """
     parameters = list(inspect.signature(function).parameters)
     rows, known = [], dict[str, Dim]()
@@ -142,14 +142,14 @@ def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Named
 
 
 def places_of(dims: Sequence[Dim], named: Sequence[NamedArray]) -> tuple[tuple[int, int], ...] | None:
-    """For each dimension by name an argument and the axis along which it has that size; None where none is an array."""
+    """Return for each named dimension an argument and the axis with its size; None if an argument is no array."""
     rows = [(d, row.at.position, n) for row in named if len(row.at.names) == 1 for n, d in enumerate(row.dims)]
     places = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
     return tuple(places[dim] for dim in dims) if all(dim in places for dim in dims) else None
 
 
 def positional(function: Callable[..., Any]) -> list[str]:
-    """The names of parameters that take arguments by position; none of a function that does not tell."""
+    """Return the names of positional parameters, or no names for a function without a signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ def positional(function: Callable[..., Any]) -> list[str]:
 
 
 def path_of(place: str, parameters: Sequence[str]) -> str:
-    """The path of an array by its place in ``(args, kwargs)``.
+    """Return the path of an array from its position in ``(args, kwargs)``.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def path_of(place: str, parameters: Sequence[str]) -> str:
 
 
 def renamed(size: Any, dims: Mapping[Dim, Dim]) -> Any:
-    """A dimension of an argument with another dim of the same name, which has another hint."""
+    """Replace a dimension of an argument by the dim of equal name with another hint."""
     if not isinstance(size, Size):
         return size
     ((atom,),) = (atoms for atoms, _ in size.terms)

@@ -1,4 +1,4 @@
-"""The arguments of a call: whether they fit the parameters, and the facts about them that a plan depends on."""
+"""The arguments of a call: checks them against the parameters, and collects the facts that a plan depends on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_OTHERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def keyword_meant(name: str, keywords: Collection[str]) -> str:
-    """The parameter that a keyword of another library, or a misspelt one, stands for; empty if there is none.
+    """Return the parameter that a misspelt keyword, or one of another library, means, or an empty string.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def keyword_meant(name: str, keywords: Collection[str]) -> str:
 
 
 def check_fusable(function: Any) -> None:
-    """Refuse what is no function on arrays.
+    """Refuse to fuse a value that is no plain function, such as a kernel.
 
     Raises
     ------
@@ -84,16 +84,16 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
 
 
 class TracedArgument(TypeError):
-    """An argument is no array of numpy, but one of a function that is being traced, or a lazy one."""
+    """An argument is a traced or lazy array where a numpy array is required."""
 
     def __init__(self) -> None:
         super().__init__("an argument is an array of a traced function, or a lazy one: pass `np.asarray(…)` of it")
 
 
 def collect(tree: Any, arrays: dict[int, Array], others: list[Any], facts: list[Any], shapes: Shapes) -> None:
-    """Arrays by their first place, what is compared by each plan itself, and facts in order.
+    """Collect the distinct arrays of a tree, the leaves that each plan compares itself, and the facts in order.
 
-    Facts are the form of the tree, types and layouts of arrays, and plain values but for numbers.
+    Facts are the structure of the tree, types and layouts of arrays, and plain values except numbers.
     """
     if is_array(tree):
         if id(tree) in arrays:

@@ -1,4 +1,4 @@
-"""Decompositions of numpy functions into other numpy functions, which are traced in their place."""
+"""Decompositions: numpy functions as compositions of other numpy functions, which are traced instead."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> An
 
 
 def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[..., Any]:
-    """A reduction in which NaN counts as a number that changes nothing."""
+    """Return a reduction that replaces NaN by its neutral element."""
 
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         numbers = np.where(np.isnan(a), np.asarray(neutral, a.dtype), a) if is_floating(a.dtype) else a
@@ -65,7 +65,7 @@ def ignoring_nan(reduction: Callable[..., Any], neutral: float) -> Callable[...,
 
 
 def extreme_of_numbers(reduction: Callable[..., Any], neutral: float) -> Callable[..., Any]:
-    """The greatest or least number; NaN where there is none."""
+    """Compute `nanmax` or `nanmin`; the result is NaN if all elements are."""
 
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if not is_floating(a.dtype):
@@ -86,7 +86,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 
 
 def wide_nanmean(a: Any, axis: Any, dtype: Any, keepdims: bool) -> Any:
-    """A mean of numbers in the dtype that they are added up in."""
+    """Compute `nanmean` in the accumulator's dtype."""
     numbers = np.where(np.isnan(a), 0, a.astype(dtype))
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
     return (np.sum(numbers, axis=axis, keepdims=keepdims) / count).astype(dtype)
@@ -102,7 +102,7 @@ def nanvar(
 
 
 def wide_nanvar(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Any:
-    """A variance of numbers in the dtype that they are added up in."""
+    """Compute `nanvar` in the accumulator's dtype."""
     centred: Any = np.where(np.isnan(a), 0, a.astype(dtype) - wide_nanmean(a, axis, dtype, True))
     count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims) - ddof
     variance: Any = np.sum(centred * centred, axis=axis, keepdims=keepdims) / count
@@ -119,7 +119,7 @@ def nanstd(
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """The middle of an order; NaN, which is last in it, where there is one."""
+    """Compute the median from a sort; it is NaN if an element is, because NaN is sorted last."""
     if isinstance(axis, tuple | list):
         raise methods.untraced("`np.median` along several axes", "reshape these to one")
     line = np.ravel(a) if axis is None else a
@@ -155,7 +155,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def gradient(f: Any, *varargs: float, axis: Any = None, edge_order: int = 1) -> Any:
-    """Differences of neighbours on both sides, and at the ends of one; all along a spacing that is one number."""
+    """Compute central differences, with one-sided differences at the ends, for a scalar spacing."""
     axes = range(f.ndim) if axis is None else [int(d) % f.ndim for d in np.atleast_1d(axis)]
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
     if edge_order != 1 or len(steps) != len(axes) or any(np.ndim(h) for h in steps):
@@ -211,7 +211,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def diag(v: Any, k: int = 0) -> Any:
-    """The diagonal of a matrix, or a matrix with a diagonal; a copy either way."""
+    """Copy the diagonal of a matrix, or build a matrix with a diagonal."""
     if v.ndim == 2:
         return np.diagonal(v, k).copy()
     if v.ndim != 1:

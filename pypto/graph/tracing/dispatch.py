@@ -1,4 +1,4 @@
-"""Dispatch of what numpy asks a traced array: ufuncs, other functions, methods and indices go to what traces them."""
+"""Dispatch of numpy protocols on traced arrays: finds the tracer of each ufunc, function, method and index."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 
 def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `__array_ufunc__` gives."""
+    """Return the result of `__array_ufunc__`."""
     if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
         return call(graph, ufunc, inputs)
     strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
@@ -62,12 +62,12 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
 
 
 def is_default(value: Any) -> bool:
-    """Whether an argument of a ufunc says what is so without it."""
+    """Whether an argument of a ufunc has its default value."""
     return value is None or value is True or (isinstance(value, str) and value == "K")
 
 
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `__array_function__` gives."""
+    """Return the result of `__array_function__`."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
     if implementation is not None:
@@ -83,7 +83,7 @@ def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kw
 
 
 def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a function; without dimensions it is an array or a number, as numpy gives it."""
+    """Mark a result without dimensions as an array or as a scalar, as numpy returns it."""
     if isinstance(result, Tensor) and not any(result is x for x in (*args, *kwargs.values())):
         of_number = isinstance(args[0], Tensor) and args[0].is_number if args else True
         result.is_array = name in ARRAYS or (name in methods.SHAPING and not of_number)
@@ -91,12 +91,12 @@ def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function gives.
+    """Call the tracer of a function.
 
     Raises
     ------
     NotTraced
-        At the user's line, where numpy's function takes an argument that is not traced.
+        At the user's line, when an argument of numpy's function is not supported.
     """
     try:
         return like_numpy(name, function(*args, **kwargs), args, kwargs)
@@ -116,7 +116,7 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 
 def attribute(tensor: Tensor, name: str) -> Any:
-    """A method or property of arrays, by its name."""
+    """Return a method or property of arrays by name."""
     if name in methods.PROPERTIES:
         return methods.like_numpy(name, methods.PROPERTIES[name](tensor), tensor)
     if name in methods.METHODS:

@@ -1,7 +1,7 @@
-"""Exponents of integers: none is negative, as in numpy.
+"""Checks of integer exponents, which may not be negative, as in numpy.
 
-A number is checked while a function is traced, an array when its plan runs: a kernel finds whether any element is below
-0, and a step behind it raises or gives 0, which is added to the exponents. So the power itself stays in its kernel.
+Tracing checks a constant exponent, and the plan checks an array: a kernel reduces the test for negative elements, and a
+following step raises or returns 0, which is added to the exponents. So the power itself stays fused in its kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ExponentCheck:
-    """Gives 0 of a dtype unless it is told that an exponent is negative."""
+    """A step that raises if an exponent is negative, and returns 0 otherwise."""
 
     def __init__(self, dtype: np.dtype[Any], place: Any) -> None:
         self.dtype = dtype
@@ -35,12 +35,12 @@ class ExponentCheck:
 
 
 def without_negatives(graph: Graph, y: Node, place: Any) -> Node:
-    """Exponents of integers that are known not to be negative when a power is computed.
+    """Return integer exponents with a check that none is negative.
 
     Raises
     ------
     NegativePower
-        When they are one number below 0.
+        When the exponent is a negative constant.
     """
     if y.is_constant and y.attr("value") < 0:
         loc = place.loc() if isinstance(place, Caller) else place or UNKNOWN
@@ -55,7 +55,7 @@ def without_negatives(graph: Graph, y: Node, place: Any) -> Node:
 
 
 def is_never_negative(y: Node) -> bool:
-    """Whether no element of an array of integers can be below 0, by what makes it."""
+    """Whether the definition of an integer array proves that no element is negative."""
     if y.is_constant:
         return bool(y.attr("value") >= 0)
     if y.type.dtype.kind in ("uint", "bool") or y.op == "extent" or 0 in y.shape:

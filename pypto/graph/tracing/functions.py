@@ -45,7 +45,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 
 
 def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
-    """Elements moved along axes, with those that leave at one end coming in at the other."""
+    """Trace ``np.roll``: rotate elements along axes."""
     if axis is None:
         return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
     shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
@@ -58,7 +58,7 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
 
 
 def rolled(by: int, size: int) -> int:
-    """The index that comes first after a roll."""
+    """Return the index of the first element after a roll."""
     if is_fixed(size):
         return -by % max(1, size)
     if by and not -size < by < size:
@@ -108,7 +108,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 def array_split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
-    """``np.array_split``: the first parts have one element more where they cannot be equal."""
+    """Trace ``np.array_split``: if the parts cannot be equal, the first ones have one more element."""
     size = x.shape[axis]
     cuts = [size // parts * n + min(n, size % parts) for n in range(1, parts)] if isinstance(parts, int) else parts
     lead, ends = (slice(None),) * (axis % x.ndim), [int(c) for c in cuts]

@@ -1,6 +1,6 @@
 """Indexing of traced arrays: slices and numbers are views, arrays of integers gather, masks select.
 
-Several arrays of integers that index neighbouring dimensions become one: the dimensions are merged into one first.
+Several index arrays of adjacent dimensions become one index array of the merged dimension.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index in parts: a slice of every dimension, the shape that it is seen in, and its arrays."""
+    """An index, split into slices of all dimensions, the shape of the view, and index arrays."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ def is_array(key: Any) -> bool:
 
 
 def index_of(tensor: Tensor, key: Any) -> Index:
-    """The parts of an index of an array."""
+    """Parse an index of an array."""
     keys = list(key) if isinstance(key, tuple) else [key]
     count = sum(1 for k in keys if k is not None and k is not Ellipsis)
     if count > tensor.ndim and not (is_array(keys[0]) and keys[0].dtype == np.bool_):
@@ -87,7 +87,7 @@ def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
 
 
 def one(key: Any, size: int) -> tuple[int, int, int]:
-    """First element, count and step along one dimension."""
+    """Return the first element, the count and the step along one dimension."""
     if is_array(key):
         return 0, size, 1
     if isinstance(key, slice) and not all(map(is_fixed, (key.start, key.stop, size))):
@@ -104,7 +104,7 @@ def one(key: Any, size: int) -> tuple[int, int, int]:
 
 
 def spanned(key: slice, size: int) -> tuple[int, int, int]:
-    """`one` where the slice or the dimension is known when a plan runs: what it asks about sizes is noted."""
+    """Return the span of a slice with dynamic sizes, whose comparisons become guards."""
     step = 1 if key.step is None else int(key.step)
     if step < 0:
         if key.start is not None or key.stop is not None:
@@ -117,7 +117,7 @@ def spanned(key: slice, size: int) -> tuple[int, int, int]:
 
 
 def bound(value: Any, size: int, default: int) -> int:
-    """A bound of a slice, within the dimension."""
+    """Clip a bound of a slice to the dimension."""
     if value is None:
         return default
     place: int = value if value >= 0 else value + size
@@ -127,7 +127,7 @@ def bound(value: Any, size: int, default: int) -> int:
 
 
 def element(key: Any, size: int) -> int:
-    """The index of one element."""
+    """Normalise the index of one element."""
     number = key if not is_fixed(key) else int(key.__index__())
     place: int = number if number >= 0 else number + size
     if place < 0 or place >= size:
@@ -136,6 +136,6 @@ def element(key: Any, size: int) -> int:
 
 
 def view(tensor: Tensor, index: Index) -> Tensor:
-    """The part of an array that an index shows, without its array."""
+    """Return the view of an array that the slices of an index select."""
     part = tensor.moved("slice", starts=index.starts, shape=index.shape, steps=index.steps)
     return part if part.node.shape == unasked(index.seen) else part.moved("reshape", shape=index.seen)

@@ -1,4 +1,4 @@
-"""Launches of the user's kernels in a traced function: they are steps between the kernels of its plan."""
+"""Launches of the user's kernels in a traced function, which become steps of its plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 def results_of(
     graph: TensorGraph, function: Callable[..., Sequence[Array]], inputs: list[Node], types: list[TensorType]
 ) -> list[Tensor]:
-    """The results of a function that runs between kernels."""
+    """Add the nodes for the results of a function that runs between kernels."""
     place = here()
     nodes = [
         graph.add("call", *inputs, place=place, type=type, function=function, result=number)
@@ -34,7 +34,7 @@ def results_of(
 
 
 def watched(kernel: Any, grid: Any, values: tuple[Any, ...], interpret: bool) -> None:
-    """A launch while a function is traced: noted where it is on arrays of the function, else made."""
+    """Handle a launch during a trace: record it if an argument is traced, otherwise run it."""
     values = tuple(map(plain, values))
     if any(isinstance(x, Tensor) for x in values):
         launched(kernel, grid, values)
@@ -45,7 +45,7 @@ def watched(kernel: Any, grid: Any, values: tuple[Any, ...], interpret: bool) ->
 
 
 class Launch:
-    """A launch of a user's kernel: called with its arrays, it gives those that the kernel writes, as they are then."""
+    """A step that launches a user's kernel on copies, and returns the arrays that the kernel writes."""
 
     def __init__(self, kernel: Any, grid: Any, values: tuple[Any, ...], written: tuple[int, ...]) -> None:
         self.kernel = kernel
@@ -61,7 +61,7 @@ class Launch:
 
 
 def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
-    """Note a launch of a kernel on arrays of a traced function: it updates those that the kernel writes."""
+    """Record a launch of a kernel on traced arrays, which updates the arrays that the kernel writes."""
     tensors: list[Tensor] = []
 
     def slot(x: Any) -> Any:

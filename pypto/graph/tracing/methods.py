@@ -1,4 +1,4 @@
-"""Methods and properties of traced arrays, as numpy has them."""
+"""Methods and properties of traced arrays, with numpy's meaning."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = No
 
 
 def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`var` and `std`; `correction` is another name for `ddof`."""
+    """Trace `var` and `std`; `correction` is another name for `ddof`."""
 
     def method(
         x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
@@ -99,7 +99,7 @@ def running(name: str) -> Callable[..., Tensor]:
 
 
 def asks(name: str) -> Callable[..., Any]:
-    """A method of numpy that gives values."""
+    """Return a method that needs values, which tracing refuses."""
 
     def method(x: Tensor, *args: Any) -> Any:
         way = "leave it an array: one without dimensions computes like a number"

@@ -1,4 +1,4 @@
-"""Movements of traced arrays: views where numpy gives views, copies where it copies; joins and fills."""
+"""Movements of traced arrays, which are views or copies as in numpy, and functions that join or fill arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pypto.graph.tracing.ufuncs import cast, lift, tensor_type, to_out
 
 
 def sizes_of(given: Any) -> tuple[int, ...]:
-    """A shape that was given as a number or as several."""
+    """Return a shape from one or several arguments."""
     sizes: tuple[Any, ...] = (given,) if isinstance(given, int | Size | np.integer) else tuple(given)
     return tuple(n if not is_fixed(n) else operator.index(n) for n in sizes)
 
@@ -65,7 +65,7 @@ def copy(x: Tensor, order: str = "C") -> Tensor:
 
 
 def repeat(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
-    """``np.repeat`` where each element is repeated as often."""
+    """Trace ``np.repeat`` with one count for all elements."""
     if not isinstance(repeats, int | np.integer):
         raise NotTraced(
             here().loc(),

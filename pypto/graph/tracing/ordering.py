@@ -1,4 +1,4 @@
-"""Sorting, places of extremes, and elements that arrays of indices read and write, on traced arrays."""
+"""Sorting, argmax and argmin, and gathers and scatters by arrays of indices, on traced arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pypto.ir.types import int32
 
 
 def ordered(x: Tensor, op: str, axis: Any, descending: bool) -> Node:
-    """The node of an order along an axis."""
+    """Add a sort or argsort along an axis."""
     if x.dtype == np.bool_:
         x = cast(x, np.uint8)
     at = int(axis) % max(1, x.ndim)
@@ -36,13 +36,13 @@ def flat_where_none(x: Tensor, axis: Any) -> tuple[Tensor, int]:
 
 
 def sort(x: Tensor, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False) -> Tensor:
-    """``np.sort``; every kind is stable."""
+    """Trace ``np.sort``; every kind is stable."""
     x, axis = flat_where_none(x, axis)
     return cast(Tensor.fresh(x.graph, ordered(x, "sort", axis, descending)), x.dtype)
 
 
 def argsort(x: Tensor, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False) -> Tensor:
-    """``np.argsort``; every kind is stable."""
+    """Trace ``np.argsort``; every kind is stable."""
     x, axis = flat_where_none(x, axis)
     return cast(Tensor.fresh(x.graph, ordered(x, "argsort", axis, descending)), np.int64)
 
@@ -144,7 +144,7 @@ def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:
 
 
 def positions(x: Tensor, indices: Any, axis: int) -> tuple[Tensor, int]:
-    """Indices along an axis as indices of the flat array."""
+    """Convert indices along an axis to indices of the flat array."""
     index = lift(x.graph, indices)
     at = axis % max(1, x.ndim)
     if index.ndim != x.ndim or index.dtype.kind not in "iu":
@@ -163,7 +163,7 @@ def positions(x: Tensor, indices: Any, axis: int) -> tuple[Tensor, int]:
 
 
 def counted(x: Tensor, dim: int) -> Tensor:
-    """0, 1, … along a dimension."""
+    """Return 0, 1, … along a dimension."""
     size = x.shape[dim].__index__()
     node = x.graph.add("arange", type=TensorType((size,), int32), place=here(), start=0, end=size)
     flat = cast(Tensor.fresh(x.graph, node), np.int64)
@@ -171,7 +171,7 @@ def counted(x: Tensor, dim: int) -> Tensor:
 
 
 def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
-    """``np.take_along_axis``: the axis is put last, and the dimensions before it are those of the indices, too."""
+    """Trace ``np.take_along_axis`` as a batched gather along the axis, which is moved to the end."""
     graph = graph_of(x, indices)
     source, at = flat_where_none(lift(graph, x), axis)
     index = lift(graph, indices)
@@ -188,7 +188,7 @@ def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
 
 
 def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
-    """``np.put_along_axis``; of equal indices the last one counts."""
+    """Trace ``np.put_along_axis``; the last of equal indices wins."""
     if axis is None:
         raise untraced("put_along_axis", "without an axis it writes to the flat array", "reshape first")
     index, _ = positions(x, indices, int(axis))
@@ -200,7 +200,7 @@ def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
 
 
 def update_at(graph: TensorGraph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
-    """``np.add.at`` and its like: an update of elements by an index, where equal indices all count, in their order."""
+    """Trace ``np.add.at`` and similar functions, which apply all of equal indices in their order."""
     name = f"{ufunc.__name__}.at"
     if ufunc.__name__ not in COMBINED:
         raise untraced(name, f"updates by indices are {', '.join(COMBINED)}", "write it by one of these")
@@ -227,7 +227,7 @@ def update_at(graph: TensorGraph, ufunc: Any, target: Any, key: Any, value: Any 
 
 
 def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
-    """``np.take``; negative indices count from the end, are wrapped around, or are the first one."""
+    """Trace ``np.take``; by `mode`, negative indices count from the end, wrap around, or are clipped to 0."""
     graph = graph_of(x, indices)
     source, index = lift(graph, x), lift(graph, indices)
     if axis is None:
@@ -247,7 +247,7 @@ def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
 
 
 def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:
-    """Indices along neighbouring dimensions in one shape and type; negative ones count from the end."""
+    """Normalise index arrays of adjacent dimensions to one shape and type; negative ones count from the end."""
     counts = []
     for dim, array in enumerate(arrays, axis):
         index = lift(part.graph, array)
@@ -262,7 +262,7 @@ def counted_from_0(part: Tensor, arrays: Any, axis: int) -> list[Node]:
 
 
 def seen_flat(part: Tensor, axis: int, count: int) -> Tensor:
-    """An array with neighbouring dimensions seen as one."""
+    """Merge adjacent dimensions of an array."""
     shape = part.node.shape
     if count == 1:
         return part
@@ -270,7 +270,7 @@ def seen_flat(part: Tensor, axis: int, count: int) -> Tensor:
 
 
 def take_several(part: Tensor, arrays: tuple[Any, ...], axis: int) -> Tensor:
-    """Elements by arrays of indices for neighbouring dimensions."""
+    """Gather elements by index arrays of adjacent dimensions."""
     graph, count = part.graph, len(arrays)
     indices = counted_from_0(part, arrays, axis)
     if all(map(is_fixed, (*part.node.shape, *indices[0].shape))):
@@ -284,7 +284,7 @@ def take_several(part: Tensor, arrays: tuple[Any, ...], axis: int) -> Tensor:
 
 
 def put(part: Tensor, arrays: tuple[Any, ...], axis: int, value: Any, how: str = "") -> None:
-    """Write to elements of a view by arrays of indices for neighbouring dimensions; `how` combines with the old ones.
+    """Scatter to a view by index arrays of adjacent dimensions; `how` combines new and old elements.
 
     An index out of range in its own dimension is out of range for all of them.
     """

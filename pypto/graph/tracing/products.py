@@ -25,7 +25,7 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def of_ufunc(graph: TensorGraph, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """``np.matmul``, ``np.vecdot``, ``np.matvec`` and ``np.vecmat``."""
+    """Trace ``np.matmul``, ``np.vecdot``, ``np.matvec`` and ``np.vecmat``."""
     x, y = (lift(graph, value) for value in inputs)
     dtype, axis = kwargs.get("dtype"), kwargs.get("axis", -1)
     if kwargs.get("keepdims") or (axis != -1 and name != "vecdot"):
@@ -40,13 +40,13 @@ def of_ufunc(graph: TensorGraph, name: str, inputs: tuple[Any, ...], kwargs: dic
 
 
 def swapped_last(x: Tensor, axis: int) -> Tensor:
-    """An array with one axis put last."""
+    """Move one axis of an array to the end."""
     at = axis % max(1, x.ndim)
     return transpose(x, (*(d for d in range(x.ndim) if d != at), at))
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
-    """``x @ y`` with numpy's rule for vectors, in the type that numpy computes in."""
+    """Trace ``x @ y`` with numpy's rule for vectors, in numpy's result type."""
     if not x.ndim or not y.ndim:
         raise WrongShapes(here().loc(), what="`@`", problem="an operand has no dimensions")
     dtype = np.result_type(x.dtype, y.dtype)
@@ -59,7 +59,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
-    """Two stacks of matrices of one type, in the type that their elements are added up in.
+    """Multiply two stacks of matrices of one type, with the result in the accumulator's type.
 
     A cast of the result to a type of as few bits as the operands gives what numpy gives: sums of integers wrap around
     in any number of bits alike, and whether any product of two bools is true is whether their number is not 0.
@@ -86,28 +86,28 @@ def product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def of_long_integers(x: Tensor, y: Tensor) -> Tensor:
-    """A product of integers of 64 bits, as a sum of products: the op of the kernel language adds up in 32 bits."""
+    """Multiply 64-bit integers elementwise and sum, because `dot` accumulates integers in 32 bits."""
     checked("`@`", lambda: product_shape(x.node.shape, y.node.shape))
     left, right = reshape(x, (*x.node.shape, 1)), reshape(y, (*y.node.shape[:-2], 1, *y.node.shape[-2:]))
     return reduce(call(x.graph, np.multiply, (left, right)), "sum", -2, False, x.dtype)
 
 
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    """``np.dot``: of matrices their product, of scalars a multiplication, of stacks over the axis before the last."""
+    """Trace ``np.dot``, which multiplies scalars, and contracts the second last axis of its second operand."""
     if not x.ndim or not y.ndim:
         return call(x.graph, np.multiply, (x, y))
     return tensordot(x, y, [-1], [-2]) if y.ndim > 2 else matmul(x, y)
 
 
 def inner(x: Tensor, y: Tensor) -> Tensor:
-    """``np.inner``: a sum over the last axis of both."""
+    """Trace ``np.inner``, which contracts the last axes of both operands."""
     if not x.ndim or not y.ndim:
         return call(x.graph, np.multiply, (x, y))
     return tensordot(x, y, [-1], [-1])
 
 
 def tensordot(x: Tensor, y: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
-    """A sum of products over axes of both operands; the axes that are left are those of the result, in order."""
+    """Trace ``np.tensordot``, which contracts axes of both operands; the result has the others in order."""
     names = [chr(97 + d) for d in range(x.ndim)]
     others = [chr(97 + x.ndim + d) for d in range(y.ndim)]
     for i, j in zip(left, right, strict=True):
@@ -121,9 +121,9 @@ def outer(x: Tensor, y: Tensor) -> Tensor:
 
 
 def einsum(spec: str, *operands: Tensor) -> Tensor:
-    """``np.einsum``, from left to right: each step a product, or a multiplication and a sum.
+    """Trace ``np.einsum`` from left to right: each step is a product, or a multiplication and a sum.
 
-    Sums are those of numpy, in the common type of all operands; narrow types are rounded to once, at the end.
+    Sums have the common type of all operands, as in numpy; narrow types are rounded once, at the end.
     """
     left, result, _ = labels(spec, operands)
     dtype = np.result_type(*(x.dtype for x in operands))
@@ -145,7 +145,7 @@ def einsum(spec: str, *operands: Tensor) -> Tensor:
 
 
 def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """A sum along axes in the type that elements of an array are added up in; of bools, whether any is true."""
+    """Sum along axes in the accumulator's type; a sum of bools is `any`."""
     if x.dtype == np.bool_:
         return reduce(x, "any", axes)
     widened = accumulator(x.dtype)
@@ -153,12 +153,12 @@ def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def later_labels(left: list[str]) -> list[str]:
-    """Of each step, the labels of the operands that come later."""
+    """Return for each step the labels of later operands."""
     return ["".join(left[n + 1 :]) for n in range(1, len(left))]
 
 
 def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str]:
-    """One letter for each dimension of operands and result; an ellipsis takes letters that are free."""
+    """Return a letter for each dimension of operands and result; an ellipsis gets unused letters."""
     text = spec.replace(" ", "")
     left, arrow, result = text.partition("->")
     terms = left.split(",")
@@ -180,7 +180,7 @@ def labels(spec: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str, str
 
 
 def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
-    """An operand with each label once: of one that it has twice, the diagonal."""
+    """Take the diagonal of each label that an operand has twice."""
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             first, second = names.index(name), names.rindex(name)
@@ -193,7 +193,7 @@ def diagonal_of(x: Tensor, names: str) -> tuple[Tensor, str]:
 
 
 def contract(x: Tensor, a: str, y: Tensor, b: str, shared: set[str]) -> tuple[Tensor, str]:
-    """Two operands: labels that both have and nobody keeps are summed; a size of 1 is repeated as the other."""
+    """Contract two operands: sum over shared labels that no one needs later, and broadcast sizes of 1."""
     x, y = repeated(x, a, y, b), repeated(y, b, x, a)
     summed = [c for c in a if c in b and c not in shared]
     batch = [c for c in a if c in b and c in shared]
@@ -217,14 +217,14 @@ def contract(x: Tensor, a: str, y: Tensor, b: str, shared: set[str]) -> tuple[Te
 
 
 def repeated(x: Tensor, a: str, y: Tensor, b: str) -> Tensor:
-    """An operand with the sizes of another where it has 1 for a label of both."""
+    """Broadcast an operand's dimensions of size 1 to another operand's sizes."""
     sizes = dict(zip(b, y.node.shape, strict=True))
     shape = tuple(sizes.get(c, n) if is_fixed(n) and n == 1 else n for c, n in zip(a, x.node.shape, strict=True))
     return x if shape == x.node.shape else x.moved("broadcast_to", shape=shape)
 
 
 def merge(x: Tensor, names: str, *groups: list[str]) -> Tensor:
-    """Dimensions in another order, with each group but the first as one."""
+    """Permute dimensions, and merge each group except the first."""
     sizes = dict(zip(names, x.shape, strict=True))
     order = [c for group in groups for c in group]
     transposed = transpose(x, tuple(names.index(c) for c in order))
@@ -238,7 +238,7 @@ def merge(x: Tensor, names: str, *groups: list[str]) -> Tensor:
 
 
 def spread(x: Tensor, names: str, wanted: str) -> Tensor:
-    """Dimensions in the order of a list of labels, with size 1 where there is none."""
+    """Permute dimensions to the order of a list of labels, with size 1 for missing ones."""
     present = [c for c in wanted if c in names]
     sizes = dict(zip(names, x.shape, strict=True))
     transposed = transpose(x, tuple(names.index(c) for c in present))

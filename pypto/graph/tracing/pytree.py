@@ -10,7 +10,7 @@ Leaves = list[Any]
 
 
 class Slot:
-    """The place of an output in a result; a leaf, so it is no dataclass."""
+    """The slot of an output in a result; it is a leaf, so it is no dataclass."""
 
     __slots__ = ("number",)
 
@@ -22,7 +22,7 @@ class Slot:
 
 
 def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
-    """How a container is made, and what it holds by name; None of a leaf."""
+    """Return the constructor and the named children of a container, or None for a leaf."""
     if isinstance(tree, tuple | list):
         kind = type(tree) if hasattr(tree, "_fields") else tuple if isinstance(tree, tuple) else list
         return kind, [(str(n), x) for n, x in enumerate(tree)]
@@ -34,7 +34,7 @@ def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
 
 
 def leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
-    """All leaves with their paths, in order.
+    """Return all leaves with their paths, in order.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def mapped(tree: Any, change: Callable[[str, Any], Any], path: str = "") -> Any:
-    """The same tree with other leaves."""
+    """Replace the leaves of a tree."""
     parts = children(tree)
     if parts is None:
         return change(path, tree)

@@ -1,4 +1,4 @@
-"""Sums, extremes, means and cumulative sums over axes of traced arrays, with numpy's result types."""
+"""Reductions and scans of traced arrays along axes, with numpy's result types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply":
 
 
 def of_ufunc(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """``np.add.reduce`` and its like."""
+    """Trace ``np.add.reduce`` and the `reduce` of other ufuncs."""
     name = (OF_UFUNC if method == "reduce" else SCANS).get(ufunc.__name__)
     if name is None:
         raise untraced(f"{ufunc.__name__}.{method}", "no op of the table has this meaning")
@@ -42,7 +42,7 @@ def of_ufunc(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...
 
 
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
-    """Axes from 0; those that there are not are an error at the user's line."""
+    """Normalise axes; an axis out of range is an error at the user's line."""
     given = tuple(int(a) for a in axis) if isinstance(axis, tuple | list) else None if axis is None else int(axis)
     axes = normal_axes(x.shape, given)
     if any(not 0 <= a < x.ndim for a in axes):
@@ -52,19 +52,19 @@ def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
 
 
 def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What numpy adds up in: integers in 64 bits."""
+    """Return the dtype of numpy's sums: 64 bits for integers."""
     if dtype.kind == "u":
         return np.dtype(np.uint64)
     return np.dtype(np.int64) if dtype.kind in "bi" else dtype
 
 
 def floating(x: Tensor) -> Tensor:
-    """An array of floats: integers and bools in float64, as numpy's norms take them."""
+    """Cast integers and bools to float64, as numpy's norms do."""
     return x if is_floating(x.dtype) else cast(x, np.float64)
 
 
 def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """A row of the table along axes; `any` and `all` are its reductions of bools."""
+    """Reduce along axes by a row of the op table; `any` and `all` reduce bools."""
     axes = axes_of(x, axis)
     if name in ("any", "all"):
         return of_truth(x, name, axes, keepdims)
@@ -87,12 +87,12 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
 
 
 def plus_zero(x: Tensor) -> Tensor:
-    """A sum of one element: numpy begins with 0, which makes 0 of -0.0."""
+    """Add 0 to a sum of one element, because numpy starts from 0, which turns -0.0 into 0."""
     return call(x.graph, np.add, (x, 0.0)) if is_floating(x.dtype) else x
 
 
 def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Whether any element is not zero, or all are."""
+    """Trace `any` and `all` of the elements' truth values."""
     make, flags = x.graph.add, truth(x.graph, x).node
     if any(
         is_fixed(x.node.shape[a]) and x.node.shape[a] == 0 for a in axes
@@ -109,7 +109,7 @@ def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Ten
 
 
 def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
-    """A running sum or product along one axis; without one, of all elements in order."""
+    """Trace a cumulative sum or product along an axis, or over the flat array if no axis is given."""
     if axis is None:
         x, axis = x.reshape(-1), 0
     (at,) = axes_of(x, axis)
@@ -119,7 +119,7 @@ def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
 
 
 def scan_of(x: Tensor, name: str, at: int) -> Tensor:
-    """A running result in the dtype of the array; along a long axis by pieces."""
+    """Scan in the dtype of the array; a long axis is scanned in pieces."""
     size, columns = x.node.shape[at], 1
     for n in x.node.shape[at + 1 :]:
         columns *= min(bounds(n)[1], COLUMNS_BLOCK)
@@ -131,7 +131,7 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
 
 
 def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
-    """A running result of each piece, with the running result of all pieces before it."""
+    """Scan each piece, and combine it with the scan of the totals of earlier pieces."""
     combine, total, first = (np.add, "sum", -0.0) if name == "cumsum" else (np.multiply, "prod", 1)
     shape, lead = x.node.shape, (slice(None),) * at
     piece = next((n for n in range(most, most // 2, -1) if shape[at] % n == 0), most)
@@ -150,7 +150,7 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
 
 
 def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
-    """The index along an axis, counted from the last one, of a shape that broadcasts with the array's."""
+    """Return the indices along an axis, which counts from the end, in a shape that broadcasts to the array's."""
     size = x.node.shape[axis]
     if bounds(size)[1] + start >= 1 << 31:
         raise untraced("arange", "it counts further than int32 can", "cut the array into parts")
@@ -159,19 +159,19 @@ def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
 
 
 def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean; that of integers is float64, that of narrow floats is added up and divided in float32."""
+    """Compute the mean: in float64 for integers, and with float32 sums and division for narrow floats."""
     axes = axes_of(x, axis)
     result = average_dtype(x, dtype)
     return cast(average(cast(x, accumulator(result)), axes, 0, keepdims), result)
 
 
 def average_dtype(x: Tensor, dtype: Any) -> np.dtype[Any]:
-    """The dtype of a mean: that of the array where it has floats, else float64."""
+    """Return the dtype of a mean: the array's if it is a float, otherwise float64."""
     return np.dtype(dtype or (x.dtype if is_floating(x.dtype) else np.float64))
 
 
 def average(x: Tensor, axes: tuple[int, ...], fewer: float, keepdims: bool) -> Tensor:
-    """A sum, divided by the number of its elements less a number; by 0 where that would be below 0."""
+    """Divide a sum by the number of its elements minus `ddof`, but at least 0."""
     count: Any = 1
     for a in axes:
         count *= x.shape[a]
@@ -180,12 +180,12 @@ def average(x: Tensor, axes: tuple[int, ...], fewer: float, keepdims: bool) -> T
 
 
 def var(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
-    """The mean of squared differences from the mean, or their sum by `ddof` fewer; of narrow floats in float32."""
+    """Compute the variance, with divisor `n - ddof`; narrow floats are computed in float32."""
     return cast(wide_var(x, axis, dtype, ddof, keepdims), average_dtype(x, dtype))
 
 
 def wide_var(x: Tensor, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> Tensor:
-    """A variance in the dtype that it is computed in."""
+    """Compute the variance without rounding to the result's dtype."""
     axes = axes_of(x, axis)
     widened = cast(x, accumulator(average_dtype(x, dtype)))
     centred = call(x.graph, np.subtract, (widened, average(widened, axes, 0, True)))

@@ -1,7 +1,7 @@
-"""Less common functions of the array API standard that numpy has too, as compositions of traced functions.
+"""Less common functions of the array API standard, as compositions of traced functions.
 
-Each is composed of views, selections by position, sums and products. Decompositions of matrices are no kernels: numpy
-runs them between kernels, and a plan shows them as steps of their own.
+They consist of views, selections by position, sums and products. Matrix decompositions have no kernels: numpy runs them
+between kernels, as separate steps of the plan.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
 
 
 def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Where values belong: how many elements come before each, NaN being the greatest."""
+    """Trace `searchsorted`: count the elements that precede each value, with NaN as the greatest."""
     graph = graph_of(x, values, sorter)
     line, keys = lift(graph, x), lift(graph, values)
     if sorter is not None:
@@ -180,7 +180,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
 
 def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of numpy that runs between kernels; types of its results are those for identities of the shapes."""
+    """Trace a numpy function that runs between kernels; a trial on identity matrices gives its result types."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         graph = graph_of(*args)
@@ -199,7 +199,7 @@ def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Run:
-    """A function of numpy on arrays, that gives its results in a row."""
+    """A numpy function on arrays that returns a sequence of results."""
 
     def __init__(self, function: Callable[..., Any], kwargs: Mapping[str, Any], several: bool) -> None:
         self.function = function
@@ -213,7 +213,7 @@ class Run:
 
 
 def stand_in(x: Tensor) -> Any:
-    """An array of a shape that every decomposition takes."""
+    """Return an array of a shape that every decomposition accepts."""
     shape = x.node.shape
     if len(shape) < 2:
         return np.ones(shape, x.dtype)

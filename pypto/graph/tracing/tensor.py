@@ -1,4 +1,4 @@
-"""Tensors: the placeholders that numpy's functions, operators and methods receive while a function is traced.
+"""Tensors: the tracer values that replace arrays while a function is traced.
 
 A `Tensor` is a view of a `Storage`, as a numpy array is a view of memory: a path of movements. An update in place
 makes a new node for the storage, so that all views see it; the graph itself has no updates.
@@ -32,7 +32,7 @@ Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
 class Storage:
-    """What stands for the memory of an array: the node that it holds at this point of the function."""
+    """The memory of a traced array: the node that it holds at this point of the function."""
 
     __slots__ = ("node", "shared")
 
@@ -42,33 +42,33 @@ class Storage:
 
 
 class TensorGraph(SimplifiedGraph):
-    """A graph that tensors belong to: what numpy asks a tensor, the tensor asks its graph."""
+    """A graph of tensors: a tensor delegates numpy's protocols to its graph."""
 
     __slots__ = ()
 
     @property
     def restored(self) -> Callable[[Any], Any]:
-        """What makes an array of this kind from the value that was pickled."""
+        """Return the function that restores such an array from its pickled value."""
         raise NotImplementedError
 
     def argument(self, name: str, array: Any, place: Any = None, shape: tuple[int, ...] | None = None) -> Tensor:
-        """The tensor of an array that becomes an input; the same array has the same one."""
+        """Return the tensor of an array that becomes an input; one array has one tensor."""
         raise NotImplementedError
 
     def adopted(self, tensor: Tensor) -> Tensor:
-        """A tensor of another graph as one of this."""
+        """Convert a tensor of another graph to this graph."""
         raise NotImplementedError
 
     def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A ufunc of numpy on tensors of this graph."""
+        """Trace a numpy ufunc on tensors of this graph."""
         raise NotImplementedError
 
     def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Another function of numpy on tensors of this graph."""
+        """Trace another numpy function on tensors of this graph."""
         raise NotImplementedError
 
     def attribute(self, tensor: Tensor, name: str) -> Any:
-        """A method or property that arrays of numpy have."""
+        """Trace a method or property of numpy arrays."""
         raise NotImplementedError
 
     def read(self, tensor: Tensor, key: Any) -> Tensor:
@@ -80,19 +80,19 @@ class TensorGraph(SimplifiedGraph):
         raise NotImplementedError
 
     def card(self, tensor: Tensor) -> str:
-        """A tensor in a notebook's cell."""
+        """Return a tensor as HTML for a notebook's cell."""
         raise NotImplementedError
 
 
 class Tensor(NDArrayOperatorsMixin):
-    """An array of a traced function; see numpy for what its methods mean."""
+    """An array of a traced function; its methods have numpy's meaning."""
 
     __array_priority__ = 1000
     stands_in = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class that numpy would have given: functions that ask what they have been given go the same way."""
+        """The class of numpy's value, so that type checks in the user's function take their usual branch."""
         if self.graph.is_lazy:
             return Tensor
         return self.dtype.type if self.is_number else np.ndarray
@@ -110,22 +110,22 @@ class Tensor(NDArrayOperatorsMixin):
 
     @classmethod
     def fresh(cls, graph: TensorGraph, node: Node, ordered: bool = True) -> Tensor:
-        """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
+        """Return a new array that holds a node; `ordered` means that it is in C order."""
         return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
 
     @property
     def is_number(self) -> bool:
-        """Whether numpy gives a number of its own instead of an array; it has no memory that others see."""
+        """Whether numpy returns a scalar instead of an array, which shares no memory."""
         return not self.is_array and not self.node.shape
 
     def __pow__(self, other: Any) -> Any:
-        """``x ** other``; numpy gives the square of an array in the type of `np.square`, not of `np.power`."""
+        """Trace ``x ** other``; numpy squares an array in the type of `np.square` instead of `np.power`."""
         is_square = type(other) is int and other == 2 and not self.is_number
         return np.square(self) if is_square else super().__pow__(other)
 
     @property
     def node(self) -> Node:
-        """The node that this array is at this point of the function."""
+        """The node that this array holds at this point of the function."""
         known, node = self._seen
         if known is self.storage.node:
             return node
@@ -136,7 +136,7 @@ class Tensor(NDArrayOperatorsMixin):
         return node
 
     def moved(self, op: str, **attrs: Any) -> Tensor:
-        """A view by one more movement."""
+        """Return a view by one more movement."""
         if self.graph.guards is not None:
             attrs = {name: unasked(value) for name, value in attrs.items()}
         strides = strides_of(op, self.node.shape, self.strides, attrs)
@@ -158,7 +158,7 @@ class Tensor(NDArrayOperatorsMixin):
         self.storage.node = value
 
     def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
-        """The source of a movement after its result was replaced."""
+        """Return the source of a movement after its result is replaced."""
         inverse, at = MOVEMENTS[op].inverse, here()
         if inverse is None:
             problem = "a broadcast array is read-only"
@@ -175,7 +175,7 @@ class Tensor(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape as the traced function sees it: what is asked of a dimension by name is noted."""
+        """The shape as the traced function sees it: comparisons of named dimensions become guards."""
         guards = self.graph.guards
         return self.node.shape if guards is None else tuple(seen_by(n, guards) for n in self.node.shape)
 
@@ -228,7 +228,7 @@ class Tensor(NDArrayOperatorsMixin):
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
     def needs_value(self, what: str, way: str) -> Any:
-        """The array itself where it is lazy; what cannot be told before the function runs is refused."""
+        """Return the value of a lazy array; a traced array has no value yet, so the request is refused."""
         array = self.graph.computed(self.node)
         if array is None:
             raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
@@ -295,7 +295,7 @@ class Tensor(NDArrayOperatorsMixin):
 
 
 def graph_of(*values: Any) -> TensorGraph:
-    """The graph that some operands belong to."""
+    """Return the graph of some operands."""
     for value in values:
         if isinstance(value, Tensor):
             return value.graph
@@ -307,7 +307,7 @@ def graph_of(*values: Any) -> TensorGraph:
 
 
 def source_parts(node: Node) -> list[Markup]:
-    """A node and the user's line that it comes from, for a notebook's cell."""
+    """Return a node and its user's line, for a notebook's cell."""
     from pypto.markup.colours import coloured
 
     parts = [tag("code", coloured(definition(node)))]

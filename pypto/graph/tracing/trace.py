@@ -1,4 +1,4 @@
-"""Tracing: runs a function on tensors that record what it does. It is the front end of the Tensor graph."""
+"""Tracing: runs a function on tensors that record its operations, as the front end of the Tensor graph."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class Traced:
     Parameters
     ----------
     graph : Graph
-        Its outputs are the arrays of the result, and then those that arguments are updated with.
+        Its outputs are the arrays of the result, then the new values of updated arguments.
     arrays : list of ndarray
-        What the graph was traced with: arrays among the arguments, then what is read from outside of the function at
-        each call, then arrays that the function itself has made without tracing.
+        The inputs of the graph: arrays among the arguments, then arrays that each call reads from outside of the
+        function, then constant arrays that the function made without tracing.
     given : int
-        How many of these a call gives.
+        The number of inputs that a call provides.
     result : Any
-        The function's result, with the numbers of outputs as `Slot` for arrays.
+        The function's result, with a `Slot` for each array.
     updates : list of (int, int)
-        Inputs that the function writes to, and the outputs that they hold after it.
+        Inputs that the function updates, with the outputs that have their new values.
     """
 
     graph: Graph
@@ -64,7 +64,7 @@ class Traced:
 
 
 class TracedGraph(TensorGraph):
-    """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
+    """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
     __slots__ = ("arrays", "reads", "storages", "tensors")
 
@@ -78,7 +78,7 @@ class TracedGraph(TensorGraph):
     def argument(
         self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
     ) -> Tensor:
-        """A tensor for an array; the same array has the same one. `shape` is that with dimensions by name, if any."""
+        """Return the tensor of an array; `shape` may have named dimensions."""
         if id(array) not in self.tensors:
             node = self.input(name, tensor_type(tuple(array.shape) if shape is None else shape, array.dtype), place)
             in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
@@ -90,13 +90,13 @@ class TracedGraph(TensorGraph):
     def add(
         self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
     ) -> Node:
-        """The node of an op; a run-time scalar among attributes is the number of this call, which the plan is for."""
+        """Add a node; a run-time scalar among the attributes pins the plan to the number of this call."""
         if self.reads is not None and self.reads.varying:
             attrs = {name: pinned(value) for name, value in attrs.items()}
         return super().add(op, *inputs, place=place, type=type, **attrs)
 
     def adopted(self, tensor: Tensor) -> Tensor:
-        """A lazy array by its value; an array of another function that is traced is refused."""
+        """Return a lazy array's value as an input; a tensor of another trace is refused."""
         array = tensor.graph.computed(tensor.node)
         if array is None:
             raise NotTraced(
@@ -130,14 +130,14 @@ def pinned(value: Any) -> Any:
 
 
 def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
-    """The Tensor graph of a function on arrays, for arguments of these shapes and types.
+    """Trace a function on arrays to a Tensor graph, for arguments of these shapes and types.
 
     Parameters
     ----------
     function : callable
-        On numpy arrays: ufuncs, operators, methods, `np.einsum`, slices, updates in place.
+        A function that uses numpy's ufuncs, operators, methods, slices and other functions.
     *args, **kwargs
-        Arrays, or dicts, lists, tuples and dataclasses of them. Everything else is a constant of the graph.
+        Arrays, or dicts, lists, tuples and dataclasses of them. Every other leaf is a constant of the graph.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def trace_by_name(
     dims: tuple[Dim, ...],
     varying: Collection[Path] = (),
 ) -> Traced:
-    """`trace` where some arrays, by their `id`, have shapes with dimensions by name, and some numbers vary."""
+    """Trace a function with named dimensions of some arrays, by their `id`, and with run-time scalars."""
     graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
     reads = graph.reads = Reads(graph, varying)
     parameters = positional(function)
@@ -210,7 +210,7 @@ def trace_by_name(
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """Raise what a traced array objects to as it is, where numpy has made another error of it."""
+    """Raise the original error of a traced array that numpy wrapped in another error."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -221,7 +221,7 @@ def unwrapped() -> Iterator[None]:
 
 
 def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:
-    """The traced function with its inputs in order: arguments, what each call reads from outside, other arrays."""
+    """Order the inputs of a traced function: arguments, arrays that each call reads, constant arrays."""
     updated = {}
     for array, tensor, node in zip(graph.arrays, list(graph.tensors.values()), list(graph.inputs), strict=True):
         if tensor.storage.node is not node:
@@ -239,7 +239,7 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
 
 
 def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
-    """The containers among arguments, each with its name."""
+    """Return the containers among arguments, each with its name."""
     containers: list[tuple[str, Any]] = []
 
     def walk(path: str, x: Any) -> None:
@@ -256,7 +256,7 @@ def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
 
 
 def random_state() -> Any:
-    """Where numpy's own generator of random numbers is; None where nobody has loaded it."""
+    """Return the state of numpy's global random generator, or None if it is not imported."""
     module = sys.modules.get("numpy.random")
     if module is None:
         return None
@@ -265,7 +265,7 @@ def random_state() -> Any:
 
 
 def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
-    """A leaf of the result: the slot of an array, or a constant as it is."""
+    """Return a leaf of the result: the slot of an array, or a constant."""
     if isinstance(leaf, Tensor):
         return Slot(output(graph, own_node(graph, leaf)))
     leaf = plain(leaf)
@@ -282,7 +282,7 @@ def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
 
 
 def own_node(graph: Graph, tensor: Tensor) -> Node:
-    """The node of a result: an array of its own wherever numpy would have made one, though its numbers are there."""
+    """Return the node of a result, and copy it if numpy would return a new array."""
     assert isinstance(graph, TracedGraph)
     node, base = tensor.node, base_of(tensor.node)
     if base.is_input:
@@ -300,7 +300,7 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
 
 
 def output(graph: Graph, node: Node) -> int:
-    """The number of an output, made where there is none."""
+    """Return the number of an output, and add the output if it is new."""
     if node not in graph.outputs:
         graph.outputs.append(node)
     return graph.outputs.index(node)

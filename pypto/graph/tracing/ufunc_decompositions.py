@@ -16,7 +16,7 @@ from pypto.ir.types import DTYPES, DType, float32, uint64
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes nodes at one line of the user; numbers take the type of the array beside them."""
+    """Makes nodes at one user's line; numbers take the type of the array operand."""
 
     graph: Graph
     place: Any
@@ -31,12 +31,12 @@ class Maker:
 
 
 def bits_of(dtype: DType) -> DType:
-    """The unsigned integers as wide as a float."""
+    """Return the unsigned integer type of a float's size."""
     return next(d for d in DTYPES if d.kind == "uint" and d.bits == dtype.bits)
 
 
 def sign_bit(m: Maker, x: Node) -> Node:
-    """The sign of a float, as its bits with all others 0."""
+    """Extract the sign bit of a float."""
     bits = m("bitcast", x, dtype=bits_of(x.type.dtype))
     return m("and_", bits, 1 << (x.type.dtype.bits - 1))
 
@@ -51,12 +51,12 @@ def signbit(m: Maker, x: Node) -> Node:
 
 
 def has_other_sign(m: Maker, r: Node, y: Node) -> Node:
-    """Whether a remainder that has the sign of the dividend has not that of the divisor."""
+    """Whether a nonzero remainder with the dividend's sign needs the divisor's sign instead."""
     return m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
 
 
 def remainder(m: Maker, x: Node, y: Node) -> Node:
-    """The remainder that has the sign of the divisor, 0 as well."""
+    """Compute the remainder with the sign of the divisor, also for 0."""
     r = m("rem", x, y)
     if x.type.dtype.kind == "uint":
         return r
@@ -65,7 +65,7 @@ def remainder(m: Maker, x: Node, y: Node) -> Node:
 
 
 def floor_divide(m: Maker, x: Node, y: Node) -> Node:
-    """The quotient, rounded down; integers by zero give 0, as in numpy."""
+    """Compute the quotient rounded down; an integer divided by zero gives 0, as in numpy."""
     r = m("rem", x, y)
     if x.type.dtype.is_float:
         exact, quotient = m("div", m("sub", x, r), y), m("div", x, y)
@@ -77,13 +77,13 @@ def floor_divide(m: Maker, x: Node, y: Node) -> Node:
 
 
 def logaddexp(m: Maker, x: Node, y: Node) -> Node:
-    """The greater one and a bit; two that are equal, infinities as well, and the logarithm of 2."""
+    """Compute `logaddexp` as the maximum plus a correction; equal operands, even infinities, add log 2."""
     correction = m("log1p", m("exp", m("neg", m("abs", m("sub", x, y)))))
     return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), correction))
 
 
 def in_float32(function: Callable[..., Node]) -> Callable[..., Node]:
-    """A function that computes narrow floats in float32, and rounds once."""
+    """Return a function that computes narrow floats in float32, and rounds once."""
 
     def widened(m: Maker, *operands: Node) -> Node:
         dtype = operands[0].type.dtype
@@ -95,12 +95,12 @@ def in_float32(function: Callable[..., Node]) -> Callable[..., Node]:
 
 
 def of_integers(op: str) -> Callable[..., Node]:
-    """Rounding, which changes no integer."""
+    """Round, which is the identity for integers."""
     return lambda m, x: m(op, x) if x.type.dtype.is_float else x
 
 
 def compared(op: str) -> Callable[..., Node]:
-    """A comparison. Of signed and unsigned integers of 64 bits, which have no common type, a negative one is less."""
+    """Compare; signed and unsigned 64-bit integers have no common type, so a sign test comes first."""
 
     def function(m: Maker, x: Node, y: Node) -> Node:
         kinds = x.type.dtype.kind, y.type.dtype.kind
@@ -135,7 +135,7 @@ def isfinite(m: Maker, x: Node) -> Node:
 
 
 def power(m: Maker, x: Node, y: Node) -> Node:
-    """Small powers, whole and half, by products and roots; others by the row, which is for floats."""
+    """Decompose small integer and half-integer powers into products and roots; other powers use the float op."""
     if x.type.dtype.is_int:
         y = without_negatives(m.graph, y, m.place)
     if not y.is_constant or y.attr("value") not in _POWERS:
@@ -155,7 +155,7 @@ def power(m: Maker, x: Node, y: Node) -> Node:
 
 
 def of_root(m: Maker, x: Node, power: float) -> Node:
-    """Half powers, of numbers above -inf; 0 is added since 1 / -0 has no root."""
+    """Compute a half-integer power by a root; 0 is added because 1 / -0.0 has no root."""
     if power > 0:
         return m("mul", x, m("sqrt", x))
     positive = m("add", x, 0.0)

@@ -1,7 +1,7 @@
 """numpy's ufuncs as rows of the op table, with numpy's own type promotion.
 
-Most have a row of the same meaning (`ROWS`); `COMPOSED` ones are composed of a few rows. numpy's own resolution gives
-the types, so a traced function computes in the types that it has in numpy.
+Most ufuncs have a row of equal meaning (`ROWS`); `COMPOSED` ones decompose into a few rows. Numpy's own type resolution
+gives the dtypes, so a traced function computes in the dtypes that it has in numpy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def untraced(ufunc: str, problem: str, way: str = "compute it outside of the fun
 
 
 def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
-    """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
+    """Convert an operand to a tensor: numbers become constants, arrays from outside become inputs."""
     if isinstance(value, Tensor):
         if value.graph is not graph:
             value = graph.adopted(value)
@@ -75,12 +75,12 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
 
 
 def captured(graph: TensorGraph, array: Any) -> Tensor:
-    """The input for an array from outside of the function, which it reads as it is at each call."""
+    """Return the input for an array from outside of the function, which each call reads again."""
     return graph.argument(f"captured{len(graph.inputs)}", array)
 
 
 def lifted(graph: TensorGraph, value: Scalar, dtype: Any) -> Tensor:
-    """A run-time scalar as an input of the graph; where the graph is of another function, as a number."""
+    """Convert a run-time scalar to an input, or to a constant in the graph of another function."""
     if value.reads.graph is not graph:
         return lift(graph, value.pin(), dtype)
     wanted = np.dtype(dtype if dtype is not None else np.asarray(value.value).dtype)
@@ -89,7 +89,7 @@ def lifted(graph: TensorGraph, value: Scalar, dtype: Any) -> Tensor:
 
 
 def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
-    """A run-time scalar that is a number of a type; a number where it is not."""
+    """Return a run-time scalar if its number fits a type, otherwise a pinned number."""
     if type(value.value) is not int or dtype.kind not in "iu":
         return value
     return value if computed(partial(holds, dtype), value) else value.pin()
@@ -97,12 +97,12 @@ def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
 
 @lru_cache(maxsize=64)
 def element_of(dtype: np.dtype[Any]) -> DType | None:
-    """The element type of numpy's dtype."""
+    """Return the element type of a numpy dtype."""
     return from_numpy(dtype)
 
 
 def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
-    """The type of arrays of a numpy dtype."""
+    """Return the type of an array of a numpy dtype."""
     element = element_of(np.dtype(dtype))
     if element is None:
         what, way = of_dtype(np.dtype(dtype)) or ("", "")
@@ -111,7 +111,7 @@ def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
 
 
 def weak(value: Any) -> Any:
-    """What numpy's promotion takes for an operand: its dtype, or the kind of a Python number."""
+    """Return an operand's dtype, or a weak Python type, for numpy's promotion."""
     if isinstance(value, Size):
         return int
     if is_scalar(value):
@@ -123,14 +123,14 @@ def weak(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def loop_types(ufunc: Any, requested: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
-    """The dtypes that numpy's promotion gives for operands and results."""
+    """Return the dtypes of operands and results by numpy's promotion."""
     how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, dtype)}
     dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*requested, *(None,) * ufunc.nout), **how)
     return dtypes
 
 
 def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
-    """The dtypes of operands and result that numpy computes in."""
+    """Return the dtypes of operands and result in which numpy computes."""
     requested = tuple(map(weak, inputs))
     try:
         return list(loop_types(ufunc, requested, None if dtype is None else np.dtype(dtype)))
@@ -140,7 +140,7 @@ def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
 
 
 def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
-    """A ufunc on its operands."""
+    """Trace a ufunc on its operands."""
     name = ufunc.__name__
     if ufunc.nout > 1:
         raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
@@ -168,12 +168,12 @@ def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = N
 
 
 def holds(dtype: np.dtype[Any], number: int) -> bool:
-    """Whether a type has a number."""
+    """Whether a type can represent a number."""
     return dtype.kind not in "iu" or int(np.iinfo(dtype).min) <= number <= int(np.iinfo(dtype).max)
 
 
 def beyond(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], wanted: list[Any]) -> Tensor:
-    """A comparison with a number that the type of an array has not: it is the same for each element."""
+    """Compare an array with a number out of its type's range, which gives one answer for all elements."""
     first = type(inputs[0]) is int and not holds(wanted[0], inputs[0])
     number, array = inputs if first else inputs[::-1]
     shape = lift(graph, array).node.shape
@@ -182,7 +182,7 @@ def beyond(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], wanted: list
 
 
 def emit(graph: TensorGraph, name: str, nodes: list[Node]) -> Node:
-    """The node of a ufunc on operands of the types that it takes."""
+    """Add the node of a ufunc on operands of its own types."""
     at = here()
     row = ROWS.get(name, name)
     if (
@@ -204,7 +204,7 @@ def emit(graph: TensorGraph, name: str, nodes: list[Node]) -> Node:
 
 
 def truth(graph: TensorGraph, value: Any) -> Tensor:
-    """Whether elements are not zero."""
+    """Compute whether elements are nonzero."""
     x = lift(graph, value)
     if x.dtype == np.bool_:
         return x
@@ -213,7 +213,7 @@ def truth(graph: TensorGraph, value: Any) -> Tensor:
 
 
 def cast(x: Tensor, dtype: Any) -> Tensor:
-    """An array in another type; the same one where it has it."""
+    """Cast an array to another type; an array of that type is unchanged."""
     source = x.node
     if source.type.dtype.numpy == dtype:
         return x
@@ -225,7 +225,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def where(condition: Any, a: Any, b: Any) -> Tensor:
-    """``np.where`` of three operands."""
+    """Trace ``np.where`` with three operands."""
     graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
     kinds = [weak(x) for x in (a, b)]
     pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
@@ -241,7 +241,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
 
 
 def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
-    """Write a value to all that a view shows, as ``target[...] = value`` does."""
+    """Write a value to all elements of a view, as ``target[...] = value`` does."""
     x, wanted = lift(target.graph, value), target.node.type
     if x.dtype != wanted.dtype.numpy and not np.can_cast(x.dtype, wanted.dtype.numpy, casting):
         problem = f"{x.dtype} is not cast to {target.dtype} under the rule {casting!r}"
@@ -251,7 +251,7 @@ def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
 
 
 def to_out(result: Tensor, out: Tensor | None) -> Tensor:
-    """The result, or the array that it was to be written to."""
+    """Write the result to `out` if given, and return it."""
     if out is None:
         return result
     if not isinstance(out, Tensor):
@@ -261,7 +261,7 @@ def to_out(result: Tensor, out: Tensor | None) -> Tensor:
 
 
 def broadcast_into(target: Tensor, node: Node) -> Node:
-    """An array that is written, in the shape of what it is written to; leading dimensions of size 1 are left out."""
+    """Broadcast a value to the shape of its target; leading dimensions of size 1 are dropped."""
     shape = target.node.shape
     more = len(node.shape) - len(shape)
     if more > 0 and all(n == 1 for n in node.shape[:more]):

@@ -1,6 +1,6 @@
-"""Sliding windows on traced arrays: each element of a window is a slice of the array, and the slices are joined.
+"""Sliding windows on traced arrays: each element of a window is a slice of the array, and the slices are concatenated.
 
-A product of windows with weights reads the slices, so that a convolution that is written with windows stores none.
+A product of windows with weights reads the slices, so that a convolution by windows stores no windows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST: Final = 256  # elements of a window
 
 
 def sliding_window_view(x: Tensor, window_shape: Any, axis: Any = None, *, subok: bool = False) -> Tensor:
-    """Windows of an array, whose own dimensions are behind those that say where a window begins."""
+    """Return the windows of an array; the dimensions of a window follow those of its start."""
     window = tuple(np.atleast_1d(window_shape).tolist())
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     axes = tuple(a % x.ndim for a in axes)
@@ -44,7 +44,7 @@ def sliding_window_view(x: Tensor, window_shape: Any, axis: Any = None, *, subok
 
 
 def slices(sizes: list[int], axes: tuple[int, ...], starts: tuple[int, ...]) -> tuple[slice, ...]:
-    """The slice of an array that has one element of each window."""
+    """Return a slice with one element of each window."""
     first = [0] * len(sizes)
     for a, n in zip(axes, starts, strict=True):
         first[a] += n

@@ -97,7 +97,7 @@ def two_sum(a: Term, b: Operand, keep: bool = False) -> Pair:
 
 
 def renormal(hi: Term, lo: Term | None) -> Pair:
-    """The same sum with a lo below half an ulp of hi, where it is below hi already."""
+    """Renormalise a sum whose lo is below hi, so that lo is below half an ulp of hi."""
     if lo is None or hi.short:
         return Pair(total(hi, lo))
     s = hi + lo

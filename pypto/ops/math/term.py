@@ -103,7 +103,7 @@ class Term:
         return self.new(self.e.convert(self.lanes, dtype))
 
     def bits(self, dtype: DType | None = None) -> Term:
-        """The same bits as an integer of that size, or as another dtype."""
+        """Reinterpret the bits as an integer of that size, or as another dtype."""
         return self.new(self.e.bitcast(self.lanes, dtype or (int64 if self.dtype.bits == 64 else int32)))
 
     def is_nan(self) -> Term:

@@ -96,9 +96,10 @@ def cody_waite(x: Term) -> tuple[Term, Pair]:
 
 
 def far(x: Term) -> tuple[Term, Pair]:
-    """The same modulo 4, from 2**20 on (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+    """Return n modulo 4 and r with x = n π/2 + r, for x from 2**20 on.
 
-    x is an integer times a power of two, and the multiples of 4 in that power times 2/π count for nothing.
+    See Payne and Hanek, "Radian reduction for trigonometric functions", 1983. x is an integer times a power of two, and
+    the multiples of 4 in that power times 2/π do not matter.
     """
     if x.short:
         return far_short(x)

@@ -148,7 +148,7 @@ def lanes_of(site: Site, values: LaunchValues) -> int | None:
 
 
 def parts(function: Function, launch: LaunchNumbers, lanes: int) -> Iterator[LaunchValues]:
-    """The values of a launch, by parts of the longest axis of its grid."""
+    """Yield the values of a launch in parts along the longest axis of its grid."""
     axis = max(range(GRID_AXES), key=lambda a: launch.grid[a])
     size = launch.grid[axis]
     step = max(1, size * _PART // max(lanes, 1))

@@ -117,7 +117,7 @@ class Derivation:
         return f"{self.forward.name}_adjoint_{'_'.join(t.name for t in self.targets)}"
 
     def cleared(self) -> Derivation:
-        """The same before anything was derived."""
+        """Return this derivation before anything was derived."""
         return replace(self, arguments={}, saved=[], slots={})
 
     # --- arguments ------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def step_by(amount: Value, times: int = 1) -> Step:
 
 
 def expanded(step: Step) -> Step:
-    """The same step, with products with constants among its factors taken apart."""
+    """Expand a step: products with constants among its factors become separate factors."""
     total: Step = INVARIANT
     for factors, n in step.items():
         term: Step = {(): n}

@@ -58,7 +58,7 @@ class Algorithm:
     steps: tuple[Algorithm, ...] = ()
 
     def __call__(self, **options: Any) -> Algorithm:
-        """The same algorithm with other options.
+        """Return this algorithm with other options.
 
         Raises
         ------

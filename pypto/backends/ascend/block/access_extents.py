@@ -95,5 +95,5 @@ def _copy_bytes(instr: Instr, view: View, resolve: Resolver) -> int | None:
 
 
 def _scalar(value: object) -> Scalar:
-    """Return an argument as a number; what is none becomes an unknown name."""
+    """Return an argument as a number; any other value becomes an unknown name."""
     return value if isinstance(value, int | str | Expr) else "?"

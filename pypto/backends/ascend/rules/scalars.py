@@ -96,7 +96,7 @@ class ScalarEmitter:
         return Number(kind(value), dtype)
 
     def named(self, a: Number) -> Number:
-        """The same under a name, so that it may be written twice."""
+        """Bind a number to a variable, so that expressions may use it twice."""
         return Number(self.low.let("v", a.dtype, a.value), a.dtype)
 
     def wrapped(self, op: str, a: Number, *more: Number) -> Number:

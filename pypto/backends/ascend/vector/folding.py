@@ -26,7 +26,7 @@ MAX_STRIDE: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The same run of elements in each row."""
+    """A run of elements at equal columns in each row."""
 
     view: View  # where it begins in the first row
     pitch: int = 0  # elements from one row to the next

@@ -93,7 +93,7 @@ class MicroTile:
         return min(self.max_unroll, 1 << (rounds - 1).bit_length())
 
     def with_depths(self, *depths: VectorValue) -> MicroTile:
-        """The same shape for products of these depths."""
+        """Return this tile shape for products of these depths."""
         constants = [constant_or_zero(depth) for depth in depths]
         divisible = all(depth and not depth % self.max_unroll for depth in constants)
         return replace(self, k_divisible=self.cold or divisible)
