@@ -88,8 +88,8 @@ def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mappi
     ways = dict(_WAYS)
     way = "; ".join(dict.fromkeys(ways[kind] for kind, _ in names))
     loc = source.loc(source.node)
-    found = ManyVersions(loc, count=MANY, kernel=source.name, what=f"the {what}", way=way)
-    tell(found, kernel.reported, kernel.function.__globals__)
+    advice = ManyVersions(loc, count=MANY, kernel=source.name, what=f"the {what}", way=way)
+    tell(advice, kernel.reported, kernel.function.__globals__)
 
 
 def alike(
@@ -97,13 +97,13 @@ def alike(
 ) -> list[Specialization]:
     """Versions for the types at hand, one of those that differ in tuned constants alone."""
     types = {name: shown(spec) for name, spec in specs.items() if not isinstance(spec, ConstSpec)}
-    found: dict[Hashable, Specialization] = {}
+    distinct: dict[Hashable, Specialization] = {}
     for v in versions:
         if types.items() <= dict(v.types).items():
             constants = tuple((name, text) for name, text in v.types if name not in tuned)
             captures = tuple(id(c.value) for c in v.captures)
-            found.setdefault((constants, tuple(sorted(v.guard.items(), key=str)), captures, v.noalias), v)
-    return list(found.values())
+            distinct.setdefault((constants, tuple(sorted(v.guard.items(), key=str)), captures, v.noalias), v)
+    return list(distinct.values())
 
 
 def changing(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def kernel_card(kernel: Any) -> Markup:
     """A kernel: its signature, docstring, options, compiled versions and source."""
-    made = kernel.specializations
+    compiled = kernel.specializations
     where, source = source_of(kernel)
-    versions = versions_table(made) if made else Markup("")
-    told = counted(len(made)) if made else "Not compiled yet: the first launch does it."
-    parts = [described(kernel.function), note(told), versions, source]
+    versions = versions_table(compiled) if compiled else Markup("")
+    note_text = counted(len(compiled)) if compiled else "Not compiled yet: the first launch does it."
+    parts = [described(kernel.function), note(note_text), versions, source]
     return card(tag("code", coloured(signature_of(kernel.function))), *parts, note=join([where, options_of(kernel)]))
 
 
@@ -62,12 +62,12 @@ def source_of(kernel: Any) -> tuple[str, Markup]:
     from pypto.debug.explain import short
 
     try:
-        found = kernel.kernel_source
+        source = kernel.kernel_source
     except Diagnostic:
         return "", Markup("")
-    first, last = found.node.lineno, found.node.end_lineno or found.node.lineno
-    lines = (coloured(linecache.getline(found.file, n).rstrip("\n")) for n in range(first, last + 1))
-    return f"{short(found.file)}:{first}", folded("source", tag("pre", join(lines, "\n")))
+    first, last = source.node.lineno, source.node.end_lineno or source.node.lineno
+    lines = (coloured(linecache.getline(source.file, n).rstrip("\n")) for n in range(first, last + 1))
+    return f"{short(source.file)}:{first}", folded("source", tag("pre", join(lines, "\n")))
 
 
 def options_of(kernel: Any) -> str:
@@ -77,12 +77,12 @@ def options_of(kernel: Any) -> str:
     return "".join(f"; {name}={getattr(kernel.options, name)!r}" for name in names)
 
 
-def explanation_card(found: Explanation) -> Markup:
+def explanation_card(explanation: Explanation) -> Markup:
     """An explanation: every line of the source that something was decided about, and what."""
-    told = f"{found.version}; {found.scratch_text}"
-    rows = [row for _, group in groupby(found.findings, place) for row in finding_rows(list(group))]
+    text = f"{explanation.version}; {explanation.scratch_text}"
+    rows = [row for _, group in groupby(explanation.findings, place) for row in finding_rows(list(group))]
     shown = table(("line", "source", "topic", "decision"), rows, (0,)) if rows else note("There is nothing to remark.")
-    return card(f"{found.kernel}: why it was compiled so", shown, note=told)
+    return card(f"{explanation.kernel}: why it was compiled so", shown, note=text)
 
 
 def place(finding: Finding) -> tuple[str, int]:
@@ -98,10 +98,10 @@ def finding_rows(group: list[Finding]) -> Iterator[tuple[Any, ...]]:
         shown = "", ""
 
 
-def verified_card(found: Verified) -> Markup:
+def verified_card(verified: Verified) -> Markup:
     """What `verify` compared."""
     rows = [(a.array, f"{a.elements:,}", f"{a.largest:.3g}", "" if a.ulp is None else f"{a.ulp:.3g}")
-            for a in found.arrays]  # fmt: skip
+            for a in verified.arrays]  # fmt: skip
     shown = table(("array", "elements", "largest difference", "in ulp"), rows, (1, 2, 3))
-    told = f"{found.programs:,} programs ran compiled and interpreted, and nothing differs by more than is allowed."
-    return card(f"{found.kernel}: verified", shown, note=told)
+    text = f"{verified.programs:,} programs ran compiled and interpreted, and nothing differs by more than is allowed."
+    return card(f"{verified.kernel}: verified", shown, note=text)

@@ -81,7 +81,7 @@ class Checking:
     def watched(self, slots: list[int], grid: Sizes, addresses: Sequence[int], threads: int) -> Iterator[None]:
         """Fill the slots of an argument block, and raise what the programs found."""
         report: Any = (ctypes.c_int64 * (HEAD_WORDS + ARRAY_WORDS * len(self.records) + LOCK_WORDS))()
-        start, programs, held = ctypes.addressof(report), grid[0] * grid[1] * grid[2], list[Owners]()
+        start, programs, all_owners = ctypes.addressof(report), grid[0] * grid[1] * grid[2], list[Owners]()
         locks = start + ctypes.sizeof(report) - 8 * LOCK_WORDS
         report[5:9] = len(self.records), locks, programs, threads > 1
         races = MODE.get().races and programs + 1 < MOST_NUMBERS
@@ -89,14 +89,14 @@ class Checking:
             at = HEAD_WORDS + ARRAY_WORDS * n
             report[at : at + 5] = record.words(address)
             if races and record.owned:
-                held.append(owners := self.store.take(record.owned))
+                all_owners.append(owners := self.store.take(record.owned))
                 report[at + 5 : at + 8] = owners.address, owners.numbers(programs), owners.blocks
         for slot, word in self.slots:
             slots[slot] = start + 8 * word
         try:
             yield
         finally:
-            for owners in held:
+            for owners in all_owners:
                 self.store.give_back(owners)
         if report[0]:
             raise self.failure(report, addresses, grid)

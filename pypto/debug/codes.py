@@ -75,9 +75,9 @@ class Code:
 
 
 def subclasses(base: type[Diagnostic]) -> Iterator[type[Diagnostic]]:
-    for made in base.__subclasses__():
-        yield made
-        yield from subclasses(made)
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from subclasses(subclass)
 
 
 def codes() -> dict[str, Code]:
@@ -110,6 +110,6 @@ def find(code: str) -> Code:
     """
     known = codes()
     if code.upper() not in known:
-        near = suggestion(code.upper(), known)
-        raise NoSuchCode(f"no diagnostic has the code {code}{near}; they are {', '.join(known)}")
+        close_codes = suggestion(code.upper(), known)
+        raise NoSuchCode(f"no diagnostic has the code {code}{close_codes}; they are {', '.join(known)}")
     return known[code.upper()]

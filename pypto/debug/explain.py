@@ -79,21 +79,23 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
 def explained(kernel: Any, version: Any) -> Explanation:
     """Explain a compiled version."""
     function = version.program.function
-    asked = version.program.backend.explain(function)
-    found = [*asked.items, *versions(kernel, function.loc)]
-    return Explanation(kernel.signature.kernel, str(version), asked.scratch_bytes, in_order(found), asked.scratch_of)
+    advice = version.program.backend.explain(function)
+    findings = [*advice.items, *versions(kernel, function.loc)]
+    return Explanation(
+        kernel.signature.kernel, str(version), advice.scratch_bytes, in_order(findings), advice.scratch_of
+    )
 
 
-def in_order(found: list[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
     """Findings by line, each once."""
-    ordered = sorted(found, key=lambda f: (f.loc.user.file, f.loc.user.line))
+    ordered = sorted(findings, key=lambda f: (f.loc.user.file, f.loc.user.line))
     unique = {(f.topic, f.loc.user.file, f.loc.user.line, f.text): f for f in ordered}
     return tuple(unique.values())
 
 
 def versions(kernel: Any, loc: Loc) -> Iterator[Finding]:
     """Why there are several versions, where that is so."""
-    made = kernel.specializations
-    for number, version in enumerate(made, 1):
-        if len(made) > 1:
-            yield Finding("version", loc, f"number {number} of {len(made)}: {version.reason}")
+    specializations = kernel.specializations
+    for number, version in enumerate(specializations, 1):
+        if len(specializations) > 1:
+            yield Finding("version", loc, f"number {number} of {len(specializations)}: {version.reason}")

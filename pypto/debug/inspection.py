@@ -83,10 +83,10 @@ class Inspection(Shown):
 
     def __getitem__(self, name: str) -> str:
         """The text of a level."""
-        found = {level.name: level for level in self.levels}
-        if name not in found:
-            raise KeyError(f"there is no level {name!r}; there are {', '.join(found)}")
-        return found[name].text
+        by_name = {level.name: level for level in self.levels}
+        if name not in by_name:
+            raise KeyError(f"there is no level {name!r}; there are {', '.join(by_name)}")
+        return by_name[name].text
 
     def __str__(self) -> str:
         width = max(len(line.text) for line in self.source)
@@ -114,9 +114,9 @@ class Inspection(Shown):
 
 def inspect(kernel: Any, *args: Any, **given: Any) -> Inspection:
     """The version of a kernel that a launch with these arguments runs; see `Kernel.inspect`."""
-    own = kernel.signature.names
-    chip = given.pop("target", None) if "target" not in own else None
-    profile = given.pop("profile", None) if "profile" not in own else None
+    parameter_names = kernel.signature.names
+    chip = given.pop("target", None) if "target" not in parameter_names else None
+    profile = given.pop("profile", None) if "profile" not in parameter_names else None
     with session().devices.chip(chip) if chip else nullcontext():
         return inspected(kernel, kernel.compiled(args, given), kernel.signature.bind(args, given), profile)
 
@@ -146,9 +146,9 @@ def placed(text: str) -> Iterator[tuple[int, str]]:
     """
     above = 0
     for line in text.splitlines():
-        found = next((int(m[1]) for place in _PLACES if (m := place.search(line))), above)
-        above = found if above or _COMMENT.search(line) else 0
-        yield found, _HIDDEN.sub("", line)
+        line_number = next((int(m[1]) for place in _PLACES if (m := place.search(line))), above)
+        above = line_number if above or _COMMENT.search(line) else 0
+        yield line_number, _HIDDEN.sub("", line)
 
 
 def source_lines(source: KernelSource, version: Specialization) -> Iterator[SourceLine]:
@@ -164,12 +164,12 @@ def types_by_line(source: KernelSource, function: Function) -> dict[int, list[st
     at: dict[Span, list[Op]] = defaultdict(list)
     for op in function.walk():
         at[span(op.loc)].append(op)
-    found: dict[int, list[str]] = defaultdict(list)
+    types: dict[int, list[str]] = defaultdict(list)
     args = {value.hint: str(value.type) for value in function.args}
-    found[source.node.lineno] = [f"{name}: {kind}" for name, kind in args.items()]
+    types[source.node.lineno] = [f"{name}: {kind}" for name, kind in args.items()]
     for node in ast.walk(source.node):
-        found[getattr(node, "lineno", 0)] += told(node, source, at)
-    return found
+        types[getattr(node, "lineno", 0)] += notes_on(node, source, at)
+    return types
 
 
 Span = tuple[str, int, int, int, int]
@@ -180,13 +180,13 @@ def span(loc: Loc) -> Span:
     return user.file, user.line, user.col, user.end_line, user.end_col
 
 
-def told(node: ast.AST, source: KernelSource, at: dict[Span, list[Op]]) -> list[str]:
+def notes_on(node: ast.AST, source: KernelSource, at: dict[Span, list[Op]]) -> list[str]:
     """What a statement makes, as `name: type`; of a store, the type that is stored."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return made(name, at.get(span(source.loc(value)), []))
+            return results_of(name, at.get(span(source.loc(value)), []))
         case ast.AugAssign(target=ast.Name(id=name)):
-            return made(name, at.get(span(source.loc(node)), []))
+            return results_of(name, at.get(span(source.loc(node)), []))
         case ast.For(target=ast.Name(id=name)):
             loops = [op for op in at.get(span(source.loc(node.iter)), []) if op.name == "for"]
             return [f"{name}: {loops[-1].regions[0].args[0].type}"] if loops else []
@@ -196,7 +196,7 @@ def told(node: ast.AST, source: KernelSource, at: dict[Span, list[Op]]) -> list[
     return []
 
 
-def made(name: str, ops: list[Op]) -> list[str]:
+def results_of(name: str, ops: list[Op]) -> list[str]:
     results = [op.results[0] for op in ops if len(op.results) == 1]
     return [f"{name}: {results[-1].type}"] if results else []
 

@@ -44,9 +44,9 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
         check_kernel(
             kernel, "pto.interpret", "run it under `with pto.interpreter():`, or check it by `pto.verify(f, …)`"
         )
-    made = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
-    made.uninitialized, made.memory = uninitialized, memory
-    return made
+    interpreted = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
+    interpreted.uninitialized, interpreted.memory = uninitialized, memory
+    return interpreted
 
 
 def run_interpreted(

@@ -48,17 +48,17 @@ def facts_by_line(widths: Mapping[int, str], times: Mapping[int, tuple[float | N
 def profiled_times(profile: Any, kernel: str) -> dict[int, tuple[float | None, str]]:
     """The part of a kernel's time that each line takes. What was fused counts at the line that it leads to."""
     rows = [row for row in profile.rows if row.kernel == kernel]
-    whole = next((row.total_ns for row in rows if row.level == "kernel"), 0.0) or 1.0
+    kernel_ns = next((row.total_ns for row in rows if row.level == "kernel"), 0.0) or 1.0
     times: dict[int, tuple[float | None, str]] = {}
-    own: dict[int, float] = defaultdict(float)
+    exclusive_ns: dict[int, float] = defaultdict(float)
     for row in (row for row in rows if row.level == "line" and row.lines):
-        own[row.lines[-1]] += row.total_ns / whole
+        exclusive_ns[row.lines[-1]] += row.total_ns / kernel_ns
         for line in row.lines[:-1]:
             times.setdefault(line, (None, f"in line {row.lines[-1]}"))
-    return times | {line: (share, f"{share:.0%}") for line, share in own.items()}
+    return times | {line: (share, f"{share:.0%}") for line, share in exclusive_ns.items()}
 
 
 def predicted_times(cycles: Mapping[int, float]) -> dict[int, tuple[float | None, str]]:
     """The cycles that the timing model says for each line, as parts of their sum."""
-    whole = sum(cycles.values()) or 1.0
-    return {line: (found / whole, f"{found:.4g} cycles") for line, found in cycles.items() if found}
+    total = sum(cycles.values()) or 1.0
+    return {line: (count / total, f"{count:.4g} cycles") for line, count in cycles.items() if count}

@@ -53,12 +53,12 @@ def body(inspection: Inspection) -> Markup:
     names = (SUMMARY, *levels, *(picture.name for picture in inspection.pictures))
     buttons = (tag("button", label, aria_selected=str(n == 0).lower()) for n, label in enumerate(names))
     source = panel("source", tag("span", _SOURCE), tag("div", *map(source_line, inspection.source), class_="text"))
-    found = panel("", join(buttons), shown(SUMMARY, summary(inspection), hidden=False),
+    panels = panel("", join(buttons), shown(SUMMARY, summary(inspection), hidden=False),
                   *(shown(level.name, *level_lines(level), hidden=True) for level in inspection.levels),
                   *(shown(drawn.name, *picture(drawn), hidden=True) for drawn in inspection.pictures))  # fmt: skip
     script = Markup(f"<script>{_SCRIPT.replace('ID', name)}</script>")
-    made = card(inspection.kernel, tag("div", source, found, class_="sides"), note=inspection.version)
-    return tag("div", made, script, id=name)
+    page = card(inspection.kernel, tag("div", source, panels, class_="sides"), note=inspection.version)
+    return tag("div", page, script, id=name)
 
 
 def panel(kind: str, head: Markup, *parts: Markup) -> Markup:
@@ -84,17 +84,17 @@ def summary(inspection: Inspection) -> Markup:
     texts = dedent("\n".join(line.text for line in lines)).split("\n")
     pairs = zip(lines, texts, strict=True)
     rows = (row for line, text in pairs for row in summary_rows(line, text, inspection.facts[line.number]))
-    made = table(("line", "source", "elements per pass", "time"), rows, (0,))
+    lines_table = table(("line", "source", "elements per pass", "time"), rows, (0,))
     timed = any(facts.time for facts in inspection.facts.values())
-    return join([made, Markup("") if timed else note(_NO_TIMES)])
+    return join([lines_table, Markup("") if timed else note(_NO_TIMES)])
 
 
 def summary_rows(line: SourceLine, source: str, facts: LineFacts) -> Iterator[Markup]:
     """A row with the facts of a line, and one below it for the reasons, as wide as the table."""
     code = tag("td", tag("pre", coloured(source)), class_="code")
     time = facts.time if facts.share is None else bar(facts.share, facts.time)
-    kept = (tag("td", shown, class_="keep") for shown in (facts.width, time))
-    yield tag("tr", tag("td", line.number, class_="number"), code, *kept, class_="line", data_line=line.number)
+    cells = (tag("td", shown, class_="keep") for shown in (facts.width, time))
+    yield tag("tr", tag("td", line.number, class_="number"), code, *cells, class_="line", data_line=line.number)
     if facts.reasons:
         why = tag("td", *(note(reason) for reason in facts.reasons), colspan=3)
         yield tag("tr", tag("td"), why, class_="line", data_line=line.number)

@@ -32,17 +32,17 @@ def text_after(version: Specialization, name: str) -> str:
     name : str
         The pass, as in ``fusion``.
     """
-    program, found = version.program, list[str]()
+    program, texts = version.program, list[str]()
 
     def observer(step: Pass, before: Any, after: Any) -> None:
         if step.name == name:
-            found.append(program.backend.print_ir(after))
+            texts.append(program.backend.print_ir(after))
 
     with observed(observer):
         function = prepare(program.built.function)
         function.attrs |= program.function.attrs
         program.backend.run_passes(optimize(function))
-    return "\n".join(dict.fromkeys(found))
+    return "\n".join(dict.fromkeys(texts))
 
 
 @dataclass

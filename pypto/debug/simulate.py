@@ -57,9 +57,9 @@ def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, 
     if kernel.arg_names and not args and not given:
         return simulator
     with session().devices.chip(chip):
-        made = kernel.compiled(args, given)
-    made.simulator = simulator
-    return made
+        specialization = kernel.compiled(args, given)
+    specialization.simulator = simulator
+    return specialization
 
 
 def predicted_launch(

@@ -120,10 +120,10 @@ class Verifier(Shown):
             sizes = check_grid(grid, signature, values)
         written = kernel.compile(*args, **given).program.written
         infos = {n: i for n, i in describe(signature, values)[0].items() if isinstance(i, ArrayInfo) and n in written}
-        before, recorder = taken(infos), Recorder()
+        before, recorder = copied_spans(infos), Recorder()
         try:
             kernel.interpret(sizes, values, recorder)
-            interpreted = taken(infos)
+            interpreted = copied_spans(infos)
         finally:
             for span in before:
                 span.put_back()
@@ -135,9 +135,9 @@ class Verifier(Shown):
     def compare(self, name: str, info: ArrayInfo, expected: Array, recorder: Recorder, sizes: Any) -> Compared:
         got = array_at(info)
         with np.errstate(all="ignore"):
-            wide = np.longdouble if info.dtype.bits == 64 else np.float64
-            x: Any = got.astype(wide)
-            y: Any = expected.astype(wide)
+            widened = np.longdouble if info.dtype.bits == 64 else np.float64
+            x: Any = got.astype(widened)
+            y: Any = expected.astype(widened)
             distance = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
             far = ~(distance <= self.allowed(info.dtype, y))
         if far.any():
@@ -183,7 +183,7 @@ def element(shape: tuple[int, ...], lane: int) -> str:
     return f"element [{index}] of the tile of shape {shape} that it stores"
 
 
-def taken(infos: dict[str, ArrayInfo]) -> list[Span]:
+def copied_spans(infos: dict[str, ArrayInfo]) -> list[Span]:
     """Copies of what arrays hold."""
     spans = merged([(i.address + i.reach[0], i.address + i.reach[1]) for i in infos.values()])
     for span in spans:

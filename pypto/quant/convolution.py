@@ -121,8 +121,8 @@ class QuantizedConvolution(Summary):
         q = library.quantize_image(image, 1 / self.input_scale, top=top, left=left, bottom=bottom, right=right)
         row: Any = library.conv_int8 if self.codes.ndim == 4 else library.depthwise_conv_int8
         strides = {"stride_h": self.strides[0], "stride_w": self.strides[1]}
-        found: Array = row(q, self.codes, self.scales * self.input_scale, self.bias, **strides)
-        return found
+        result: Array = row(q, self.codes, self.scales * self.input_scale, self.bias, **strides)
+        return result
 
 
 @dataclass(slots=True)
@@ -167,15 +167,15 @@ class ConvolutionCalibration:
             raise WrongCalibration(what=f"convolution {layer.name} was not called", way="run the network on an image")
         outputs = len(layer.weight)
         flat = Layer(layer.name, layer.weight.reshape(outputs, -1), layer.bias)
-        made = quantize_layer(flat, statistics, self.config)
-        if made.weight.transform is not None or made.weight.order is not None:
+        quantized = quantize_layer(flat, statistics, self.config)
+        if quantized.weight.transform is not None or quantized.weight.order is not None:
             raise WrongScheme(what=f"convolution {layer.name}: {NO_FACTORS}", way=PLAIN)
-        codes = made.weight.codes.reshape(layer.weight.shape).transpose(2, 3, 1, 0)
+        codes = quantized.weight.codes.reshape(layer.weight.shape).transpose(2, 3, 1, 0)
         codes = codes[:, :, 0] if layer.is_depthwise else codes
         bias = np.zeros(outputs, np.float32) if layer.bias is None else np.asarray(layer.bias, np.float32)
-        assert made.input_scale is not None
+        assert quantized.input_scale is not None
         return QuantizedConvolution(
-            layer.name, np.ascontiguousarray(codes), made.weight.scales[:, 0], made.input_scale,
+            layer.name, np.ascontiguousarray(codes), quantized.weight.scales[:, 0], quantized.input_scale,
             bias, layer.strides, layer.pads,
         )  # fmt: skip
 
@@ -219,9 +219,9 @@ def calibrate_convolutions(layers: Iterable[Convolution], config: Config) -> Con
         raise WrongScheme(what=f"{algorithm.name} is not offered for convolutions: {NO_FACTORS}", way=PLAIN)
     if config.least_sqnr > 0 or config.cache:
         raise WrongScheme(what="convolutions have no `least_sqnr` and no `cache`", way="leave them out, and use `skip`")
-    found = {layer.name: layer for layer in layers}
-    check_patterns(config.skip, found)
-    return ConvolutionCalibration(found, config)
+    by_name = {layer.name: layer for layer in layers}
+    check_patterns(config.skip, by_name)
+    return ConvolutionCalibration(by_name, config)
 
 
 def is_offered(scheme: Scheme, per: tuple[str, ...]) -> bool:

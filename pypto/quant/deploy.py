@@ -167,14 +167,16 @@ class Product(Summary):
     def arrays(self) -> dict[str, Array]:
         """The arrays that the kernel reads, by their names in a state dict."""
         fields = {name: path.rpartition(".") for name, path in PARTS.items()}
-        found = {name: getattr(self.weight if of else self, field) for name, (of, _, field) in fields.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        arrays = {name: getattr(self.weight if of else self, field) for name, (of, _, field) in fields.items()}
+        return {name: value for name, value in arrays.items() if value is not None}
 
     def with_arrays(self, arrays: Mapping[str, Array | None]) -> Product:
         """Returns the product with other arrays."""
-        own: dict[str, Any] = {PARTS[name]: value for name, value in arrays.items() if "." not in PARTS[name]}
-        weight: dict[str, Any] = {PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in own}
-        return replace(self, weight=self.weight.like(**weight), **own)
+        direct: dict[str, Any] = {PARTS[name]: value for name, value in arrays.items() if "." not in PARTS[name]}
+        weight: dict[str, Any] = {
+            PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in direct
+        }
+        return replace(self, weight=self.weight.like(**weight), **direct)
 
 
 def of_bytes(layer: QuantizedLayer) -> Product:

@@ -102,10 +102,10 @@ class QuantizedLayer(Summary):
 
 def rounded_groups(rows: Array, size: int) -> Array:
     """Quantises and dequantises rows as int8 with a scale for each group; the last group may be smaller."""
-    found = np.empty_like(rows)
+    rounded = np.empty_like(rows)
     for start in range(0, rows.shape[1], size):
         part = rows[:, start : start + size]
         most = np.abs(part).max(axis=1, keepdims=True, initial=0)
         up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
-        found[:, start : start + size] = np.rint(part * up) * (most / 127)
-    return found
+        rounded[:, start : start + size] = np.rint(part * up) * (most / 127)
+    return rounded

@@ -131,12 +131,12 @@ def compared(layer: Layer, quantized: QuantizedLayer, seen: dict[str, list[tuple
 def line(layer: Layer, quantized: QuantizedLayer, seen: Sequence[tuple[Array, Array]]) -> Line:
     """A line of the report."""
     exact = np.concatenate([y.ravel() for y, _ in seen]) if seen else np.zeros(0)
-    found = np.concatenate([q.ravel() for _, q in seen]) if seen else np.zeros(0)
+    values = np.concatenate([q.ravel() for _, q in seen]) if seen else np.zeros(0)
     return Line(
         layer.name,
         quantized.weight.scheme.name + (f"; inputs {quantized.inputs.name}" if quantized.inputs else ""),
         sqnr(layer.weight, quantized.weight.dequantize()),
-        sqnr(exact, found),
+        sqnr(exact, values),
         int(layer.weight.nbytes),
         quantized.weight.bytes,
     )

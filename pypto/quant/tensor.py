@@ -252,5 +252,5 @@ def tiled(tensors: list[QuantizedTensor], width: int) -> QuantizedTensor:
         np.concatenate(parts, axis=1, out=rows[:, :outputs])
         return np.ascontiguousarray(rows.reshape(len(rows), -1, width).transpose(1, 0, 2))
 
-    made = {name: tiles(name) for name in ("codes", "scales", "offset")}
-    return first.like(**made, packing=TILES, shape=(outputs, first.shape[1]))
+    arrays = {name: tiles(name) for name in ("codes", "scales", "offset")}
+    return first.like(**arrays, packing=TILES, shape=(outputs, first.shape[1]))

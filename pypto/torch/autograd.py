@@ -75,8 +75,8 @@ class KernelFunction:
 
         values = self.bound(args, given)
         check_exported(self, values)
-        found = self.autograd.apply(*(values[n] for n in self.inputs))
-        return found[0] if len(found) == 1 else found
+        outputs = self.autograd.apply(*(values[n] for n in self.inputs))
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name."""
@@ -94,10 +94,10 @@ class KernelFunction:
         """Empty tensors for what the kernel stores."""
         import torch
 
-        made = {}
+        tensors = {}
         for name, like in self.outputs.items():
-            made[name] = like(values) if callable(like) else torch.empty_like(values[like])
-        return made
+            tensors[name] = like(values) if callable(like) else torch.empty_like(values[like])
+        return tensors
 
     def adjoint(self, wrt: Iterable[str]) -> AdjointKernel:
         """The derived kernel by some inputs."""

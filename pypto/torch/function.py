@@ -34,12 +34,12 @@ class Backward:
         tensors = dict(zip(self.tensors, given[:count], strict=True))
         pairs = zip(self.stored, given[count:], strict=True)
         arguments = {f"d_{n}": like(g, tensors[n]) for n, g in pairs if tensors[n].dtype.is_floating_point}
-        found = {n: torch.empty_like(tensors[n]) for n in self.wrt}
-        arguments |= {f"d_{n}": g for n, g in found.items()}
+        gradients = {n: torch.empty_like(tensors[n]) for n in self.wrt}
+        arguments |= {f"d_{n}": g for n, g in gradients.items()}
         values = {n: x.detach() for n, x in tensors.items()} | self.others
         with torch.no_grad():
             f.adjoint(self.wrt).launch(grid_of(f, values), **values, **arguments)
-        return tuple(found.values())
+        return tuple(gradients.values())
 
 
 def autograd_function(f: KernelFunction) -> Any:
@@ -66,9 +66,9 @@ def autograd_function(f: KernelFunction) -> Any:
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             wrt = tuple(n for n, needed in zip(f.inputs, ctx.needs_input_grad, strict=True) if needed)
             backward = Backward(f, ctx.names, ctx.others, f.stored, wrt)
-            made = first_derivative(backward.launch, f.name, *ctx.saved_tensors, *gradients)
-            found = dict(zip(wrt, made, strict=True))
-            return tuple(found.get(n) for n in f.inputs)
+            derivatives = first_derivative(backward.launch, f.name, *ctx.saved_tensors, *gradients)
+            by_name = dict(zip(wrt, derivatives, strict=True))
+            return tuple(by_name.get(n) for n in f.inputs)
 
         @staticmethod
         def vmap(info: Any, in_dims: Any, *inputs: Any) -> tuple[Any, Any]:

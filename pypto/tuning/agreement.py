@@ -78,23 +78,23 @@ class Group:
 class Groups:
     """All groups of a search, in the order in which they were found."""
 
-    found: list[Group] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
 
     def join(self, outputs: list[Output], member: Any) -> None:
         """Add a candidate to the group that it agrees with; its arrays are copied where it is the first of one."""
-        for group in self.found:
+        for group in self.groups:
             if all(a.like(b) for a, b in zip(group.outputs, outputs, strict=True)):
                 group.members.append(member)
                 return
-        kept = [Output(o.name, o.values.copy(), o.stored, o.exact) for o in outputs]
-        self.found.append(Group(kept, [member]))
+        copies = [Output(o.name, o.values.copy(), o.stored, o.exact) for o in outputs]
+        self.groups.append(Group(copies, [member]))
 
     def right(self, votes: Callable[[Group], int] = lambda group: len(group.members)) -> Group | None:
         """The group that has more votes than all others together, and stores every element that any group stores."""
-        if len(self.found) == 1:
-            return self.found[0]
-        total = sum(map(votes, self.found))
-        return next((g for g in self.found if 2 * votes(g) > total and all(map(g.covers, self.found))), None)
+        if len(self.groups) == 1:
+            return self.groups[0]
+        total = sum(map(votes, self.groups))
+        return next((g for g in self.groups if 2 * votes(g) > total and all(map(g.covers, self.groups))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Witnesses:
 
     def suspects(self, groups: Groups) -> list[str]:
         """Those of the `free` constants that decide about the result."""
-        rows = [(n, self.constants(m)) for n, group in enumerate(groups.found) for m in group.members]
+        rows = [(n, self.constants(m)) for n, group in enumerate(groups.groups) for m in group.members]
         return [name for name in self.free if decides(name, rows)] or self.all_varying(rows)
 
     def all_varying(self, rows: Sequence[tuple[int, Constants]]) -> list[str]:
@@ -142,8 +142,8 @@ def decides(name: str, rows: Sequence[tuple[int, Constants]]) -> bool:
     """Whether two rows that differ in one constant alone are of different groups."""
     seen: dict[str, int] = {}
     for group, constants in rows:
-        rest = repr(sorted((n, repr(value)) for n, value in constants.items() if n != name))
-        if seen.setdefault(rest, group) != group:
+        other_constants = repr(sorted((n, repr(value)) for n, value in constants.items() if n != name))
+        if seen.setdefault(other_constants, group) != group:
             return True
     return False
 

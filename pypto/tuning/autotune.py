@@ -18,7 +18,7 @@ from pypto.runtime.tensors import unseen
 from pypto.tuning.bench import Bench, in_order, median_of, nothing
 from pypto.tuning.candidates import about_grid, new_search, none_is_right, ranked
 from pypto.tuning.config import Config, Space, constants, labels
-from pypto.tuning.grids import asked, sizes
+from pypto.tuning.grids import names_read, sizes
 from pypto.tuning.interrupts import noting_interrupts
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name, let_vary
 from pypto.tuning.live import watching
@@ -116,8 +116,8 @@ class Autotuner(KernelInterface):
             named = call_by_name(self.arg_names, args, kwargs)
             chip = chip_of(named)
             keys = self.keys_of(named, kwargs.get("grid"))
-            found = next((self.cache[known] for key in keys if (known := at(key, chip)) in self.cache), None)
-            config = found or self.choose(keys, args, kwargs, chip)
+            known_config = next((self.cache[known] for key in keys if (known := at(key, chip)) in self.cache), None)
+            config = known_config or self.choose(keys, args, kwargs, chip)
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
@@ -158,11 +158,11 @@ class Autotuner(KernelInterface):
         chip, plain = chip_of(named), self.key_of(named)
         known = [config for place, config in self.cache.items() if place[: len(plain)] == plain]
         here = [c for place, c in self.cache.items() if place in (at(plain, chip), at((*plain, _ANY_GRID), chip))]
-        found = next(iter((*here, *reversed(known))), None) or self.winners.find(plain, chip)
-        found = found or self.winners.find((*plain, _ANY_GRID), chip)
-        if found is None:
+        config = next(iter((*here, *reversed(known))), None) or self.winners.find(plain, chip)
+        config = config or self.winners.find((*plain, _ANY_GRID), chip)
+        if config is None:
             raise PyptoError(f"{self.__name__}: no configuration was chosen for these arguments yet; launch it first")
-        return found
+        return config
 
     def key_of(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         given = {name: named[name] for name in self.arg_names if name in named}
@@ -185,7 +185,7 @@ class Autotuner(KernelInterface):
         code = getattr(grid, "__code__", None)
         if not callable(grid) or code in self.bound_grids:
             return callable(grid) and self.bound_grids[code]
-        bound = bool(asked(grid, {**named, **self.configs[0].all_kwargs()}) & self.tuned)
+        bound = bool(names_read(grid, {**named, **self.configs[0].all_kwargs()}) & self.tuned)
         if code is not None:
             self.bound_grids[code] = bound
         return bound
@@ -218,32 +218,35 @@ class Autotuner(KernelInterface):
         """
         start, target = self.clock(), machine(chip)[0]
         configs = [c for c in self.prune_configs(kwargs) if c.fits(target)]
-        found = new_search(self, configs, args, kwargs)
+        search = new_search(self, configs, args, kwargs)
         names = labels(configs, self.parameters)
-        found.label = lambda config: names[id(config)]
+        search.label = lambda config: names[id(config)]
         best: Outcome | None = None
         try:
-            with noting_interrupts() as found.interrupts, watching(self.__name__, found.outcomes, names) as found.tell:
+            with (
+                noting_interrupts() as search.interrupts,
+                watching(self.__name__, search.outcomes, names) as search.tell,
+            ):
                 if chip.endswith(PREDICTED):
-                    best = ranked(functools.partial(self.predict, args, kwargs, chip), found)
+                    best = ranked(functools.partial(self.predict, args, kwargs, chip), search)
                 else:
-                    best = found.run()
-                found.interrupted |= found.interrupts.take()
+                    best = search.run()
+                search.interrupted |= search.interrupts.take()
         finally:
             self.bench_time = (self.clock() - start) / 1e9
-            self.configs_timings = {o.config: o.quantiles for o in found.outcomes if o.status != "equal"}
-        key = keys[0] if len(keys) == 1 or found.alike else keys[-1]
+            self.configs_timings = {o.config: o.quantiles for o in search.outcomes if o.status != "equal"}
+        key = keys[0] if len(keys) == 1 or search.alike else keys[-1]
         shown = (*key, target) if chip else key
-        self.latest = Section.of(shown, found.outcomes, names, best, self.bench_time, found.interrupted)
+        self.latest = Section.of(shown, search.outcomes, names, best, self.bench_time, search.interrupted)
         self.sections[target, key] = self.latest
         if best is None:
-            raise none_is_right(self, found, target)
-        for outcome in found.outcomes:
+            raise none_is_right(self, search, target)
+        for outcome in search.outcomes:
             if outcome.status == "wrong":
                 said = f"{self.__name__} with {names[id(outcome.config)]} is left out: {outcome.reason}"
-                warnings.warn(said + about_grid(found), PyptoWarning, stacklevel=6)
+                warnings.warn(said + about_grid(search), PyptoWarning, stacklevel=6)
         self.chosen[target, key] = self.winners.name_of(best.config), best.low
-        if not found.interrupted:
+        if not search.interrupted:
             self.winners.keep(key, best.config, best.low, chip)
         self.cache[at(key, chip)] = best.config
         return best.config

@@ -117,8 +117,8 @@ def in_order(*functions: Callable[[], None]) -> Callable[[], None]:
 
 def programs_of(grid: Any, named: Mapping[str, Any]) -> int:
     """The number of programs of a grid; 0 if unknown."""
-    found = sizes(grid, named)
-    return math.prod(found) if found and all(isinstance(n, int) for n in found) else 0
+    programs = sizes(grid, named)
+    return math.prod(programs) if programs and all(isinstance(n, int) for n in programs) else 0
 
 
 def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.tuning import Disagreement
 from pypto.tuning.agreement import Witnesses, listed
 from pypto.tuning.config import Config, constants, launch_of
-from pypto.tuning.grids import asked
+from pypto.tuning.grids import names_read
 from pypto.tuning.launching import call_by_name
 from pypto.tuning.order import points, spread
 from pypto.tuning.search import Outcome, Search, first_line
@@ -29,43 +29,43 @@ def new_search(tuner: Autotuner, configs: Sequence[Config], args: tuple[Any, ...
     order = spread(places) if bounded else range(len(configs))
     outcomes = [Outcome(configs[n], launch=launch_of(configs[n], tuner.parameters)) for n in order]
     grid, named = kwargs.get("grid"), call_by_name(tuner.arg_names, args, kwargs)
-    used = asked(grid, {**named, **configs[0].all_kwargs()}) if configs else frozenset()
+    used = names_read(grid, {**named, **configs[0].all_kwargs()}) if configs else frozenset()
     free = sorted(tuner.tuned - used)
     witnesses = Witnesses(lambda o: constants(o.config, tuner.parameters), free, bool(tuner.tuned & used))
-    found = Search(outcomes, functools.partial(tuner.trial, args, kwargs), tuner.budget, lambda outcome: None,
+    search = Search(outcomes, functools.partial(tuner.trial, args, kwargs), tuner.budget, lambda outcome: None,
                    tuner.clock, witnesses=witnesses)  # fmt: skip
     if bounded and len(configs) > _LARGE:
-        found.points = [places[n] for n in order]
+        search.points = [places[n] for n in order]
     if tuner.user_do_bench is not None:
-        found.measure = functools.partial(tuner.user_do_bench, quantiles=(0.5, 0.2, 0.8))
-    return found
+        search.measure = functools.partial(tuner.user_do_bench, quantiles=(0.5, 0.2, 0.8))
+    return search
 
 
-def none_is_right(tuner: Autotuner, found: Search, target: str) -> BaseException:
+def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseException:
     """What is raised where nothing was chosen."""
-    if not any(o.status == "wrong" for o in found.outcomes):
+    if not any(o.status == "wrong" for o in search.outcomes):
         none = PyptoError(f"{tuner.__name__}: none of {len(tuner.configs)} configurations is to be tried on {target}")
-        return next((o.error for o in found.outcomes if o.error is not None), none)
-    groups = (f"{listed(found.label(o.config) for o in group.members)}: {group.coverage()}"
-              for group in found.groups.found)  # fmt: skip
-    return Disagreement(kernel=tuner.__name__, groups="\n  ".join(groups), grid=about_grid(found))
+        return next((o.error for o in search.outcomes if o.error is not None), none)
+    groups = (f"{listed(search.label(o.config) for o in group.members)}: {group.coverage()}"
+              for group in search.groups.groups)  # fmt: skip
+    return Disagreement(kernel=tuner.__name__, groups="\n  ".join(groups), grid=about_grid(search))
 
 
-def about_grid(found: Search) -> str:
+def about_grid(search: Search) -> str:
     """That the grid does not depend on what makes results differ, where it is so."""
-    suspects = found.witnesses.suspects(found.groups) if found.witnesses else []
+    suspects = search.witnesses.suspects(search.groups) if search.witnesses else []
     return f"; the grid does not depend on {listed(suspects)}" if suspects else ""
 
 
-def ranked(measure: Callable[..., float], found: Search) -> Outcome | None:
+def ranked(measure: Callable[..., float], search: Search) -> Outcome | None:
     """The fastest configuration by a chip's model."""
-    for outcome in found.outcomes:
-        if found.has_twin(outcome, outcome.launch):
+    for outcome in search.outcomes:
+        if search.has_twin(outcome, outcome.launch):
             continue
         try:
             outcome.times = [measure(config=outcome.config)]
             outcome.status = "ok"
         except Diagnostic as error:
             outcome.status, outcome.reason, outcome.error = "failed", first_line(error), error
-        found.interrupts.check()
-    return min(found.right(), key=lambda o: o.low, default=None)
+        search.interrupts.check()
+    return min(search.right(), key=lambda o: o.low, default=None)

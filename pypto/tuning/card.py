@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def autotuner_card(tuner: Autotuner) -> Markup:
     """The card of an autotuner."""
     keys = ", ".join(tuner.keys) or "()"
-    told = f"{len(tuner.configs)} configurations; the fastest is found for each key ({keys}) and all dtypes of arrays"
+    text = f"{len(tuner.configs)} configurations; the fastest is found for each key ({keys}) and all dtypes of arrays"
     tried = [part for section in tuner.sections.values() for part in section_parts(section)]
     return card(tag("code", coloured(signature_of(tuner.base_fn))), described(tuner.base_fn), chosen(tuner),
-                *tried, configurations(tuner), note=told)  # fmt: skip
+                *tried, configurations(tuner), note=text)  # fmt: skip
 
 
 def chosen(tuner: Autotuner) -> Markup:

@@ -38,12 +38,12 @@ def check_configs(configs: Any) -> list[Config] | Space:
     if isinstance(configs, Mapping):
         way = "values of each constant make a space, `pto.Space(BLOCK=[64, 128])`; single ones a list, " + f"`[{_ONE}]`"
         raise no_config("a list of configurations is wanted, not a dict", way)
-    found = list(configs or ())
-    wrong = next((c for c in found if not isinstance(c, Config)), None)
+    checked = list(configs or ())
+    wrong = next((c for c in checked if not isinstance(c, Config)), None)
     if wrong is not None:
         way = f"write `pto.Config({wrong!r})`" if isinstance(wrong, dict) else f"write for instance `{_ONE}`"
         raise no_config(f"a configuration is a `pto.Config`, not {wrong!r}", way)
-    return found
+    return checked
 
 
 def no_config(problem: str, way: str) -> WrongConfiguration:

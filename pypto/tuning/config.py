@@ -156,8 +156,8 @@ def labels(configs: Sequence[Config], parameters: Container[str] = ()) -> dict[i
     """Names of configurations by their `id`: the constants, and the hints for GPUs where these tell some apart."""
     names = {id(c): name_of(c, parameters) for c in configs}
     doubles = {name for name, count in Counter(names.values()).items() if count > 1}
-    told = {name: {repr(c.all_kwargs().get(name)) for c in configs} for name in (*HINTS, *sorted(others(configs)))}
-    vary = [name for name, values in told.items() if len(values) > 1 and name not in parameters]
+    printed = {name: {repr(c.all_kwargs().get(name)) for c in configs} for name in (*HINTS, *sorted(others(configs)))}
+    vary = [name for name, values in printed.items() if len(values) > 1 and name not in parameters]
     for c in configs:
         if names[id(c)] in doubles:
             hints = (f"{name}={c.all_kwargs().get(name)!r}" for name in vary)

@@ -9,32 +9,32 @@ from typing import Any
 class Meta(dict[str, Any]):
     """The arguments of a grid function, which notes the names that the function asks for."""
 
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        super().__init__(held)
-        self.asked: set[str] = set()
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        self.asked.add(name)
+        self.read.add(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        self.asked.add(name)
+        self.read.add(name)
         return super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        self.asked.update(super().keys())
+        self.read.update(super().keys())
         return super().__iter__()
 
     def items(self) -> Any:
-        self.asked.update(super().keys())
+        self.read.update(super().keys())
         return super().items()
 
     def values(self) -> Any:
-        self.asked.update(super().keys())
+        self.read.update(super().keys())
         return super().values()
 
 
-def asked(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
+def names_read(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
     """The names that a grid depends on. All of them, where its function cannot be called with these arguments."""
     if not callable(grid):
         return frozenset()
@@ -43,13 +43,13 @@ def asked(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
         grid(meta)
     except Exception:  # the launch says what is wrong with a user's function
         return frozenset(named)
-    return frozenset(meta.asked)
+    return frozenset(meta.read)
 
 
 def sizes(grid: Any, named: Mapping[str, Any]) -> Any:
     """A grid's sizes as something that can be compared; None where its function does not give them."""
     try:
-        found = grid(dict(named)) if callable(grid) else grid
-        return tuple(found) if isinstance(found, Iterable) else (found,)
+        size = grid(dict(named)) if callable(grid) else grid
+        return tuple(size) if isinstance(size, Iterable) else (size,)
     except Exception:  # as above
         return None

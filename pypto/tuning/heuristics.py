@@ -47,8 +47,8 @@ class Heuristics(KernelInterface):
         """
         kwargs = dict(kwargs)
         defaults = getattr(getattr(self.fn, "signature", None), "defaults", {})
-        held = {**defaults, **call_by_name(self.arg_names, args, kwargs)}
-        given = Named((name, x.value if isinstance(x, constexpr) else x) for name, x in held.items())
+        values = {**defaults, **call_by_name(self.arg_names, args, kwargs)}
+        given = Named((name, x.value if isinstance(x, constexpr) else x) for name, x in values.items())
         for name, rule in self.values.items():
             try:
                 kwargs[name] = given[name] = rule(given)

@@ -61,13 +61,13 @@ def noting_interrupts() -> Iterator[Interrupts]:
     Only where Python's own handler would raise ``KeyboardInterrupt``: a program that handles the signal itself keeps
     its handler, and threads beside the main one get no signals.
     """
-    found = Interrupts()
+    interrupts = Interrupts()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        yield found
+        yield interrupts
         return
-    signal.signal(signal.SIGINT, found.handler(signal.default_int_handler))
+    signal.signal(signal.SIGINT, interrupts.handler(signal.default_int_handler))
     try:
-        yield found
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)

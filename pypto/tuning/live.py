@@ -83,9 +83,9 @@ def picture(kernel: str, outcomes: list[Outcome], names: Mapping[int, str]) -> A
     done = [o for o in outcomes if o.status != "untried"]
     fast = sorted((o for o in done if o.status == "ok"), key=lambda o: o.low)
     left = {word: sum(o.status == word for o in done) for word in ("equal", "failed", "wrong")}
-    told = ", ".join(f"{count} {word}" for word, count in left.items() if count)
+    counts = ", ".join(f"{count} {word}" for word, count in left.items() if count)
     table = Table("configuration", "median", "runs", box=None)
     for outcome in fast[:_SHOWN]:
         table.add_row(Text(names[id(outcome.config)]), f"{outcome.quantiles[0]:.4g} ms", str(len(outcome.times)))
-    head = Text(f"tuning {kernel}: {len(done)} of {len(outcomes)}" + (f" ({told})" if told else ""))
+    head = Text(f"tuning {kernel}: {len(done)} of {len(outcomes)}" + (f" ({counts})" if counts else ""))
     return Group(head, ProgressBar(total=len(outcomes), completed=len(done), width=40), table)

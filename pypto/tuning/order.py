@@ -30,14 +30,14 @@ def ranks(column: Sequence[Any]) -> list[int]:
     return [place[repr(x)] for x in column]
 
 
-def spread(found: Sequence[Point]) -> list[int]:
+def spread(points: Sequence[Point]) -> list[int]:
     """The points in an order of which every beginning is spread over all: the next is the farthest from those before.
 
     The first is the one in the middle.
     """
-    if len(found) > _MOST_SPREAD or not found or not found[0]:
-        return by_number(len(found))
-    at = np.array(found, np.float64)
+    if len(points) > _MOST_SPREAD or not points or not points[0]:
+        return by_number(len(points))
+    at = np.array(points, np.float64)
     at /= np.maximum(at.max(axis=0), 1)
     nearest = np.full(len(at), np.inf)
     order = [int(np.argmin(((at - at.mean(axis=0)) ** 2).sum(axis=1)))]
@@ -66,24 +66,24 @@ class Neighbours:
     highest: Point
 
     @staticmethod
-    def of(found: Sequence[Point]) -> Neighbours:
-        highest = tuple(int(x) for x in np.max(np.array(found), axis=0)) if found and found[0] else ()
-        return Neighbours({point: n for n, point in enumerate(found)}, highest)
+    def of(points: Sequence[Point]) -> Neighbours:
+        highest = tuple(int(x) for x in np.max(np.array(points), axis=0)) if points and points[0] else ()
+        return Neighbours({point: n for n, point in enumerate(points)}, highest)
 
-    def near(self, point: Point) -> list[int]:
+    def adjacent(self, point: Point) -> list[int]:
         """One step along one constant."""
         steps = (self.along(point, axis, way) for axis, way in product(range(len(point)), (1, -1)))
         return list(dict.fromkeys(n for step in steps for n in step))
 
     def across(self, point: Point) -> list[int]:
         """One step along two constants: products of block sizes keep their size so."""
-        found = []
+        others = []
         for (a, b), (up, down) in product(combinations(range(len(point)), 2), product((1, -1), repeat=2)):
             moved = list(point)
             moved[a] += up
             moved[b] += down
-            found += [n for n in (self.numbers.get(tuple(moved)),) if n is not None]
-        return found
+            others += [n for n in (self.numbers.get(tuple(moved)),) if n is not None]
+        return others
 
     def along(self, point: Point, axis: int, way: int) -> Iterator[int]:
         moved = list(point)

@@ -94,13 +94,13 @@ class TuningReport(Shown):
         """The sections as tables of rich."""
         from rich.table import Table
 
-        made = []
+        tables = []
         for section in self.sections:
             drawn = Table(*HEADINGS, title=f"{self.kernel}, {section.title}", title_justify="left")
             for texts in section.cells():
                 drawn.add_row(*texts)
-            made.append(drawn)
-        return made
+            tables.append(drawn)
+        return tables
 
     def _repr_html_(self) -> str:
         if not self.sections:

@@ -177,22 +177,22 @@ class Search:
             return
         sample = _SAMPLE + 4 * len(self.points[0])
         yield from self.outcomes[:sample]
-        near, seen = Neighbours.of(self.points), set(range(min(sample, len(self.outcomes))))
-        while following := self.following(near, seen):
+        neighbours, seen = Neighbours.of(self.points), set(range(min(sample, len(self.outcomes))))
+        while following := self.following(neighbours, seen):
             seen.update(following)
             yield from (self.outcomes[n] for n in following)
         for outcome in self.outcomes:
             if outcome.status == "untried" and not outcome.reason:
                 outcome.reason = "no neighbour of the fastest is faster"
 
-    def following(self, near: Neighbours, seen: set[int]) -> list[int]:
+    def following(self, neighbours: Neighbours, seen: set[int]) -> list[int]:
         """The untried neighbours of the fastest candidate that has some, among the few fastest ones."""
         order = sorted((n for n in seen if self.outcomes[n].status == "ok"), key=lambda n: self.outcomes[n].low)
-        for step in (near.near, near.across):
+        for step in (neighbours.adjacent, neighbours.across):
             for n in order[:_BEST]:
-                found = [m for m in step(self.points[n]) if m not in seen]
-                if found:
-                    return found
+                following = [m for m in step(self.points[n]) if m not in seen]
+                if following:
+                    return following
         return []
 
     # --- one candidate ---
@@ -255,8 +255,8 @@ class Search:
             trial.call()
 
         times = measure(run)
-        told = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
-        return stored(trial, before) if before else [], told
+        milliseconds = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
+        return stored(trial, before) if before else [], milliseconds
 
     def timed(self, trial: Trial) -> float:
         """Milliseconds of a run."""
@@ -272,10 +272,10 @@ class Search:
 
     def drop_wrong(self) -> None:
         """Where results differ, those of a majority that stores all elements are right; without one, none is."""
-        if len(self.groups.found) < 2:
+        if len(self.groups.groups) < 2:
             return
         right = self.groups.right(self.witnesses.votes(self.groups)) if self.witnesses else self.groups.right()
-        for group in self.groups.found:
+        for group in self.groups.groups:
             for outcome in group.members if group is not right else ():
                 outcome.status, outcome.reason = "wrong", self.why_wrong(group, right)
                 self.tell(outcome)
@@ -303,7 +303,7 @@ class Search:
             if not trial.probe():
                 return False
             groups.join(stored(trial, before), outcome)
-        return len(groups.found) == 1
+        return len(groups.groups) == 1
 
     def race(self) -> None:
         """Rounds of more and more runs, in turns; after each the slower half leaves."""

@@ -28,16 +28,16 @@ def zero(x: Any) -> None:
 
 def written_by(version: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a compiled version writes to; those with pointers from elsewhere count all."""
-    found = version[0] if isinstance(version, list) else version
-    written = getattr(getattr(found, "program", None), "written", None)
+    writer = version[0] if isinstance(version, list) else version
+    written = getattr(getattr(writer, "program", None), "written", None)
     roots = named.keys() if written is None else {name.partition(".")[0] for name in written}
     return {name: x for name, x in named.items() if name in roots}
 
 
 def function_of(version: Any) -> Any:
     """The Tile IR of a compiled version; None if unknown."""
-    found = version[0] if isinstance(version, list) else version
-    return getattr(getattr(found, "program", None), "function", None)
+    function = version[0] if isinstance(version, list) else version
+    return getattr(getattr(function, "program", None), "function", None)
 
 
 def has_no_atomics(version: Any) -> bool:
@@ -65,11 +65,11 @@ def as_numpy(x: Any) -> Array:
     """The elements of an array or tensor, of types that numpy lacks as their bits."""
     if isinstance(x, np.ndarray):
         return x
-    held = x.detach().cpu()
+    host = x.detach().cpu()
     try:
-        return np.asarray(held.numpy())
+        return np.asarray(host.numpy())
     except TypeError:
-        return np.asarray(held.contiguous().view(sys.modules["torch"].uint8).numpy())
+        return np.asarray(host.contiguous().view(sys.modules["torch"].uint8).numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class Snapshot:
 
     @staticmethod
     def of(arrays: Mapping[str, Any]) -> Snapshot:
-        found = ((name, getattr(x, "base", x) if not is_array(x) else x) for name, x in arrays.items())
+        rows = ((name, getattr(x, "base", x) if not is_array(x) else x) for name, x in arrays.items())
         return Snapshot(tuple((name, x, x.copy() if isinstance(x, np.ndarray) else x.detach().clone())
-                              for name, x in found if is_array(x)))  # fmt: skip
+                              for name, x in rows if is_array(x)))  # fmt: skip
 
     def restore(self) -> None:
         for _, array, copy in self.copies:

@@ -107,10 +107,10 @@ def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[str
     file = Path(path)
     new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name, "ms": f"{ms:.4g}"}
            for (target, key), (name, ms) in chosen.items()]  # fmt: skip
-    taken = {(row["kernel"], row["target"], row["key"]) for row in new}
+    replaced = {(row["kernel"], row["target"], row["key"]) for row in new}
     old = rows_of(file) if file.exists() else []
-    kept = [row for row in old if (row["kernel"], row["target"], row["key"]) not in taken]
-    rows = sorted((*kept, *new), key=lambda row: (row["kernel"], row["target"], row["key"]))
+    remaining = [row for row in old if (row["kernel"], row["target"], row["key"]) not in replaced]
+    rows = sorted((*remaining, *new), key=lambda row: (row["kernel"], row["target"], row["key"]))
     text = json.dumps({"format": FORMAT, "winners": rows}, indent=1, sort_keys=True)
     scratch = file.with_name(file.name + ".part")
     scratch.write_text(text + "\n", encoding="utf-8")

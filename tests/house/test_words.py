@@ -58,7 +58,7 @@ VAGUE = {
 }
 VAGUE_IN = (
     *("pypto/backends/", "pypto/passes/", "pypto/frontend/", "pypto/gradients/", "pypto/graph/", "pypto/ir/"),
-    *("pypto/jit/", "pypto/ops/", "pypto/runtime/"),
+    *("pypto/debug/", "pypto/jit/", "pypto/ops/", "pypto/quant/", "pypto/runtime/", "pypto/torch/", "pypto/tuning/"),
 )
 ASCEND = "pypto/backends/ascend/"
 PUBLIC = {

@@ -46,7 +46,7 @@ def other_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     known = launches()
 
     def begin() -> None:
-        for name, empty in (("kernels", {}), ("own", {}), ("calls", {}), ("plans", {}), ("constants", [])):
+        for name, empty in (("kernels", {}), ("process_names", {}), ("calls", {}), ("plans", {}), ("constants", [])):
             monkeypatch.setattr(known, name, empty)
         monkeypatch.setattr(known, "process", "process-2")
 

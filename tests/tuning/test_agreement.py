@@ -182,10 +182,10 @@ def test_elements_that_nobody_stores_do_not_count() -> None:
     groups.join(output([1, 2, 3e38], [1, 1, 0]), "a")
     groups.join(output([1, 2, np.nan], [1, 1, 0]), "b")
     groups.join(output([1, 3, 3e38], [1, 1, 0]), "c")
-    assert [group.members for group in groups.found] == [["a", "b"], ["c"]]
+    assert [group.members for group in groups.groups] == [["a", "b"], ["c"]]
     right = groups.right()
-    assert right is groups.found[0]
-    assert re.search("differ by up to 1$", groups.found[1].difference(right))
+    assert right is groups.groups[0]
+    assert re.search("differ by up to 1$", groups.groups[1].difference(right))
 
 
 @pytest.mark.parametrize(

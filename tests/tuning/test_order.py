@@ -72,10 +72,10 @@ def test_values_have_the_order_of_their_size() -> None:
 
 def test_neighbours_lie_one_step_away_and_behind_gaps() -> None:
     near = Neighbours.of([(0, 0), (2, 0), (2, 1), (1, 1), (0, 2)])
-    assert near.near((0, 0)) == [1, 4]
-    assert near.near((2, 0)) == [0, 2]
+    assert near.adjacent((0, 0)) == [1, 4]
+    assert near.adjacent((2, 0)) == [0, 2]
     assert near.across((2, 0)) == [3]
-    assert Neighbours.of([()]).near(()) == []
+    assert Neighbours.of([()]).adjacent(()) == []
 
 
 def test_numbers_in_reverse() -> None:

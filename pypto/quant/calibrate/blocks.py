@@ -232,11 +232,11 @@ class Calibration:
 
     def tensors(self, layers: Sequence[QuantizedLayer]) -> Values:
         """Returns arrays of a block's result by name."""
-        found = {f"{q.name}.{part}": getattr(q.weight, part) for q in layers for part in WEIGHTS}
-        found |= {f"{q.name}.{part}": getattr(q, part) for q in layers for part in INPUTS}
+        tensors = {f"{q.name}.{part}": getattr(q.weight, part) for q in layers for part in WEIGHTS}
+        tensors |= {f"{q.name}.{part}": getattr(q, part) for q in layers for part in INPUTS}
         if self.config.inputs is not None:
-            found |= {f"{q.name}.{FLOATS}": np.ones(1, np.int8) for q in layers if q.inputs is None}
-        return {name: value for name, value in found.items() if value is not None}
+            tensors |= {f"{q.name}.{FLOATS}": np.ones(1, np.int8) for q in layers if q.inputs is None}
+        return {name: value for name, value in tensors.items() if value is not None}
 
     def load(self, path: Path, block: Block) -> dict[str, QuantizedLayer]:
         """Loads a block's result from disk."""

@@ -64,8 +64,8 @@ class Sample(Summary):
         while chosen.sum() >= 2 * ROWS:
             self.below //= 2
             chosen = self.chosen(places)
-        kept, new = np.split(chosen, [len(self.places)])
-        self.rows = np.concatenate([self.rows[kept], x[new].astype(np.float32)])
+        retained, new = np.split(chosen, [len(self.places)])
+        self.rows = np.concatenate([self.rows[retained], x[new].astype(np.float32)])
         self.places = places[chosen]
         self.seen += len(x)
 
@@ -75,9 +75,9 @@ class Sample(Summary):
 
     def scaled(self, factors: Array) -> Sample:
         """Returns the sample of ``inputs * factors``."""
-        found = Sample(self.columns, places=self.places, seen=self.seen, below=self.below)
-        found.rows = (self.rows * factors).astype(np.float32)
-        return found
+        sample = Sample(self.columns, places=self.places, seen=self.seen, below=self.below)
+        sample.rows = (self.rows * factors).astype(np.float32)
+        return sample
 
 
 @dataclass(slots=True, repr=False)
@@ -89,12 +89,12 @@ class Products(Summary):
 
     def gram(self, x: Array) -> Array:
         """Returns ``x.T @ x``, computed again if x differs from the last inputs."""
-        found = hashlib.blake2b(f"{x.dtype.name} {x.shape}".encode())
-        found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
-        if found.digest() != self.inputs:
+        digest = hashlib.blake2b(f"{x.dtype.name} {x.shape}".encode())
+        digest.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+        if digest.digest() != self.inputs:
             self.product = None
             self.product = x.T @ x
-            self.inputs = found.digest()
+            self.inputs = digest.digest()
         return self.product
 
 
@@ -202,13 +202,13 @@ class Statistics(Summary):
         """Returns the statistics of ``inputs * factors`` for factors above 0; the histogram becomes a bound."""
         largest = float(np.max(factors, initial=0))
         histogram = Histogram(self.histogram.counts, self.histogram.top * largest)
-        found = Statistics(self.layer, self.columns, False, self.with_histogram, self.rows, histogram=histogram)
-        found.sample = self.sample.scaled(factors)
-        found.low = self.low * factors
-        found.high = self.high * factors
-        found.magnitude = self.magnitude * factors
-        found.gram = None if self.gram is None else self.gram * factors[:, None] * factors
-        return found
+        statistics = Statistics(self.layer, self.columns, False, self.with_histogram, self.rows, histogram=histogram)
+        statistics.sample = self.sample.scaled(factors)
+        statistics.low = self.low * factors
+        statistics.high = self.high * factors
+        statistics.magnitude = self.magnitude * factors
+        statistics.gram = None if self.gram is None else self.gram * factors[:, None] * factors
+        return statistics
 
     def static_grid(self, scheme: Scheme) -> tuple[Array, Array | None]:
         """Computes one scale, and zero point, for all inputs from the range that the scheme's observer gives."""

@@ -51,8 +51,8 @@ def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> Quan
     if not is_static:
         return QuantizedLayer(layer.name, weight, layer.bias, config.inputs)
     assert config.inputs is not None
-    found = transformed(statistics, weight).static_grid(config.inputs)
-    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *found)
+    solved = transformed(statistics, weight).static_grid(config.inputs)
+    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *solved)
 
 
 def few_samples(statistics: Iterable[Statistics], config: Config) -> FewSamples | None:

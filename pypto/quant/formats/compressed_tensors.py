@@ -88,11 +88,11 @@ def save(layers: Mapping[str, QuantizedLayer], folder: str | os.PathLike[str], m
         arrays |= model.beside(layers)
         settings = model.settings
     is_own = model is not None or any(layer.weight.transform is not None for layer in layers.values())
-    own = {KEY: config_of(list({id(group): group for group in groups.values()}.values()), is_own)}
+    section = {KEY: config_of(list({id(group): group for group in groups.values()}.values()), is_own)}
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     save_arrays(path / WEIGHTS_FILE, arrays)
-    write(path / CONFIG_FILE, json.dumps(dict(settings) | own, indent=2, sort_keys=True).encode())
+    write(path / CONFIG_FILE, json.dumps(dict(settings) | section, indent=2, sort_keys=True).encode())
 
 
 def check_layers(layers: Any) -> None:
@@ -116,13 +116,13 @@ def refuse_given(what: str, way: str) -> NoReturn:
 
 def grouped(layers: Mapping[str, QuantizedLayer]) -> dict[str, SchemeGroup]:
     """Returns the group of each layer; if all share one, it targets all linear layers."""
-    found: dict[tuple[Scheme, Scheme | None], list[str]] = {}
+    by_scheme: dict[tuple[Scheme, Scheme | None], list[str]] = {}
     for name, layer in layers.items():
-        found.setdefault((layer.weight.scheme, layer.inputs), []).append(name)
+        by_scheme.setdefault((layer.weight.scheme, layer.inputs), []).append(name)
     groups: dict[str, SchemeGroup] = {}
-    for (weights, inputs), names in found.items():
+    for (weights, inputs), names in by_scheme.items():
         has_order = any(layers[name].weight.order is not None for name in names)
-        group = SchemeGroup(weights, inputs, names if len(found) > 1 else [LINEAR], has_order)
+        group = SchemeGroup(weights, inputs, names if len(by_scheme) > 1 else [LINEAR], has_order)
         groups |= dict.fromkeys(names, group)
     return groups
 
@@ -132,25 +132,25 @@ def arrays_of(name: str, layer: QuantizedLayer, has_order: bool) -> dict[str, Ar
     weight = layer.weight
     codes = weight.codes
     is_whole = weight.scheme.per == TENSOR  # one scale, and zero point, for all numbers
-    found: dict[str, Array | None] = {SCALE: weight.scales[0] if is_whole else weight.scales}
+    arrays: dict[str, Array | None] = {SCALE: weight.scales[0] if is_whole else weight.scales}
     if weight.order is not None:
         codes = np.empty_like(weight.codes)
         codes[:, weight.order] = weight.codes
     if has_order:
-        found["weight_g_idx"] = group_index(weight)
+        arrays["weight_g_idx"] = group_index(weight)
     if weight.scheme.bits == 4:
-        found |= {"weight_packed": packed(codes), "weight_shape": np.array(codes.shape, np.int64)}
+        arrays |= {"weight_packed": packed(codes), "weight_shape": np.array(codes.shape, np.int64)}
     else:
-        found["weight"] = codes
+        arrays["weight"] = codes
     zeros = weight.zeros
     if zeros is not None and weight.scheme.bits == 4 and not is_whole:
         zeros = packed(zeros.T).T
-    found["weight_zero_point"] = zeros[0] if zeros is not None and is_whole else zeros
-    found |= {
+    arrays["weight_zero_point"] = zeros[0] if zeros is not None and is_whole else zeros
+    arrays |= {
         "bias": layer.bias, "input_scale": layer.input_scale, "input_zero_point": layer.input_zero,
         "input_factors": weight.transform,
     }  # fmt: skip
-    return {f"{name}.{part}": value for part, value in found.items() if value is not None}
+    return {f"{name}.{part}": value for part, value in arrays.items() if value is not None}
 
 
 def group_index(weight: QuantizedTensor) -> Array:
@@ -159,9 +159,9 @@ def group_index(weight: QuantizedTensor) -> Array:
     index = np.arange(columns, dtype=np.int32) // (weight.scheme.group or columns)
     if weight.order is None:
         return index
-    found = np.empty_like(index)
-    found[weight.order] = index
-    return found
+    indices = np.empty_like(index)
+    indices[weight.order] = index
+    return indices
 
 
 @BOUNDARY
@@ -180,15 +180,15 @@ def load(folder: str | os.PathLike[str]) -> dict[str, QuantizedLayer]:
     groups = groups_of(str(path), config.get(KEY))
     arrays = read(path, WEIGHTS_FILE, load_file)
     names = [key.removesuffix(f".{SCALE}") for key in sorted(arrays) if key.endswith(f".{SCALE}")]
-    found = {}
+    layers = {}
     for name in names:
         group = max(groups, key=lambda group: group.matches(name))
         if not group.matches(name):
             refuse(str(path), f"layer {name} is of no group")
-        found[name] = layer_of(str(path), name, parts_of(path, name, arrays), group)
-    if not found:
+        layers[name] = layer_of(str(path), name, parts_of(path, name, arrays), group)
+    if not layers:
         refuse(str(path), "it has no quantised layers")
-    return found
+    return layers
 
 
 def settings_of(path: Path) -> Mapping[str, Any]:
@@ -211,12 +211,12 @@ def read(path: Path, name: str, reader: Any) -> Any:
 def parts_of(path: Path, name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Returns the arrays of one layer by their names in it."""
     every = {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
-    found = {part: value for part, value in every.items() if "." not in part}
-    for part in found:
+    parts = {part: value for part, value in every.items() if "." not in part}
+    for part in parts:
         if part not in PARTS:
             way = "it may change what the layer computes"
             raise NotRead(source=str(path / WEIGHTS_FILE), what=f"the tensor {name}.{part}", way=way)
-    return found
+    return parts
 
 
 def layer_of(source: str, name: str, part: Mapping[str, Array], group: SchemeGroup) -> QuantizedLayer:

@@ -36,8 +36,8 @@ def save(path: Path, arrays: Mapping[str, Array]) -> None:
 
 def load_file(path: Path) -> dict[str, Array]:
     """Reads arrays by name from a safetensors file."""
-    found: dict[str, Array] = safetensors().load_file(path)
-    return found
+    tensors: dict[str, Array] = safetensors().load_file(path)
+    return tensors
 
 
 def safetensors() -> Any:

@@ -145,11 +145,11 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUF:
     """
     reader = library()
     try:
-        found = reader.GGUFReader(os.fspath(path))
+        file = reader.GGUFReader(os.fspath(path))
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise WrongCalibration(what=f"{path} cannot be read: {error}", way="give a GGUF file") from None
-    metadata = {name: value.contents() for name, value in found.fields.items()}
-    return GGUF(Path(path), metadata, {tensor.name: tensor for tensor in found.tensors})
+    metadata = {name: value.contents() for name, value in file.fields.items()}
+    return GGUF(Path(path), metadata, {tensor.name: tensor for tensor in file.tensors})
 
 
 def library() -> Any:

@@ -121,8 +121,8 @@ def group_of(source: str, given: Mapping[str, Any]) -> SchemeGroup:
     inputs = given.get("input_activations")
     if weights.get("dynamic"):
         refuse(source, "scales of weights are dynamic")
-    found = None if inputs is None else scheme_of(source, mapping(source, inputs, "input_activations"))
-    return SchemeGroup(scheme_of(source, weights), found, targets, weights.get("actorder") in BY_INDEX)
+    scheme = None if inputs is None else scheme_of(source, mapping(source, inputs, "input_activations"))
+    return SchemeGroup(scheme_of(source, weights), scheme, targets, weights.get("actorder") in BY_INDEX)
 
 
 def scheme_of(source: str, given: Mapping[str, Any]) -> Scheme:

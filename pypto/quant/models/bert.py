@@ -85,9 +85,9 @@ class Bert(Summary, Sequence[Block]):
         segments = read(SEGMENTS)
         positions = read(POSITIONS) + segments[0]
         layers = tuple(read.layer(str(number), name) for number, name in enumerate(read.layers()))
-        found = cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps, len(segments))
+        model = cls(read(WORDS), positions, read.norm("embeddings.LayerNorm"), layers, heads, eps, len(segments))
         read.refuse_unread()
-        return found
+        return model
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -104,15 +104,15 @@ class Bert(Summary, Sequence[Block]):
         """
         check_layers(layers, self.layer_names)
         segments = np.zeros((self.segments, self.words.shape[1]), np.float32)  # the first is added to the positions
-        found = {WORDS: self.words, POSITIONS: self.positions, SEGMENTS: segments}
+        tensors = {WORDS: self.words, POSITIONS: self.positions, SEGMENTS: segments}
         norms = {"embeddings.LayerNorm": self.norm}
         for number, layer in enumerate(self.layers):
-            own = (layer.attention_norm, layer.norm)
-            norms |= {f"encoder.layer.{number}.{name}": norm for name, norm in zip(NORMS, own, strict=True)}
+            layer_norms = (layer.attention_norm, layer.norm)
+            norms |= {f"encoder.layer.{number}.{name}": norm for name, norm in zip(NORMS, layer_norms, strict=True)}
             for one in layer.linear:
-                found |= {} if one.name in layers else tensors_of(one)
-        found |= {f"{name}.weight": norm.weight for name, norm in norms.items()}
-        return found | {f"{name}.bias": norm.bias for name, norm in norms.items()}
+                tensors |= {} if one.name in layers else tensors_of(one)
+        tensors |= {f"{name}.weight": norm.weight for name, norm in norms.items()}
+        return tensors | {f"{name}.bias": norm.bias for name, norm in norms.items()}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -209,17 +209,17 @@ class Tensors:
     @classmethod
     def of(cls, tensors: Mapping[str, Any]) -> Tensors:
         """Finds the prefix, which is the text before the name of the word table."""
-        found = next((name for name in tensors if name.endswith(WORDS)), WORDS)
-        return cls(tensors, found.removesuffix(WORDS))
+        words = next((name for name in tensors if name.endswith(WORDS)), WORDS)
+        return cls(tensors, words.removesuffix(WORDS))
 
     def __call__(self, name: str) -> Array:
         full = self.prefix + name
         if full not in self.tensors:
             raise WrongCalibration(what=f"there is no tensor {full}", way="give those of a model of the BERT family")
         self.used.add(full)
-        found = np.ascontiguousarray(as_array(self.tensors[full]), np.float32)
-        check_finite(full, "its tensor", found)
-        return found
+        array = np.ascontiguousarray(as_array(self.tensors[full]), np.float32)
+        check_finite(full, "its tensor", array)
+        return array
 
     def layers(self) -> list[str]:
         """Returns the names of the layers, in order from 0 on."""
@@ -231,8 +231,8 @@ class Tensors:
     def refuse_unread(self) -> None:
         """Refuses tensors that the encoder does not read, except those of heads behind it."""
         for name in self.tensors:
-            own = name.removeprefix(self.prefix)
-            if name not in self.used and not any(fnmatchcase(own, pattern) for pattern in BEHIND):
+            local = name.removeprefix(self.prefix)
+            if name not in self.used and not any(fnmatchcase(local, pattern) for pattern in BEHIND):
                 way = "it may change embeddings; if it does not, leave it out of the tensors"
                 raise NotRead(source="the model", what=f"the tensor {name}", way=way)
 
@@ -240,15 +240,15 @@ class Tensors:
         """Returns a layer norm."""
         return Norm(self(f"{name}.weight"), self(f"{name}.bias"))
 
-    def linear(self, own: str, *names: str) -> Layer:
+    def linear(self, prefix: str, *names: str) -> Layer:
         """Returns a linear layer, or several with the same inputs merged into one."""
         weight = np.concatenate([self(f"{name}.weight") for name in names])
-        return Layer(own, weight, np.concatenate([self(f"{name}.bias") for name in names]))
+        return Layer(prefix, weight, np.concatenate([self(f"{name}.bias") for name in names]))
 
-    def layer(self, own: str, name: str) -> BertLayer:
+    def layer(self, prefix: str, name: str) -> BertLayer:
         """Returns a transformer layer."""
         qkv, output, up, down = (
-            self.linear(f"{own}.{part}", *(f"{name}.{one}" for one in names)) for part, names in LINEAR.items()
+            self.linear(f"{prefix}.{part}", *(f"{name}.{one}" for one in names)) for part, names in LINEAR.items()
         )
         attention, last = (self.norm(f"{name}.{norm}") for norm in NORMS)
         return BertLayer(qkv, output, attention, up, down, last)
@@ -258,9 +258,9 @@ def tensors_of(layer: Layer) -> dict[str, Array]:
     """Returns the tensors of a linear layer under the names of transformers."""
     number, _, part = layer.name.partition(".")
     names = [f"encoder.layer.{number}.{name}" for name in LINEAR[part]]
-    found: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     arrays: dict[str, Any] = {"weight": layer.weight, "bias": layer.bias}
     for kind, numbers in arrays.items():
         parts = np.split(numbers, len(names))
-        found |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
-    return found
+        tensors |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+    return tensors

@@ -52,10 +52,10 @@ class OnKernels(OnArrays):
 
     def rounded(self, kernel: str, product: Product, x: Array, floats: Array = None, **given: Any) -> Rounded:
         """Launches a kernel that quantises its result to int8, with a scale for each row or each group of a row."""
-        made = Rounded(np.empty(x.shape, np.int8), np.empty((len(x), product.groups), np.float32), floats)
-        given |= {"smooth": product.weight.transform, "groups": product.groups, "q": made.q, "scale": made.scale}
+        rounded = Rounded(np.empty(x.shape, np.int8), np.empty((len(x), product.groups), np.float32), floats)
+        given |= {"smooth": product.weight.transform, "groups": product.groups, "q": rounded.q, "scale": rounded.scale}
         self.kernels[kernel](x=x, **given)
-        return made
+        return rounded
 
     def linear(self, layer: Layer, x: Any) -> Array:
         """Multiplies int8 inputs and applies their scales; other layers read floats."""
@@ -129,12 +129,14 @@ class Encoder(Summary):
             For names of layers that the model has not.
         """
         check_layers(layers, model.layer_names)
-        found = {one.name: deployed_layer(layers.get(one.name, one)) for layer in model.layers for one in layer.linear}
+        deployed = {
+            one.name: deployed_layer(layers.get(one.name, one)) for layer in model.layers for one in layer.linear
+        }
         kernels = {name: library.rows[row].unchecked() for name, row in ROWS.items()}
         kernels["attention"] = library.rows["varlen_attention"].unchecked("f32")
-        own = {name: product for name, layer in found.items() if (product := int8_product(layer)) is not None}
-        given: dict[str, Any] = {"heads": model.heads, "eps": model.eps, "products": own, "kernels": kernels}
-        return cls(model, found, partial(OnKernels, lambda name, x: found[name](x), **given))
+        products = {name: product for name, layer in deployed.items() if (product := int8_product(layer)) is not None}
+        given: dict[str, Any] = {"heads": model.heads, "eps": model.eps, "products": products, "kernels": kernels}
+        return cls(model, deployed, partial(OnKernels, lambda name, x: deployed[name](x), **given))
 
     def __call__(self, ids: Array, mask: Array) -> Array:
         """Computes embeddings (batch, width), float32 unit vectors, of sentences padded to (batch, length)."""

@@ -86,26 +86,26 @@ def load_bert(folder: str | os.PathLike[str]) -> Bert:
 def in_floats(path: Path, tensors: Mapping[str, Array]) -> dict[str, Array]:
     """Reads the tensors of a folder with quantised layers, and dequantises those layers."""
     layers = load(path)
-    own = tuple(f"{name}." for name in layers)
-    found = {name: array for name, array in tensors.items() if not name.startswith(own)}
+    prefixes = tuple(f"{name}." for name in layers)
+    tensors_left = {name: array for name, array in tensors.items() if not name.startswith(prefixes)}
     for name, layer in layers.items():
         if name.rpartition(".")[2] not in LINEAR or layer.bias is None:
             refuse(path, f"a model of the BERT family has no layer {name}")
-        found |= tensors_of(Layer(name, layer.weight.dequantize(), layer.bias))
-    return found
+        tensors_left |= tensors_of(Layer(name, layer.weight.dequantize(), layer.bias))
+    return tensors_left
 
 
 def check_sizes(path: Path, config: Mapping[str, Any], model: Bert) -> None:
     """Refuses sizes that do not fit the tensors."""
     hidden = len(model.layers[0].up.weight) if model.layers else None
-    for key, found in {
+    for key, lengths in {
         "num_hidden_layers": len(model), "hidden_size": model.words.shape[1], "vocab_size": len(model.words),
         "max_position_embeddings": len(model.positions), "type_vocab_size": model.segments,
         "intermediate_size": hidden,
     }.items():  # fmt: skip
-        if found is not None and config.get(key, found) != found:
+        if lengths is not None and config.get(key, lengths) != lengths:
             what = "layers" if key == "num_hidden_layers" else key
-            refuse(path, f"it has tensors of {found} {what}, and {CONFIG_FILE} says {config[key]}")
+            refuse(path, f"it has tensors of {lengths} {what}, and {CONFIG_FILE} says {config[key]}")
     if model.words.shape[1] % model.heads:
         refuse(path, f"{model.heads} heads do not divide a width of {model.words.shape[1]}")
 
@@ -127,10 +127,10 @@ def check_pooling(path: Path) -> None:
 
 def mapping_of(path: Path, name: str) -> Mapping[str, Any]:
     """Reads names and values from a file."""
-    found: Any = read(path, name, read_json)
-    if not isinstance(found, dict):
+    parsed: Any = read(path, name, read_json)
+    if not isinstance(parsed, dict):
         refuse(path, f"{name} is no configuration")
-    return dict(found)
+    return dict(parsed)
 
 
 def read(path: Path, name: str, reader: Callable[[Path], Any]) -> Any:

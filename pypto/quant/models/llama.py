@@ -87,17 +87,17 @@ class Llama(Summary, Sequence[Block]):
         NotFinite
             If it has NaN or infinity.
         """
-        found = self.file.array(name)
-        check_finite(name, "its tensor", found)
-        return found
+        array = self.file.array(name)
+        check_finite(name, "its tensor", array)
+        return array
 
     def weight(self, name: str) -> GroupedWeight:
         """Returns the codes, scales and minima of a tensor, which must be finite."""
-        found = self.file.weight(name)
-        for numbers in (found.scales, found.minima):
+        weight = self.file.weight(name)
+        for numbers in (weight.scales, weight.minima):
             if numbers is not None:
                 check_finite(name, "its tensor", numbers)
-        return found
+        return weight
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -153,9 +153,9 @@ class Llama(Summary, Sequence[Block]):
         """
         numbers = integers(ids)
         check_range("token", numbers, self.sizes.vocabulary)
-        found = self.file.rows(EMBEDDING, numbers)
-        check_finite(EMBEDDING, "its tensor", found)
-        return found
+        rows = self.file.rows(EMBEDDING, numbers)
+        check_finite(EMBEDDING, "its tensor", rows)
+        return rows
 
     def embed(self, ids: Array) -> Values:
         """Computes the inputs of the first block for tokens (batch, tokens).
@@ -206,8 +206,12 @@ class Llama(Summary, Sequence[Block]):
             For a layer that the model has not.
         """
         check_layers(layers, self.layer_names)
-        own = {tensor_of(name) for name in layers}
-        return {name: self.array(name) for name in self.sizes.shapes() if name in self.file.tensors and name not in own}
+        quantized = {tensor_of(name) for name in layers}
+        return {
+            name: self.array(name)
+            for name in self.sizes.shapes()
+            if name in self.file.tensors and name not in quantized
+        }
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -295,10 +299,10 @@ def surprise(x: Array, head: Callable[[Array], Array], targets: Array) -> float:
 
 def integers(ids: Any) -> Array:
     """Converts tokens to an array of integers."""
-    found = np.asarray(ids)
-    if found.dtype.kind not in "iu" and found.size:
-        refuse(f"tokens are {found.dtype}", "give integers")
-    return found.astype(np.int64) if not found.size else found
+    numbers = np.asarray(ids)
+    if numbers.dtype.kind not in "iu" and numbers.size:
+        refuse(f"tokens are {numbers.dtype}", "give integers")
+    return numbers.astype(np.int64) if not numbers.size else numbers
 
 
 @BOUNDARY

@@ -96,9 +96,9 @@ class Sizes(Summary):
         WrongCalibration
             For another architecture, sizes that do not fit together, and missing keys and tensors.
         """
-        found = file.metadata.get("general.architecture")
-        if found != ARCHITECTURE:
-            refuse(file, f"it holds a model of the architecture {found}, {ARCHITECTURE} is offered")
+        architecture = file.metadata.get("general.architecture")
+        if architecture != ARCHITECTURE:
+            refuse(file, f"it holds a model of the architecture {architecture}, {ARCHITECTURE} is offered")
         given = Numbers(file)
         heads = given.integer("attention.head_count")
         rows, width = shape_of(file, EMBEDDING, 2)
@@ -127,9 +127,9 @@ class Sizes(Summary):
             refuse(file, what)
         for name, shape in self.shapes().items():
             if name in file.tensors or name not in OPTIONAL:
-                found = shape_of(file, name, len(shape))
-                if found != shape:
-                    refuse(file, f"its tensor {name} has the shape {found}, expected {shape}")
+                actual = shape_of(file, name, len(shape))
+                if actual != shape:
+                    refuse(file, f"its tensor {name} has the shape {actual}, expected {shape}")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of all tensors of the model, including optional ones."""
@@ -182,14 +182,14 @@ def frequencies(file: GGUF, given: Numbers, depth: int) -> Array:
     base = given.real("rope.freq_base", 10000.0)
     if base == 0:
         refuse(file, f"its {ARCHITECTURE}.rope.freq_base is 0")
-    found = base ** (-np.arange(0, depth, 2) / depth) / linear_factor(file, given)
+    inverse = base ** (-np.arange(0, depth, 2) / depth) / linear_factor(file, given)
     if ROPE_FACTORS not in file.tensors:
-        return found
+        return inverse
     factors = file.array(ROPE_FACTORS).astype(np.float64)
     check_finite(ROPE_FACTORS, "its tensor", factors)
-    if factors.shape != found.shape or not (factors > 0).all():
-        refuse(file, f"its tensor {ROPE_FACTORS} has not {len(found)} factors above 0")
-    return found / factors
+    if factors.shape != inverse.shape or not (factors > 0).all():
+        refuse(file, f"its tensor {ROPE_FACTORS} has not {len(inverse)} factors above 0")
+    return inverse / factors
 
 
 def linear_factor(file: GGUF, given: Numbers) -> float:

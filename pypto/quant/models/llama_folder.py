@@ -27,9 +27,9 @@ def read_folder(folder: str | os.PathLike[str]) -> GGUF:
         )
         raise WrongCalibration(what=what, way="give a GGUF file, or a folder of quant.save(layers, folder, model)")
     layers = load(path)
-    own = tuple(f"{name}." for name in layers)
+    prefixes = tuple(f"{name}." for name in layers)
     tensors: dict[str, Any] = {
-        name: array for name, array in load_file(path / WEIGHTS_FILE).items() if not name.startswith(own)
+        name: array for name, array in load_file(path / WEIGHTS_FILE).items() if not name.startswith(prefixes)
     }
     tensors |= {named(path, name): layer.weight for name, layer in layers.items()}
     return GGUF(path, metadata, {name: tensor_named(name, numbers) for name, numbers in tensors.items()})

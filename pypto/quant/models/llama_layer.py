@@ -83,10 +83,10 @@ class OnArrays:
             x = rms_norm(x, self.norms[norm], self.eps)
         if gated:
             x = swiglu(*x)
-        found = [self.run(f"{self.layer}.{part}", x) for part in parts]
+        results = [self.run(f"{self.layer}.{part}", x) for part in parts]
         if add is not None:
-            return add + found[0]
-        return found if len(found) > 1 else found[0]
+            return add + results[0]
+        return results if len(results) > 1 else results[0]
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:

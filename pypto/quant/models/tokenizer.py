@@ -66,22 +66,22 @@ def tokenizer_of(source: str, metadata: Mapping[str, Any]) -> Any:
 
 def of_type(tokens: list[str], types: Any, kind: int) -> list[str]:
     """Returns the tokens of a type, in order; none if the file has no types."""
-    return [token for token, found in zip(tokens, types, strict=False) if found == kind]
+    return [token for token, token_type in zip(tokens, types, strict=False) if token_type == kind]
 
 
 def add_ends(tokenizer: Any, source: str, metadata: Mapping[str, Any], tokens: list[str]) -> None:
     """Makes each text begin and end with the tokens that the file asks for."""
     from tokenizers.processors import TemplateProcessing
 
-    asked = {name: bool(metadata.get(f"{PREFIX}add_{name}_token", False)) for name in ("bos", "eos")}
-    numbers: dict[str, Any] = {name: metadata.get(f"{PREFIX}{name}_token_id") for name in asked if asked[name]}
+    flags = {name: bool(metadata.get(f"{PREFIX}add_{name}_token", False)) for name in ("bos", "eos")}
+    numbers: dict[str, Any] = {name: metadata.get(f"{PREFIX}{name}_token_id") for name in flags if flags[name]}
     for name, number in numbers.items():
         if not isinstance(number, int) or not 0 <= number < len(tokens):
             what = f"{source} cannot be used: {PREFIX}add_{name}_token is set, and {PREFIX}{name}_token_id is {number}"
             raise WrongCalibration(what=what, way="give `ids` of your own")
     if numbers:
         names = {name: tokens[number] for name, number in numbers.items()}
-        template = [names["bos"]] * asked["bos"] + ["$A"] + [names["eos"]] * asked["eos"]
+        template = [names["bos"]] * flags["bos"] + ["$A"] + [names["eos"]] * flags["eos"]
         special = [(tokens[number], number) for number in numbers.values()]
         tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=special)
 

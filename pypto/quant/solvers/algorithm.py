@@ -120,48 +120,48 @@ def sequence(steps: Sequence[Algorithm | str]) -> Algorithm:
     WrongSequence
         If there is none, or one before the last gives no factors.
     """
-    found = tuple(find(step) for step in steps)
-    if not found:
+    algorithms = tuple(find(step) for step in steps)
+    if not algorithms:
         raise WrongSequence(what="a sequence of no algorithms is not offered")
-    result = found[0]
-    for step in found[1:]:
+    result = algorithms[0]
+    for step in algorithms[1:]:
         if not result.factors:
             raise WrongSequence(what=f"{step.name} cannot follow {result.name}, which gives no factors of the inputs")
         both = RoundAfter(result, step)
         name = f"{result.name}+{step.name}"
         result = Algorithm(name, both, result.gram or step.gram, result.data or step.data, factors=step.factors)
-    return replace(result, steps=found) if len(found) > 1 else result
+    return replace(result, steps=algorithms) if len(algorithms) > 1 else result
 
 
 class Registry(Mapping[str, Algorithm]):
     """A mapping from names to algorithms: those of the package, loaded when one is asked for, and the user's."""
 
     def __init__(self) -> None:
-        self._own: dict[str, Algorithm] = {}
+        self._registered: dict[str, Algorithm] = {}
 
     def __repr__(self) -> str:
         return f"<{len(self)} algorithms: {', '.join(self)}>"
 
     def __getitem__(self, name: str) -> Algorithm:
-        if name in self._own:
-            return self._own[name]
+        if name in self._registered:
+            return self._registered[name]
         if name in MODULES:
-            found: Algorithm = getattr(import_module(f"pypto.quant.solvers.{MODULES[name]}"), name.upper())
-            return found
+            algorithm: Algorithm = getattr(import_module(f"pypto.quant.solvers.{MODULES[name]}"), name.upper())
+            return algorithm
         raise NoSuchAlgorithm(name=repr(name), suggestion=suggestion(name, tuple(self)), known=", ".join(self))
 
     def __contains__(self, name: object) -> bool:
-        return name in (*MODULES, *self._own)
+        return name in (*MODULES, *self._registered)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*MODULES, *self._own)))
+        return iter(dict.fromkeys((*MODULES, *self._registered)))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def register(self, algorithm: Algorithm) -> Algorithm:
         """Add an algorithm; it takes the place of one with the same name."""
-        self._own[algorithm.name] = algorithm
+        self._registered[algorithm.name] = algorithm
         return algorithm
 
 

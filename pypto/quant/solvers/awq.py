@@ -64,11 +64,11 @@ def group_errors(difference: Array, gram: Array, scheme: Scheme) -> Array:
     """The squared error of the outputs that each group makes by itself: (outputs, groups)."""
     outputs, columns = difference.shape
     size = scheme.group or max(columns, 1)
-    found = np.zeros((outputs, scheme.groups(columns)))
+    errors = np.zeros((outputs, scheme.groups(columns)))
     for number, start in enumerate(range(0, columns, size)):
         part = difference[:, start : start + size]
-        found[:, number] = np.einsum("nk,nk->n", part @ gram[start : start + size, start : start + size], part)
-    return np.broadcast_to(found.sum(), found.shape) if scheme.per == TENSOR else found
+        errors[:, number] = np.einsum("nk,nk->n", part @ gram[start : start + size, start : start + size], part)
+    return np.broadcast_to(errors.sum(), errors.shape) if scheme.per == TENSOR else errors
 
 
 AWQ = Algorithm("awq", awq, factors=True)

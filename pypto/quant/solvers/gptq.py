@@ -159,8 +159,8 @@ class Columns(Summary):
         part = self.weight[:, columns]
         low, high = part.min(axis=1, initial=0), part.max(axis=1, initial=0)
         share = self.share(part, low, high, self.factor.diagonal()[columns])
-        found, offsets = grid(share * low, share * high, self.scheme)
-        scales[:, group] = found
+        refitted, offsets = grid(share * low, share * high, self.scheme)
+        scales[:, group] = refitted
         if zeros is not None:
             zeros[:, group] = offsets
 

@@ -31,7 +31,7 @@ def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: flo
         return scaled(layer, statistics, scheme, factors(layer, statistics.largest, alpha), minmax)
     inputs = int8("token")
     return max(
-        (scaled(layer, statistics, scheme, found, minmax) for found in candidates(layer, statistics)),
+        (scaled(layer, statistics, scheme, factor, minmax) for factor in candidates(layer, statistics)),
         key=lambda weight: sampled_sqnr(layer, weight, statistics, inputs),
     )
 
@@ -40,8 +40,8 @@ def factors(layer: Layer, inputs: Array, alpha: float) -> Array:
     """Divisors of the inputs from a size of each."""
     weights = np.abs(layer.weight.astype(np.float64)).max(axis=0, initial=0)
     usable = (inputs > 0) & (weights > 0)
-    found: Array = np.where(usable, inputs, 1) ** alpha / np.where(usable, weights, 1) ** (1 - alpha)
-    return found
+    scale: Array = np.where(usable, inputs, 1) ** alpha / np.where(usable, weights, 1) ** (1 - alpha)
+    return scale
 
 
 def candidates(layer: Layer, statistics: Statistics) -> Iterator[Array]:

@@ -90,10 +90,10 @@ class ModuleCalibration:
         """
         with evaluated(self.model):
             self.layers = self.calibration.convert(progress)
-        found = deploy_module(self.model, self.layers)
+        deployed = deploy_module(self.model, self.layers)
         if self.calibration.config.cache:
-            self.attach_caches(found)
-        return found
+            self.attach_caches(deployed)
+        return deployed
 
     def attach_caches(self, model: Any) -> None:
         """Let attention of the blocks compute with int8 keys and values."""
@@ -200,8 +200,8 @@ class ModuleBlocks(Sequence[Block]):
 
 def module_block(name: str, number: int, module: Any) -> Block:
     """A submodule as a block; names of its layers are those in the model."""
-    found = linear_layers(module, name)
-    layers = [layer_of(path, one) for path, one in found.items()]
+    linears = linear_layers(module, name)
+    layers = [layer_of(path, one) for path, one in linears.items()]
 
     def forward(values: Values, linear: Linear) -> Values:
         plans = json.loads(bytes(values[PLAN]))
@@ -211,11 +211,11 @@ def module_block(name: str, number: int, module: Any) -> Block:
             return torch.from_numpy(array.reshape(form["shape"])).to(getattr(torch, form["dtype"]))
 
         args, kwargs = (rebuilt(plans[number][part], tensor) for part in ("args", "kwargs"))
-        with replaced(found, linear), torch.no_grad():
+        with replaced(linears, linear), torch.no_grad():
             result = module(*args, **kwargs)
         later = json.dumps(plans[number + 1 :])
-        kept = {key: value for key, value in values.items() if key == PLAN or f'"{key}"' in later}
-        return kept | {f"carried.{i}": as_array(one) for i, one in enumerate(tensors(result))}
+        later_values = {key: value for key, value in values.items() if key == PLAN or f'"{key}"' in later}
+        return later_values | {f"carried.{i}": as_array(one) for i, one in enumerate(tensors(result))}
 
     return Block(name, layers, forward)
 
@@ -265,29 +265,29 @@ def chosen(model: Any, blocks: Any) -> dict[str, Any]:
         if blocks in modules and list(modules[blocks].children()):
             children = modules[blocks].named_children()
             return {f"{blocks}.{name}" if blocks else name: child for name, child in children}
-        found = {name: module for name, module in modules.items() if re.fullmatch(blocks, name)}
+        blocks_by_name = {name: module for name, module in modules.items() if re.fullmatch(blocks, name)}
     else:
         names = {id(module): name for name, module in modules.items()}
         given = list(blocks)
         if any(id(module) not in names for module in given):
             raise WrongCalibration(what="a block is no part of the model", way="give submodules of the model")
-        found = {names[id(module)]: module for module in given}
-    if not found:
+        blocks_by_name = {names[id(module)]: module for module in given}
+    if not blocks_by_name:
         raise WrongCalibration(
             what=f"no submodule is named {blocks!r}",
             way="name a list of blocks, or give a regular expression",
         )
-    return found
+    return blocks_by_name
 
 
 def calibrate_module(
     model: Any, config: Config, folder: str | os.PathLike[str] | None = None, blocks: Any = None
 ) -> ModuleCalibration:
     """Begin a calibration of a torch module; see `pypto.quant.calibrate`."""
-    found = chosen(model, blocks)
+    modules = chosen(model, blocks)
     floats: dict[str, int] = {}
-    for name, module in found.items():
+    for name, module in modules.items():
         floats |= unquantized(module, name, linear_layers(module).values(), config)
-    total = sum(parameter.numel() for module in found.values() for parameter in module.parameters())
+    total = sum(parameter.numel() for module in modules.values() for parameter in module.parameters())
     warn_of_floats(floats, total)
-    return ModuleCalibration(model, found, calibrate_blocks(ModuleBlocks(found), config, folder, names_of(model)))
+    return ModuleCalibration(model, modules, calibrate_blocks(ModuleBlocks(modules), config, folder, names_of(model)))

@@ -69,13 +69,13 @@ class DeployedLinear(torch.nn.Module):
                 buffers[name] = moved
         return self
 
-    def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
-        given, own = state.get(prefix + FORM), self._buffers[FORM]
-        if given is not None and text_of(given) != text_of(own):
-            errors = rest[-1]
-            errors.append(f"{prefix[:-1]} is {text_of(own)!r}, and the state dict has {text_of(given)!r}")
+    def _load_from_state_dict(self, state: Any, prefix: str, *others: Any) -> None:
+        given, buffer = state.get(prefix + FORM), self._buffers[FORM]
+        if given is not None and text_of(given) != text_of(buffer):
+            errors = others[-1]
+            errors.append(f"{prefix[:-1]} is {text_of(buffer)!r}, and the state dict has {text_of(given)!r}")
             return
-        super()._load_from_state_dict(state, prefix, *rest)
+        super()._load_from_state_dict(state, prefix, *others)
 
     def extra_repr(self) -> str:
         return f"{self.empty.name}, {self.empty.kind}, {self.empty.bytes} bytes"
@@ -140,13 +140,13 @@ def deploy_module(model: Any, layers: Mapping[str, QuantizedLayer | DeployedLaye
     >>> type(quant.deploy_module(model, run.layers)[0]).__name__
     'DeployedLinear'
     """
-    found = linear_layers(model)
-    check_layers(layers, found)
+    linears = linear_layers(model)
+    check_layers(layers, linears)
     memo: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     for name, layer in layers.items():
-        check_shape(name, layer, shape_of(found[name]))
-        made = layer if isinstance(layer, DeployedLayer) else deployed(name, layer)
-        memo[id(found[name])] = DeployedLinear(made)
+        check_shape(name, layer, shape_of(linears[name]))
+        deployed_layer = layer if isinstance(layer, DeployedLayer) else deployed(name, layer)
+        memo[id(linears[name])] = DeployedLinear(deployed_layer)
     return copy.deepcopy(model, memo).eval()
 
 

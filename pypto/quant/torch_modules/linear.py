@@ -65,10 +65,10 @@ class FakeQuantize(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = first_derivative(
+        gradients: tuple[Any, Any] = first_derivative(
             library.fake_quantize_backward, "fake_quantize", *ctx.saved_tensors, gradient.contiguous()
         )
-        return found
+        return gradients
 
 
 def fake_quantize(w: Any, scale: Any) -> Any:
@@ -131,8 +131,8 @@ def is_transposed(module: Any) -> bool:
 
 def linear_layers(model: Any, name: str = "") -> dict[str, Any]:
     """The linear layers of a module by name; `name` is that of the module itself."""
-    found = ((".".join(filter(None, (name, path))), module) for path, module in model.named_modules())
-    return {path: module for path, module in found if is_linear(module) or is_transposed(module)}
+    modules = ((".".join(filter(None, (name, path))), module) for path, module in model.named_modules())
+    return {path: module for path, module in modules if is_linear(module) or is_transposed(module)}
 
 
 def shape_of(module: Any) -> tuple[int, ...]:
@@ -154,16 +154,16 @@ def unquantized(model: Any, name: str, quantized: Iterable[Any], config: Config)
     Those that `Config.skip` names, by the module or the parameter, are left out.
     """
     left = {id(module) for module in quantized}
-    found = {}
+    counts = {}
     for path, module in model.named_modules():
         if id(module) in left or isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
             continue
         for part, parameter in module.named_parameters(recurse=False):
-            own = ".".join(filter(None, (name, path)))
-            full = ".".join(filter(None, (own, part)))
-            if is_product(parameter) and not config.skips(own) and not config.skips(full):
-                found[full] = parameter.numel()
-    return found
+            full_name = ".".join(filter(None, (name, path)))
+            full = ".".join(filter(None, (full_name, part)))
+            if is_product(parameter) and not config.skips(full_name) and not config.skips(full):
+                counts[full] = parameter.numel()
+    return counts
 
 
 def names_of(model: Any) -> list[str]:
@@ -177,11 +177,11 @@ def is_product(parameter: Any) -> bool:
     return bool(parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1))
 
 
-def warn_of_floats(found: Mapping[str, int], total: int) -> None:
+def warn_of_floats(counts: Mapping[str, int], total: int) -> None:
     """Say which weights stay in floats, if any do."""
-    if found:
-        share = f"{sum(found.values()) / total:.1%}"
-        warn(StaysFloat(count=len(found), share=share, names=listed(list(found))))
+    if counts:
+        share = f"{sum(counts.values()) / total:.1%}"
+        warn(StaysFloat(count=len(counts), share=share, names=listed(list(counts))))
 
 
 def prepare(model: Any, config: Config) -> Any:

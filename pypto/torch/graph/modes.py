@@ -40,9 +40,9 @@ def dispatched_launch(kernel: Any, given: Mapping[str, Any], grid: Any, args: tu
     if 0 in sizes:
         return
     fixed = [is_fixed or isinstance(x, constexpr) for x, is_fixed in zip(values, signature.constant, strict=True)]
-    whole = list(zip(signature.names, values, fixed, strict=True))
-    named = {name: x if is_fixed else taken(kernel, name, x) for name, x, is_fixed in whole}
-    name, arguments, kinds = plan(kernel, {name: row_of(named[name], is_fixed) for name, _, is_fixed in whole})
+    rows = list(zip(signature.names, values, fixed, strict=True))
+    named = {name: x if is_fixed else as_argument(kernel, name, x) for name, x, is_fixed in rows}
+    name, arguments, kinds = plan(kernel, {name: row_of(named[name], is_fixed) for name, _, is_fixed in rows})
     check_written(kernel, [parameter for parameter, kind in kinds if kind == "written"], values)
     lists = {kind: [named[parameter] for parameter, of in kinds if of == kind] for kind in LISTS}
     torch.ops.pypto.launch(name, arguments, sizes, lists["integers"], lists["floats"], lists["written"], lists["read"])
@@ -60,14 +60,14 @@ def check_written(kernel: Any, written: Sequence[str], values: tuple[Any, ...]) 
 
 def sizes_of(kernel: Any, grid: Any, values: tuple[Any, ...]) -> list[Any]:
     """The sizes of a grid; those that are symbolic stay so."""
-    found = grid_of(grid, kernel.signature, values) if callable(grid) else grid
-    sizes = list(found) if isinstance(found, tuple | list) else [found]
+    grid_sizes = grid_of(grid, kernel.signature, values) if callable(grid) else grid
+    sizes = list(grid_sizes) if isinstance(grid_sizes, tuple | list) else [grid_sizes]
     if any(isinstance(n, torch.SymInt) for n in sizes):
         return sizes
-    return list(check_grid(found, kernel.signature, values))
+    return list(check_grid(grid_sizes, kernel.signature, values))
 
 
-def taken(kernel: Any, name: str, x: Any) -> Any:
+def as_argument(kernel: Any, name: str, x: Any) -> Any:
     """An argument as the operator takes it: an array as a tensor on its memory, where the mode makes no graph of it."""
     if isinstance(x, tuple | list) or hasattr(type(x), "as_argument"):
         refuse(kernel, f"`{name}` is a tuple", "pass its items as arguments of their own")
@@ -76,8 +76,8 @@ def taken(kernel: Any, name: str, x: Any) -> Any:
         return x
     if isinstance(x, np.ndarray) and not any(map(torch._C._get_dispatch_mode, TRACING)):
         with suppress(TypeError, ValueError):  # dtypes and strides that torch has not
-            own = x if x.flags.writeable else x.copy()
-            words = own if own.dtype.isbuiltin == 1 else own.view(f"u{own.itemsize}")
+            array = x if x.flags.writeable else x.copy()
+            words = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
             return torch.from_numpy(words).view(getattr(torch, info.dtype.public))
     refuse(kernel, f"`{name}` is a {type(x).__name__}, and other arguments are tensors", "pass tensors alone")
 

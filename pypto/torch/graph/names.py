@@ -126,10 +126,10 @@ def kernels_named(name: str) -> list[Any]:
     for part in qualified.split(".")[:-1]:
         owner = getattr(owner, part, None)
     kernels = [x for x in map(unwrapped, getattr(owner, "__dict__", {}).values()) if is_kernel(x)]
-    found = [kernel for kernel in kernels if kernel.function.__qualname__ == qualified]
-    if not found:
+    matches = [kernel for kernel in kernels if kernel.function.__qualname__ == qualified]
+    if not matches:
         refuse(name, "which has no kernel of that name", "run the graph with the module that it was traced with")
-    return found
+    return matches
 
 
 def unwrapped(value: Any) -> Any:

@@ -68,7 +68,7 @@ class Launches:
     """
 
     kernels: dict[str, Any] = field(default_factory=dict)
-    own: dict[int, str] = field(default_factory=dict)  # names that hold in this process alone, by kernel
+    process_names: dict[int, str] = field(default_factory=dict)  # names that hold in this process alone, by kernel
     calls: dict[tuple[str, str], Call] = field(default_factory=dict)
     plans: dict[Any, tuple[Planned, Sequence[Any]]] = field(default_factory=dict)
     constants: list[Any] = field(default_factory=list)
@@ -100,10 +100,10 @@ class Launches:
             name = ""
         if name and is_same(self.kernels.setdefault(name, kernel), kernel):
             return name
-        if id(kernel) not in self.own:
-            self.own[id(kernel)] = f"{place_of(kernel)}:{self.process}-{len(self.own)}"
-            self.kernels[self.own[id(kernel)]] = kernel
-        return self.own[id(kernel)]
+        if id(kernel) not in self.process_names:
+            self.process_names[id(kernel)] = f"{place_of(kernel)}:{self.process}-{len(self.process_names)}"
+            self.kernels[self.process_names[id(kernel)]] = kernel
+        return self.process_names[id(kernel)]
 
     def encoded(self, value: Any) -> Any:
         """A constant as JSON holds it."""
@@ -113,10 +113,10 @@ class Launches:
             return {"tuple": [self.encoded(x) for x in value]}
         if isinstance(value, DType):
             return {"dtype": value.mnemonic}
-        found = next((n for n, x in enumerate(self.constants) if x is value), len(self.constants))
-        if found == len(self.constants):
+        number = next((n for n, x in enumerate(self.constants) if x is value), len(self.constants))
+        if number == len(self.constants):
             self.constants.append(value)
-        return {"object": f"{self.process}-{found}"}
+        return {"object": f"{self.process}-{number}"}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -132,12 +132,12 @@ class Launches:
     ) -> None:
         """What the operator does."""
         given = {"written": written, "read": read, "integers": integers, "floats": floats}
-        call = self.calls.get((kernel, arguments)) or self.found(kernel, arguments, given)
+        call = self.calls.get((kernel, arguments)) or self.call_of(kernel, arguments, given)
         values = call.values(given)
         with unseen():  # modes have seen it, or the dispatcher is told to pass them over
             run(call, tuple(grid), values)
 
-    def found(self, name: str, arguments: str, given: Mapping[str, Sequence[Any]]) -> Call:
+    def call_of(self, name: str, arguments: str, given: Mapping[str, Sequence[Any]]) -> Call:
         """The launch that a graph of another process means.
 
         Raises
@@ -210,12 +210,12 @@ def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
     Diagnostic
         When the kernel cannot be compiled for them.
     """
-    key = kernel, tuple((name, kind, constant_key(held), shape) for name, (kind, held, shape) in rows.items())
-    found, captures = launches().plans.get(key, (None, ()))
-    if found is None or any(capture.read() is not capture.value for capture in captures):
-        found, captures = made_plan(kernel, rows)
-        launches().plans[key] = found, captures
-    return found
+    key = kernel, tuple((name, kind, constant_key(value), shape) for name, (kind, value, shape) in rows.items())
+    planned_call, captures = launches().plans.get(key, (None, ()))
+    if planned_call is None or any(capture.read() is not capture.value for capture in captures):
+        planned_call, captures = made_plan(kernel, rows)
+        launches().plans[key] = planned_call, captures
+    return planned_call
 
 
 def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[Any]]:
@@ -231,8 +231,8 @@ def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[A
 def sources(signature: Signature, rows: Mapping[str, Row], kinds: Mapping[str, str]) -> tuple[Source, ...]:
     """Where the value of each parameter comes from."""
     places = {kind: itertools.count() for kind in LISTS}
-    found = {name: (kind, next(places[kind]) if kind in places else rows[name][1]) for name, kind in kinds.items()}
-    return tuple(found.get(name, ("constant", signature.defaults.get(name))) for name in signature.names)
+    by_name = {name: (kind, next(places[kind]) if kind in places else rows[name][1]) for name, kind in kinds.items()}
+    return tuple(by_name.get(name, ("constant", signature.defaults.get(name))) for name in signature.names)
 
 
 @functools.lru_cache(maxsize=1)

@@ -74,12 +74,12 @@ def own_builtins() -> Iterator[None]:
 
 def example(row: Row, extent: int | None) -> Any:
     """A value of the kind that an argument has, with an extent of all axes in place of its own."""
-    kind, held, shape = row
+    kind, value, shape = row
     if kind == "tensor":
-        dtype = dtype_of(held)
+        dtype = dtype_of(value)
         sizes = tuple(n if extent is None else extent for n in shape)
-        return Stand(dtype, sizes) if dtype else torch.empty((0,) * len(shape), dtype=held)
-    return {"integers": 2, "floats": 2.0}.get(kind, held)
+        return Stand(dtype, sizes) if dtype else torch.empty((0,) * len(shape), dtype=value)
+    return {"integers": 2, "floats": 2.0}.get(kind, value)
 
 
 def built_for(kernel: Any, values: Mapping[str, Any], is_fixed: bool) -> Plan:

@@ -44,20 +44,20 @@ def traced_launch(kernel: Any, grid: Any, *args: Any, **given: Any) -> None:
     if callable(grid):
         grid = grid(values)
     sizes = list(grid) if isinstance(grid, (tuple, list)) else [grid]
-    told: list[Any] = []
+    described: list[Any] = []
     for name, x in values.items():
         if isinstance(x, torch.Tensor):
-            told += [name, "tensor", x.dtype, x.dim()]
+            described += [name, "tensor", x.dtype, x.dim()]
         elif isinstance(x, (tuple, list)) and name not in constants:
             outside(kernel, sizes, args, given)
             return
         elif type(x) is float and name not in constants:
-            told += [name, "floats", None, None]
+            described += [name, "floats", None, None]
         elif type(x) is not bool and isinstance(x, int) and name not in constants:
-            told += [name, "integers", None, None]
+            described += [name, "integers", None, None]
         else:
-            told += [name, "constant", int(x) if type(x) is int else x, None]
-    name, arguments, kinds = planned(kernel, *told)
+            described += [name, "constant", int(x) if type(x) is int else x, None]
+    name, arguments, kinds = planned(kernel, *described)
     lists: dict[str, list[Any]] = {"written": [], "read": [], "integers": [], "floats": []}
     for parameter, kind in kinds:
         if kind == "written" and torch.is_grad_enabled() and values[parameter].requires_grad:
@@ -76,15 +76,16 @@ def parameters(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def planned(kernel: Any, *told: Any) -> Planned:
+def planned(kernel: Any, *described: Any) -> Planned:
     """What the graph says of a launch.
 
-    `told` has four entries for each argument: its name, its kind, and of a tensor its dtype and rank, else its value.
+    `described` has four entries for each argument: its name, its kind, and the dtype and rank of a tensor, or the value
+    of something else.
     """
     rows = {}
-    for n in range(0, len(told), 4):
-        name, kind, held, rank = told[n : n + 4]
-        rows[name] = kind, held, None if rank is None else (None,) * rank
+    for n in range(0, len(described), 4):
+        name, kind, value, rank = described[n : n + 4]
+        rows[name] = kind, value, None if rank is None else (None,) * rank
     try:
         return plan(kernel, rows)
     except Diagnostic as error:

@@ -124,13 +124,13 @@ def workers(threads: int) -> Iterator[None]:
     if not contract.tells_of_calls() or count < 1 or WORKERS.get() is not None or session().settings.cache != "rw":
         yield
         return
-    made = Workers(count)
-    token = WORKERS.set(made)
+    pool = Workers(count)
+    token = WORKERS.set(pool)
     try:
         yield
     finally:
         WORKERS.reset(token)
-        made.close()
+        pool.close()
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class StandIn:
 def stand_ins(arguments: list[Any], graph: Any) -> list[Any] | None:
     """What a call will be given: stand-ins for buffers, and numbers; None where Inductor does not tell."""
     roots: dict[str, int] = {}
-    made = [stand_in(x, graph, roots) if isinstance(x, str) else hint(x, graph) for x in arguments]
-    return None if any(x is None for x in made) else made
+    values = [stand_in(x, graph, roots) if isinstance(x, str) else hint(x, graph) for x in arguments]
+    return None if any(x is None for x in values) else values
 
 
 def stand_in(name: str, graph: Any, roots: dict[str, int]) -> StandIn | None:

@@ -41,10 +41,10 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
 
     @classmethod
     def get_nd_tilings(cls, *given: Any) -> list[Any]:
-        """The tilings of a kernel, found more quickly."""
+        """The tilings of a kernel, every more quickly."""
         with tilings.quick():
-            found: list[Any] = super().get_nd_tilings(*given)
-        return found
+            every: list[Any] = super().get_nd_tilings(*given)
+        return every
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: dict[str, Any]) -> list[Any]:
         """One kernel. A scan is not split over programs, which would wait for each other as on a GPU.
@@ -91,7 +91,7 @@ class Calls:
     def _define_kernel_helper(self: Any, kernel_name: str, *given: Any, **named: Any) -> None:
         super()._define_kernel_helper(kernel_name, *given, **named)  # type: ignore[misc]
         if lines := lines_of(self, kernel_name):
-            self.header.writeline(f"{kernel_name}.told({lines!r})")
+            self.header.writeline(f"{kernel_name}.set_origins({lines!r})")
 
     def _generate_kernel_call_helper(self: Any, kernel_name: str, call_args: Any, **given: Any) -> None:
         arguments = ", ".join(self.prepare_triton_kernel_call(call_args))

@@ -70,8 +70,8 @@ def traced(compiled: Any) -> list[FunctionType]:
     """The functions in which Dynamo may have begun."""
     original = innermost(getattr(compiled, "forward", compiled))
     module = getattr(compiled, "_orig_mod", None)
-    found = [original, *([module.forward] if module is not None else [])]
-    plain = (getattr(function, "__func__", function) for function in found)
+    functions = [original, *([module.forward] if module is not None else [])]
+    plain = (getattr(function, "__func__", function) for function in functions)
     return [function for function in plain if isinstance(function, FunctionType)]
 
 
@@ -85,17 +85,17 @@ def graphs(function: FunctionType, backend: Any, seen: set[CodeType]) -> Iterato
         if entry.backend is not backend:
             continue
         for name in entry.code.co_names:
-            found = function.__globals__.get(name)
+            value = function.__globals__.get(name)
             if name.startswith("__compiled_fn"):
-                yield marked(found)
-            elif name.startswith("__resume_at") and isinstance(found, FunctionType):
-                yield from graphs(found, backend, seen)
+                yield marked(value)
+            elif name.startswith("__resume_at") and isinstance(value, FunctionType):
+                yield from graphs(value, backend, seen)
 
 
 def marked(function: Any) -> Kernels:
     """The kernels that a function of a compiled graph knows."""
-    found: Any = getattr(innermost(function), _MARK, None)
-    return found if isinstance(found, Kernels) else Kernels()
+    mark: Any = getattr(innermost(function), _MARK, None)
+    return mark if isinstance(mark, Kernels) else Kernels()
 
 
 def innermost(function: Any) -> Any:

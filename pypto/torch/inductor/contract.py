@@ -31,14 +31,14 @@ class Need:
     def problem(self) -> str:
         """What is wrong with it; empty if nothing is."""
         try:
-            found: Any = importlib.import_module(self.module)
+            value: Any = importlib.import_module(self.module)
             for part in self.name.split("."):
-                found = found[part] if isinstance(found, dict) else getattr(found, part)
+                value = value[part] if isinstance(value, dict) else getattr(value, part)
         except (ImportError, AttributeError, KeyError):
             return f"{self.module} has no {self.name}, which {self.purpose}"
         if not self.parameters:
             return ""
-        known = inspect.signature(found).parameters
+        known = inspect.signature(value).parameters
         lost = [name for name in self.parameters if name not in known]
         return f"{self.module}.{self.name} has no parameter {lost[0]}, and {self.purpose}" if lost else ""
 

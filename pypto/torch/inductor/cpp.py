@@ -91,15 +91,15 @@ class Called:
     def versions(self, level: str) -> list[tuple[Version, tuple[Any, ...]]]:
         """A version for the first call; and one for any overlap, where another call or an input may have one."""
         given = self.calls[0][0]
-        made = [self.version(given, 0, level)]
-        first = made[0][0]
+        versions = [self.version(given, 0, level)]
+        first = versions[0][0]
         written = frozenset(p.name for p in first.arrays if p.is_written)
         if first.noalias and any(
             written & inputs or not self.disjoint_from(call, written) for call, inputs in self.calls
         ):
             shared = {name: replace(x, address=1 << 40) if isinstance(x, StandIn) else x for name, x in given.items()}
-            made.append(self.version(shared, 1, level))
-        return made
+            versions.append(self.version(shared, 1, level))
+        return versions
 
     def version(self, given: dict[str, Any], number: int, level: str) -> tuple[Version, tuple[Any, ...]]:
         return one(self.kernel.kernel, given, f"pypto{ABI}_{self.name}_{number}", [level])
@@ -112,10 +112,10 @@ class Called:
 
     def text(self, versions: Sequence[Version]) -> str:
         """C++ of the function that the calls name: the grid, and a call of the version that fits."""
-        taken, kinds = self.kernel.names, {p.name: p for p in versions[0].given}
-        arrays = [name for name in taken if name in kinds and kinds[name].kind == "array"]
-        numbers = {name: f"double {name}" if is_float(kinds.get(name)) else f"int64_t {name}" for name in taken}
-        parameters = [f"AtenTensorHandle {name}_" if name in arrays else numbers[name] for name in taken]
+        names, kinds = self.kernel.names, {p.name: p for p in versions[0].given}
+        arrays = [name for name in names if name in kinds and kinds[name].kind == "array"]
+        numbers = {name: f"double {name}" if is_float(kinds.get(name)) else f"int64_t {name}" for name in names}
+        parameters = [f"AtenTensorHandle {name}_" if name in arrays else numbers[name] for name in names]
         code = {name: f"PYPTO_{DTYPE_BY_NAME[kinds[name].dtype].public.upper()}" for name in arrays}
         grid = grid_of(self.kernel.meta, self.kernel.blocks, "cpp")
         passed = [f"&{name}.array" if name in arrays else name for name in kinds]
@@ -198,10 +198,10 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         elif isinstance(argument, Scalar):
             number = 2
         else:
-            found = stand_in(argument, graph, self.pypto_roots)
-            if found is None:
+            tensor = stand_in(argument, graph, self.pypto_roots)
+            if tensor is None:
                 raise NotAhead(kernel=called.kernel.name, problem=f"{argument} is no buffer of the graph")
-            return flat(found)
+            return flat(tensor)
         if kind in ("fp32", "fp64", "fp16", "bf16"):
             return np.float64(number) if kind == "fp64" else np.float32(number)
         if isinstance(number, bool) or kind in ("i1", "u1"):
@@ -242,9 +242,9 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         ahead, level, entries, support = registry.host().ahead(), best_level(), [], _SUPPORT
         for called in self.pypto_called.values():
             if called.calls:
-                made = called.versions(level)
-                entries += [ahead.Entry(*entry) for _, entry in made]
-                versions = [version for version, _ in made]
+                compiled_versions = called.versions(level)
+                entries += [ahead.Entry(*entry) for _, entry in compiled_versions]
+                versions = [version for version, _ in compiled_versions]
                 yield header(called.name, called.kernel.name, versions)
                 yield support
                 yield called.text(versions)
@@ -253,9 +253,9 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
 
     def generate_end(self, result: Any) -> None:
         """The end of the C++, its compilation with our object, and the kernels for whoever asks for them."""
-        own = utils.IndentedBuffer()
-        super().generate_end(own)
-        text = own.getvalue()
+        buffer = utils.IndentedBuffer()
+        super().generate_end(buffer)
+        text = buffer.getvalue()
         if LOADER not in text:
             version = importlib.import_module("torch").__version__
             raise ChangedInside(version=version, problem=f"its C++ is not compiled by {LOADER}…)")
@@ -264,7 +264,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         for name, called in self.pypto_called.items():
             result.writeline(f"{name} = {called.body}")
             if lines := lines_of(self, name):
-                result.writeline(f"{name}.told({lines!r})")
+                result.writeline(f"{name}.set_origins({lines!r})")
 
     def write_header(self) -> None:
         """Imports of the generated Python."""

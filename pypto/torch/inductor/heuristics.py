@@ -57,7 +57,7 @@ class Generated:
         self.names, self.place = place(fn, blocks, meta)
         self.run = Direct(self.kernel, self.names, self.place).run
 
-    def told(self, lines: Iterable[tuple[str, int, str]]) -> None:
+    def set_origins(self, lines: Iterable[tuple[str, int, str]]) -> None:
         """Learn which lines of the model the kernel computes."""
         self.lines = [Line(*line) for line in lines]
         self.kernel.origins = tuple(map(str, self.lines))
@@ -96,15 +96,15 @@ def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[lis
     """The arguments of a launch, and a function of them that gives the grid and the values of all parameters."""
     grid = grid_of(meta, blocks)
     values = [name if name not in blocks else f"blocks[{name!r}]" for name in fn.arg_names]
-    taken = [*(p.name for p in fn.params if p.name not in blocks), *meta.get("extra_launcher_args", ())]
+    arguments = [*(p.name for p in fn.params if p.name not in blocks), *meta.get("extra_launcher_args", ())]
     lines = [
-        f"def place({', '.join(taken)}):",
+        f"def place({', '.join(arguments)}):",
         *(f"    {line}" for line in grid.prefix),
         f"    return ({grid.x_grid}, {grid.y_grid}, {grid.z_grid}), ({', '.join(values)},)",
     ]
     names: dict[str, Any] = {"blocks": blocks}
     exec("\n".join(lines), names)
-    return taken, names["place"]
+    return arguments, names["place"]
 
 
 def grid_of(meta: Mapping[str, Any], blocks: Blocks, language: str = "python") -> Any:
@@ -126,7 +126,7 @@ def torch_threads() -> ThreadCount | None:
     return ThreadCount(torch.get_num_threads, address) if address and count() == torch.get_num_threads() else None
 
 
-def made(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[str, Any]) -> Decorator:
+def decorator(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[str, Any]) -> Decorator:
     """A decorator: only what the kernel has a parameter for is kept of the blocks."""
 
     def decorate(fn: JITFunction) -> Generated:
@@ -152,7 +152,7 @@ def pointwise(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], *
         rows = least(max(1, _POINTWISE // row), y)
         return {"XBLOCK": row, "YBLOCK": rows, "ZBLOCK": least(max(1, _POINTWISE // row // rows), z)}
 
-    return made(blocks, inductor_meta)
+    return decorator(blocks, inductor_meta)
 
 
 def reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
@@ -160,15 +160,15 @@ def reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], *
 
     def blocks(fn: JITFunction) -> Blocks:
         x, r0, r1 = (size_hints.get(name, 1) for name in ("x", "r0_", "r1_"))
-        found = strides(fn.src)
-        if found.outer:
-            return {"XBLOCK": found.columns(least(_COLUMNS, x)), "R0_BLOCK": 1, "R1_BLOCK": 1, **_OTHERS}
+        source_strides = strides(fn.src)
+        if source_strides.outer:
+            return {"XBLOCK": source_strides.columns(least(_COLUMNS, x)), "R0_BLOCK": 1, "R1_BLOCK": 1, **_OTHERS}
         if r1 > 1:
             row = least(_ROW, r1)
             return {"XBLOCK": 1, "R0_BLOCK": least(max(1, _ROW // row), r0), "R1_BLOCK": row, **_OTHERS}
         return {"XBLOCK": 1, "R0_BLOCK": least(_ROW, r0), **_OTHERS}
 
-    return made(blocks, inductor_meta)
+    return decorator(blocks, inductor_meta)
 
 
 def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
@@ -176,16 +176,16 @@ def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[s
 
     def blocks(fn: JITFunction) -> Blocks:
         x, r = size_hints.get("x", 1), size_hints.get("r0_", 1) * size_hints.get("r1_", 1)
-        found = strides(fn.src)
-        x = found.columns(least(_COLUMNS, x)) if found.outer else least(max(1, _SHORT // r), x)
+        source_strides = strides(fn.src)
+        x = source_strides.columns(least(_COLUMNS, x)) if source_strides.outer else least(max(1, _SHORT // r), x)
         return {"XBLOCK": x, **_OTHERS}
 
-    return made(blocks, inductor_meta)
+    return decorator(blocks, inductor_meta)
 
 
 def foreach(inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
     """Several kernels in one launch."""
-    return made(lambda _: {"XBLOCK": _POINTWISE, "YBLOCK": _SIDE}, inductor_meta)
+    return decorator(lambda _: {"XBLOCK": _POINTWISE, "YBLOCK": _SIDE}, inductor_meta)
 
 
 def template(inductor_meta: Mapping[str, Any], **_: Any) -> Callable[[JITFunction], Candidate]:
@@ -195,7 +195,7 @@ def template(inductor_meta: Mapping[str, Any], **_: Any) -> Callable[[JITFunctio
 
 def fixed_config(config: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
     """Blocks that Inductor chose."""
-    return made(lambda _: dict(config), inductor_meta)
+    return decorator(lambda _: dict(config), inductor_meta)
 
 
 def user_autotune(
@@ -203,4 +203,4 @@ def user_autotune(
 ) -> Decorator:
     """A kernel of the user, with the constants of its launch, or its first configuration."""
     first = dict(configs[0]) if configs else {}
-    return made(lambda _: {**triton_meta["constants"], **first}, inductor_meta)
+    return decorator(lambda _: {**triton_meta["constants"], **first}, inductor_meta)

@@ -63,17 +63,17 @@ def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
 
 def kernel(name: str, text: str) -> heuristics.Generated:
     """The kernel of a text under its name, which the compilation that is under way keeps."""
-    made = unlisted(name, text)
+    generated = unlisted(name, text)
     collected = COLLECTED.get()
     if collected is not None:
-        collected.append(made)
-    return made
+        collected.append(generated)
+    return generated
 
 
 def unlisted(name: str, text: str, **_: Any) -> heuristics.Generated:
     """The kernel of a text under its name."""
-    made: heuristics.Generated = namespace(text)[name].named(name, text)
-    return made
+    generated: heuristics.Generated = namespace(text)[name].named(name, text)
+    return generated
 
 
 def namespace(text: str) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def namespace(text: str) -> dict[str, Any]:
 
 def run(text: str, path: str, served: Mapping[str, ModuleType]) -> dict[str, Any]:
     """Run text with imports of its own; gives its names."""
-    own = functools.partial(serve, served)
+    server = functools.partial(serve, served)
     names: dict[str, Any] = {
-        "__builtins__": {**vars(builtins), "__import__": own}, "__name__": "pypto.torch.inductor.generated",
+        "__builtins__": {**vars(builtins), "__import__": server}, "__name__": "pypto.torch.inductor.generated",
         "__file__": path,
     }  # fmt: skip
     exec(compile(text, path, "exec"), names)
@@ -118,11 +118,11 @@ def modules() -> Mapping[str, ModuleType]:
 
     served = build()
     for name in ("triton_compat", "triton_helpers"):
-        made = ModuleType(f"{_RUNTIME}.{name}")
-        vars(made).update(run(*source(f"{_RUNTIME}.{name}"), served))
-        served[f"{_RUNTIME}.{name}"] = made
+        module = ModuleType(f"{_RUNTIME}.{name}")
+        vars(module).update(run(*source(f"{_RUNTIME}.{name}"), served))
+        served[f"{_RUNTIME}.{name}"] = module
     runtime = ModuleType(_RUNTIME)
-    vars(runtime).update(triton_helpers=made, triton_heuristics=heuristics)
+    vars(runtime).update(triton_helpers=module, triton_heuristics=heuristics)
     served[_RUNTIME] = runtime
     return served
 

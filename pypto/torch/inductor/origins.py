@@ -35,9 +35,9 @@ def innermost(trace: str, inside: str) -> Line | None:
     >>> print(innermost(trace, "/torch"))
     net.py:3  y = gelu(x)
     """
-    frames = [Line(found["file"], int(found["line"]), found["text"].strip()) for found in _FRAME.finditer(trace)]
-    own = [frame for frame in frames if not frame.file.startswith(inside)]
-    return own[-1] if own else None
+    frames = [Line(match["file"], int(match["line"]), match["text"].strip()) for match in _FRAME.finditer(trace)]
+    outside = [frame for frame in frames if not frame.file.startswith(inside)]
+    return outside[-1] if outside else None
 
 
 def model_lines(nodes: Iterable[Any], torch: ModuleType) -> list[Line]:

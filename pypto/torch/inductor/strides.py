@@ -72,19 +72,19 @@ def strides(text: str) -> Strides:
 
 def periods(tree: ast.AST) -> set[int]:
     """What the index along x is divided by."""
-    found = set[int]()
+    lengths = set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.FloorDiv):
             by_constant = isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)
             if by_constant and isinstance(node.left, ast.Name) and node.left.id == "xindex":
-                found.add(ast.literal_eval(node.right))
-    return found
+                lengths.add(ast.literal_eval(node.right))
+    return lengths
 
 
 def terms(node: ast.AST, scaled: bool) -> Iterator[tuple[str, bool]]:
     """The dimensions of an address, and whether their index has a factor."""
-    if isinstance(node, ast.Name) and (found := _INDEX.fullmatch(node.id)):
-        yield found[1], scaled
+    if isinstance(node, ast.Name) and (match := _INDEX.fullmatch(node.id)):
+        yield match[1], scaled
     below = scaled or (isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Add | ast.Sub))
     for child in ast.iter_child_nodes(node):
         yield from terms(child, below)

@@ -89,14 +89,14 @@ class Choices(choices.InductorChoices):  # type: ignore[misc]
             return super().get_ktc(kernel_inputs, template, op_name, kwarg_overrides)
         if op_name not in _PRODUCTS:
             return iter(())
-        found = _PRODUCTS[op_name]()
+        product_choices = _PRODUCTS[op_name]()
         return choices.make_ktc_generator(
             template=template,
-            cs=found.get_template_configs(kernel_inputs, op_name),
-            extra_kwargs=found.get_extra_kwargs(kernel_inputs, op_name),
+            cs=product_choices.get_template_configs(kernel_inputs, op_name),
+            extra_kwargs=product_choices.get_extra_kwargs(kernel_inputs, op_name),
             overrides=kwarg_overrides or {},
             layout=kernel_inputs.output_layout(),
-            inputs=found.adjust_kernel_inputs(kernel_inputs, op_name),
+            inputs=product_choices.adjust_kernel_inputs(kernel_inputs, op_name),
         )
 
     def get_conv_configs(self, device_type: str | None = "cpu") -> Any:

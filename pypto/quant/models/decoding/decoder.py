@@ -101,17 +101,19 @@ class Decoder:
             given = self.model.weight(tensor)
         if given is not None and not isinstance(given, DeployedLayer):
             given = deployed(name, given)
-        found = product_of(Layer(name, file.array(tensor)) if given is None else given)
+        product = product_of(Layer(name, file.array(tensor)) if given is None else given)
         is_rotated = name.endswith((".q", ".k"))
-        return found.take(halves(found.outputs, self.depth)) if is_rotated else found
+        return product.take(halves(product.outputs, self.depth)) if is_rotated else product
 
     def products(self, number: int) -> dict[str, FusedProducts]:
         """Builds the products of a block, by the first of the layers that have the same inputs."""
-        found = {part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()}
+        by_part = {
+            part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()
+        }
         norms = {name: self.model.array(f"blk.{number}.{name}.weight") for name in NORMS}
 
         def fused(*parts: str, norm: str | None = None) -> FusedProducts:
-            products = [found[part] for part in parts]
+            products = [by_part[part] for part in parts]
             weight = None if norm is None else norms[norm]
             return FusedProducts(fuse(products), products[0].weight.shape[1], weight, self.eps)
 
@@ -300,31 +302,31 @@ class Decoder:
         check_range("token", others, self.model.sizes.vocabulary)
         draw = partial(choose, temperature=temperature, top=top, rng=np.random.default_rng(seed))
         cache = self.cache(len(prompt) + tokens)
-        return self.made(prompt, cache, tokens, self.model.ends | set(others.tolist()), draw)
+        return self.generated(prompt, cache, tokens, self.model.ends | set(others.tolist()), draw)
 
-    def made(
+    def generated(
         self, prompt: Array, cache: KeyValueCache, tokens: int, ends: Collection[int], draw: Callable[[Array], int]
     ) -> Iterator[int]:
         """Yields tokens behind a prompt, until one ends the text."""
         logits = self.prefill(prompt, cache)
-        for made in range(tokens):
+        for number in range(tokens):
             token = draw(logits)
             if token in ends:
                 return
             yield token
-            if made + 1 < tokens:
+            if number + 1 < tokens:
                 logits = self.step(token, cache)
 
 
 def prompt_of(ids: Any) -> Array:
     """Returns the tokens of one sequence, at least one."""
-    found = integers(ids)
-    if found.ndim != 1:
-        what = f"a prompt has the shape {found.shape}"
+    numbers = integers(ids)
+    if numbers.ndim != 1:
+        what = f"a prompt has the shape {numbers.shape}"
         raise WrongCalibration(what=what, way="give the tokens of one sequence; each has a cache of its own")
-    if not len(found):
+    if not len(numbers):
         raise WrongCalibration(what="a prompt has no tokens", way="begin with one, as the first of the vocabulary")
-    return found
+    return numbers
 
 
 def halves(count: int, depth: int) -> Array:

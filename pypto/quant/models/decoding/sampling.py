@@ -37,7 +37,7 @@ def choose(logits: Array, temperature: float, top: int, rng: np.random.Generator
     check_finite("head", "its output", logits)
     if temperature == 0:
         return int(logits.argmax())
-    kept = np.arange(len(logits)) if not 0 < top < len(logits) else np.sort(np.argpartition(logits, -top)[-top:])
-    weights = logits[kept].astype(np.float64) / temperature
+    candidates = np.arange(len(logits)) if not 0 < top < len(logits) else np.sort(np.argpartition(logits, -top)[-top:])
+    weights = logits[candidates].astype(np.float64) / temperature
     totals = np.exp(weights - weights.max()).cumsum()
-    return int(kept[np.searchsorted(totals, rng.random() * totals[-1], side="right")])
+    return int(candidates[np.searchsorted(totals, rng.random() * totals[-1], side="right")])
