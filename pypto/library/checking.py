@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pypto.library.row import Implementation, Operator
 
 INTERPRETER: Final = "interpreter"
-PLATFORMS: Final = (INTERPRETER, HOST, "ascend-sim")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,6 @@ class AscendTarget:
     ordered_product_fractals: int
     has_unit_flags: bool
     loads_panels: bool
-    has_bf16_arithmetic: bool
     multiplies: tuple[DType, ...] = (float16, bfloat16, float32, int8)
 
     @property
@@ -98,7 +97,7 @@ _READ: Final = 6.0e12
 _B1: Final = AscendTarget(
     "ascend910b1", 2201, "dav-2201", 24, 48, 1850, _MEMORIES_2201, hbm_bytes_per_second=1.503e12,
     l2_bytes=192 << 20, l2_bytes_per_second=_READ, l2_written_per_second=_READ * 86 / 110, orders_vector=False,
-    ordered_product_fractals=10, has_unit_flags=True, loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
+    ordered_product_fractals=10, has_unit_flags=True, loads_panels=False)  # fmt: skip
 
 _950: Final = replace(
     _B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,

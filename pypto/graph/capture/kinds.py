@@ -25,7 +25,6 @@ COPIED: Final = (list, tuple, dict, deque, SimpleNamespace)
 _OPEN: Final = (Namespace, UserDict, UserList)  # classes of Python whose instances hold what programs put there
 _HEAP_TYPE: Final = 1 << 9
 _OFFERED: Final = "bools, integers, and floats of 16 to 64 bits"
-_SUBSCRIPTED: Final = "take the parts that are needed, as arrays, before the call"
 
 
 @lru_cache(maxsize=1024)

@@ -369,10 +369,6 @@ def has_method(name: str, owned: Any) -> Check:
     return check
 
 
-def cell_of(parent: int, number: int) -> Get:
-    return lambda values, roots: values[parent].__closure__[number].cell_contents
-
-
 def attribute_of(parent: int, name: str) -> Get:
     return lambda values, roots: getattr(values[parent], name)
 
@@ -381,5 +377,9 @@ def item_of(parent: int, key: Any) -> Get:
     return lambda values, roots: values[parent][key]
 
 
-GETTERS: Final[Mapping[str, Callable[[int, Any], Get]]] = {"cell": cell_of, "attr": attribute_of, "item": item_of}
+GETTERS: Final[Mapping[str, Callable[[int, Any], Get]]] = {
+    "cell": rebinding.cell_of,
+    "attr": attribute_of,
+    "item": item_of,
+}
 TEXTS: Final = {"cell": "{1}", "attr": "{0}.{1}", "item": "{0}[{1!r}]"}

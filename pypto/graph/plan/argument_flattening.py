@@ -10,13 +10,10 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from pypto.graph.capture.kinds import is_array, is_number, is_plain
 from pypto.graph.ir.node import key_of
 from pypto.graph.tracing.pytree import children
 
-Array = np.ndarray[Any, Any]
 Reader = Callable[[Any, "Taken"], bool]  # adds the arrays of a tree to a list; whether the tree has the form
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
 

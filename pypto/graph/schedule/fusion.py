@@ -23,7 +23,6 @@ from pypto.graph.schedule.partition import Context, Partition, Refused, check_pa
 from pypto.graph.schedule.region_dedup import Programs
 from pypto.ops.table import MOVEMENT_OPS
 
-FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
 MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
 

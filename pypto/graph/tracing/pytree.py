@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-Leaves = list[Any]
-
 
 class Slot:
     """The slot of an output in a result; it is a leaf, so it is no dataclass."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.findings import byte_text
+from pypto.debug.page import panel
 from pypto.graph.ir.dims import hint
 from pypto.graph.ir.node import Node
 from pypto.graph.plan.plan import Plan, guards_of, places, reason
@@ -92,11 +93,6 @@ def summary(plan: Plan) -> str:
     count = len(plan.kernels)
     kernels = f"{count} kernel{'' if count == 1 else 's'}"
     return f"{len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}, {kernels}, {saved}"
-
-
-def panel(kind: str, head: Markup, *parts: Markup) -> Markup:
-    """One of the two sides."""
-    return tag("div", tag("div", head, class_="heads"), *parts, class_=f"side {kind}".strip())
 
 
 def picture(drawn: SavablePicture) -> Markup:

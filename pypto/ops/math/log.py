@@ -31,9 +31,6 @@ _REST = (
 )
 # (artanh(s) / s - 1) / s² there, for float32: 1.1e-13.
 _SHORT = (0.33333333333691384, 0.19999999393441642, 0.14285878334073157, 0.11095632799585983, 0.09682639210878612)
-_ROOT_HALF: Final = 0x3F3504F3  # bits of √½ in float32
-_LEAST_NORMAL: Final = 2.0**-126
-_LOG10E: Final = 0.4342944819032518
 THIRD: Final = 1 / 3, 1.850371707708594e-17
 # 1 / log(base) in two parts, the upper one of few bits, and log 2 to that base in two parts likewise.
 _BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = MappingProxyType(

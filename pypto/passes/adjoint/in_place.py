@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from pypto.passes.adjoint.addresses import Site, Stored, accessed, are_exclusive
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.passes.analysis.memory_effects import accessed_array
 
-Array = np.ndarray[Any, Any]
 _MOST_ELEMENTS: Final = 1 << 26
 
 

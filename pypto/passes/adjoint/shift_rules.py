@@ -20,7 +20,6 @@ from pypto.ops.table import TABLE
 from pypto.passes.analysis.dimensions import is_movement, relation_of
 
 _TOLERANCE: Final = 1e-9
-_LN2: Final = math.log(2)
 
 
 @dataclass(frozen=True, slots=True)

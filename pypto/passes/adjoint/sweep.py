@@ -19,6 +19,7 @@ from pypto.ir.core import Op, Region, Value, walk
 from pypto.ir.types import int8, int64
 from pypto.ops.adjoint import OF_BITS, NoAdjoint, apply_adjoint, gradient_dtype
 from pypto.ops.build import OpBuilder
+from pypto.ops.control import types_of
 from pypto.ops.table import TABLE
 from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.bounded_loops import UNFINISHED
@@ -93,7 +94,9 @@ class ReverseSweep:
             self.copy_loop(op, primal)
         elif op.name == "if":
             regions = tuple(self.copied_region(region, primal) for region in op.regions)
-            self.keep(op, self.builder.create("if", (primal[op.operands[0]],), {}, types(op.results), regions), primal)
+            self.keep(
+                op, self.builder.create("if", (primal[op.operands[0]],), {}, types_of(op.results), regions), primal
+            )
         elif op.name == "while":
             self.refuse(op, "how often a while loop runs is not known", "pass `max_trips`, or write a for loop")
         elif op.name.startswith("atomic_"):
@@ -102,7 +105,7 @@ class ReverseSweep:
             if self.is_real_of_bits(op):
                 self.refuse_op(op, OF_BITS)
             operands = tuple(primal[v] for v in op.operands)
-            self.keep(op, self.builder.create(op.name, operands, dict(op.attrs), types(op.results)), primal)
+            self.keep(op, self.builder.create(op.name, operands, dict(op.attrs), types_of(op.results)), primal)
 
     def is_real_of_bits(self, op: Op) -> bool:
         """Whether an op makes a real number of the bits of active values. An index made of them is constant nearby."""
@@ -141,7 +144,7 @@ class ReverseSweep:
             self.forward(region, inner)
             self.builder.create("yield", tuple(inner[v] for v in region.terminator.operands))
         operands = tuple(primal[v] for v in op.operands)
-        self.keep(op, self.builder.create("for", operands, {}, types(op.results), (new,)), primal)
+        self.keep(op, self.builder.create("for", operands, {}, types_of(op.results), (new,)), primal)
 
     # --- tapes ----------------------------------------------------------------------------------------------------
 
@@ -360,10 +363,6 @@ class ReverseSweep:
 
     def refuse(self, op: Op, problem: str, way: str) -> NoReturn:
         raise NoGradient(op.loc, kernel=self.kernel, problem=problem, way=way)
-
-
-def types(values: Sequence[Value]) -> tuple[Any, ...]:
-    return tuple(v.type for v in values)
 
 
 def inner_ops(op: Op) -> list[Op]:

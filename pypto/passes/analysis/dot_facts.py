@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
@@ -24,7 +23,6 @@ from pypto.passes.pattern import constant_of
 from pypto.passes.target_facts import AMX_TILE, TargetFacts
 
 Uses = Mapping[Value, Sequence[Op]]
-_ARGUMENT_OPS: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
 
 def dot_dtype(dtype: DType) -> DType:

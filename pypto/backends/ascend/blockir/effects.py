@@ -28,7 +28,6 @@ from pypto.errors import CompilerBug
 
 # Comparisons, and for each the one that holds where it does not; of floating-point numbers, both may fail.
 COMPLEMENTS = MappingProxyType({"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"})
-SYNC = frozenset(("SetFlag", "WaitFlag", "PipeBarrier", "CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"))
 
 
 def row_of(instr: Instr) -> Instruction:

@@ -21,6 +21,8 @@ import numpy as np
 from pypto.backends.ascend.blockir.ir import View
 from pypto.backends.ascend.rules.operand import Lanes, NoInstruction, lanes_of
 from pypto.ir.types import DType, float32, float64, int32
+from pypto.ops.math.pair import maybe, total
+from pypto.ops.math.soft import two_sum
 from pypto.ops.math.term import Term, where
 
 if TYPE_CHECKING:
@@ -66,19 +68,6 @@ def split_pair(e: VectorEmitter, a: Lanes) -> tuple[Term, Term | None]:
     return e.term(high(a)), None if second is None else e.term(second)
 
 
-def sum_pair(first: Term, *terms: Term | None) -> Term:
-    """Add terms, without those that are None."""
-    for t in terms:
-        first = first if t is None else first + t
-    return first
-
-
-def has_low_part(*terms: Term | None) -> Term | None:
-    """Add the terms that are there; None if none is."""
-    found = [t for t in terms if t is not None]
-    return sum_pair(*found) if found else None
-
-
 def normalize(first: Term, rest: Term) -> Lanes:
     """Renormalise: bring the second part below half an ulp of the first; it is 0 for infinite and NaN sums."""
     e, s = emitter_of(first), first + rest
@@ -98,13 +87,6 @@ def finite(x: Term) -> Term:
     """Return x, and 0 where it is NaN."""
     e, a = emitter_of(x), lanes_of(x)
     return x if a.is_scalar else x.new(e.selected(e.compare("eq", a, a), a, e.const(0.0, float32)))
-
-
-def two_sum(a: Term, b: Term) -> tuple[Term, Term]:
-    """Return the rounded sum and its rounding error (Knuth)."""
-    s = a + b
-    part = s - a
-    return s, (a - (s - part)) + (b - part)
 
 
 def halves(x: Term) -> tuple[Term, Term]:
@@ -136,7 +118,7 @@ def add(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
     """Add with an error of a few units of 2**-48."""
     (x, x2), (y, y2) = split_pair(e, a), split_pair(e, b)
     s, rest = two_sum(x, y)
-    rest = sum_pair(rest, has_low_part(x2, y2))
+    rest = total(rest, maybe(x2, y2))
     return normalize(s, rest)
 
 
@@ -147,7 +129,7 @@ def mul(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
         return Lanes(float64, e.mul(high(a), high(b)).at, map_low(a, lambda x: e.mul(x, high(b))))
     (x, x2), (y, y2) = split_pair(e, a), split_pair(e, b)
     p, rest = two_product(x, y)
-    return normalize(p, sum_pair(rest, x2 and x2 * y, y2 and x * y2))
+    return normalize(p, total(rest, x2 and x2 * y, y2 and x * y2))
 
 
 def power_of_two(b: Lanes) -> bool:
@@ -159,7 +141,7 @@ def div(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
     (x, x2), (y, y2) = split_pair(e, a), split_pair(e, b)
     q = x / y
     p, error = two_product(q, y)
-    rest = sum_pair(x - p - error, x2)
+    rest = total(x - p - error, x2)
     return normalize(q, (rest if y2 is None else rest - q * y2) / y)
 
 
@@ -167,7 +149,7 @@ def sqrt(e: VectorEmitter, a: Lanes) -> Lanes:
     x, x2 = split_pair(e, a)
     root = x.sqrt()
     p, error = two_product(root, root)
-    return normalize(root, sum_pair(x - p - error, x2) * 0.5 / root)
+    return normalize(root, total(x - p - error, x2) * 0.5 / root)
 
 
 def fma(e: VectorEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.conditions import compared, conjunction
-from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, fold
+from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
 from pypto.backends.ascend.blockir.softfloat64 import code
 from pypto.backends.ascend.rules import bits
 from pypto.backends.ascend.rules.kinds import ViaScalarUnit
@@ -355,7 +355,3 @@ def apply(low: ScalarContext, op: Op, operands: Sequence[Scalar]) -> Scalar:
         return Expr(op.result.dtype.mnemonic, (made.value,))
     value: Scalar = made.value
     return value
-
-
-def is_plain(value: Scalar) -> bool:
-    return not isinstance(value, Expr | Read)

@@ -61,23 +61,6 @@ class CubeRegions:
     refusals: dict[Value, str] = field(default_factory=dict)  # reasons by value
     ignored: set[Value] = field(default_factory=set)  # carried values that need no code
 
-    def stores_of(self, v: Value) -> list[Op]:
-        """Return the stores of a sum, wherever products and loops carry it."""
-        stores = []
-        worklist = [v]
-        seen = set[Value]()
-        while worklist:
-            v = worklist.pop()
-            for op in self.users.get(v, []) if v not in seen else []:
-                if op.name == "tile_store":
-                    stores.append(op)
-                elif op.name in ("for", "yield"):
-                    worklist += self.carried_to.get((op, v), [])
-                elif len(op.results) == 1:
-                    worklist.append(op.result)
-            seen.add(v)
-        return stores
-
     @cached_property
     def branches(self) -> dict[Op, dict[Op, int]]:
         """The branches that each product lies in: from an `if` to which of its regions it is."""

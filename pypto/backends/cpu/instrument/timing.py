@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pypto.backends.cpu.instrument.access_ranges import pointee_of
 from pypto.backends.cpu.loopir.ir import (
     Buffer,
     Control,
@@ -28,8 +29,7 @@ from pypto.backends.cpu.loopir.ir import (
     walk,
 )
 from pypto.backends.sites import Site, area_bytes
-from pypto.ir.core import Op, Value
-from pypto.ir.types import DType, PtrType
+from pypto.ir.core import Op
 from pypto.loc import UNKNOWN, Loc
 from pypto.ops.table import TABLE
 from pypto.passes.analysis.dot_facts import InPlaceOperand
@@ -215,13 +215,7 @@ def place(loc: Loc) -> tuple[Any, ...]:
 def bytes_of(op: Op) -> int:
     """Bytes of the tile that an op loads or stores."""
     shape: tuple[int, ...] = op.attrs.get("shape", op.operands[0].shape)
-    return math.prod(shape) * item_bytes(op.results[0].dtype if op.results else pointee(op.operands[0]))
-
-
-def pointee(pointer: Value) -> DType:
-    """The element type of a pointer."""
-    assert isinstance(pointer.tile.elem, PtrType)
-    return pointer.tile.elem.pointee
+    return math.prod(shape) * item_bytes(op.results[0].dtype if op.results else pointee_of(op.operands[0]))
 
 
 def flops(op: Op) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pypto.backends.ascend.rules.kinds import ViaFormula
 from pypto.ir.core import Op
@@ -23,24 +23,6 @@ from pypto.ops.math.term import Operand, Term, where
 from pypto.ops.row import LaneRule
 
 _SMALL: Final = 2.0**-8  # below it, float16 formulas have polynomials of one or two terms
-
-
-class FunctionUnit(Emitter, Protocol):
-    """An emitter of a vector unit that has functions as instructions.
-
-    Its `exp` and `log` of float32 are right to two units in the last place, infinite and NaN where the functions are.
-    """
-
-    def exp(self, a: Lanes) -> Lanes: ...
-    def log(self, a: Lanes) -> Lanes: ...
-    def maximum(self, a: Lanes, b: Lanes) -> Lanes:
-        """The greater of two floats; NaN where one is NaN."""
-
-    def minimum(self, a: Lanes, b: Lanes) -> Lanes:
-        """The lesser of two floats; NaN where one is NaN."""
-
-    def plus_multiple(self, total: Lanes, a: Lanes, factor: float) -> Lanes:
-        """total + a * factor, rounded once or twice, in the place of the total: nothing else may read that."""
 
 
 def exp(x: Term) -> Term:

@@ -11,13 +11,10 @@ from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.masks import compare_nonzero, select_ones
 from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Pointer, Pointers, Splat, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import DType, float16, int16, int32, int64, uint8, uint16, uint32
+from pypto.ir.types import DType, float16, int32, int64, uint8, uint16, uint32
 
-REPEAT: Final = 256  # bytes of one repeat
-MAX_REPEATS: Final = 255  # of one instruction
 SMALL_BYTES: Final = 2 << 10  # an index vector up to this size is kept for all programs
 ADDRESS_MOVES: Final = ("reshape", "broadcast_to")  # of numbers that become addresses
-_SIGNED: Final = {8: int16, 16: int16, 32: int32}
 
 
 def constant(low: Lowering, op: Op) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.backends.base import FIXED_SLOTS, Slot
-from pypto.backends.cpu.runtime.launcher.tensors import Layout, UnknownLayoutError, is_torch, tensor_layout
+from pypto.backends.cpu.runtime.launcher.tensors import Layout, UnknownLayoutError, is_torch, signed, tensor_layout
 from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
@@ -85,11 +85,6 @@ class Recipe:
     def words(self) -> list[int]:
         """The steps as words."""
         return [signed(word) for step in (*self.steps, (STEPS["END"],) + (0,) * 5) for word in step]
-
-
-def signed(word: int) -> int:
-    """A word as a signed integer."""
-    return word - 2**64 if word >= 2**63 else word
 
 
 def recipe(version: Any, infos: Mapping[str, Any], values: Sequence[Any], signature: Any, overlapping: bool) -> Recipe:
