@@ -317,6 +317,7 @@ def test_long_reductions(name: str) -> None:
     "function",
     [
         lambda x: np.cumsum(np.sort(x, axis=1), axis=0),
+        lambda x: np.cumsum(np.ones_like(x), axis=1) + x,
         lambda x: np.cumsum(np.cumsum(x, axis=1), axis=0),
         lambda x: np.sort(np.sort(x, axis=2), axis=1),
         lambda x: np.cumsum(np.argsort(x, axis=0), axis=2),

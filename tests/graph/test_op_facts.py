@@ -12,6 +12,7 @@ import pytest
 import pypto as pto
 from pypto.errors.graph import InvalidGraph, NoKernel
 from pypto.graph import trace
+from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.op_text import name_of, neutral
 from pypto.graph.ir import op_facts
 from pypto.graph.ir.reference import apply
@@ -58,7 +59,7 @@ def test_an_arg_reduction_that_the_language_does_not_have_is_refused_by_name(mon
     graph = traced.graph
     graph.outputs[:] = [graph.add(BY_MAGNITUDE.name, graph.outputs[0], axes=(1,), keep_dims=False)]
     with pytest.raises(NoKernel, match="argmax_magnitude"):
-        groups_of(graph, surroundings_of(traced)[0])
+        texts_of(groups_of(graph, surroundings_of(traced)[0]))
 
 
 def test_ops_are_strict_as_their_references_are() -> None:

@@ -81,7 +81,7 @@ COMPARED = {
     "debug": 3,
     "frontend": 34,
     "gradients": 7,
-    "graph": 52,
+    "graph": 31,
     "ops": 3,
     "passes": 253,
 }

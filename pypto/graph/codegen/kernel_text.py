@@ -24,7 +24,7 @@ from pypto.graph.ir.node import Node
 from pypto.graph.ir.op_facts import better
 from pypto.graph.ir.strides import contiguous
 from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.index_space import scanned
+from pypto.graph.schedule.index_space import flat, ordered
 from pypto.graph.schedule.partition import Partition
 from pypto.graph.schedule.region_dedup import Programs
 from pypto.graph.schedule.tiling import Program
@@ -173,7 +173,8 @@ class GroupWriter(ProductWriter):
         source = self.operand(node, 0)
         axes = tuple(a for a in self.program.values[node] if self.is_tiled(a))
         text = self.full(source, axes, node.inputs[0].type.dtype)
-        (along,) = [a for a in axes if a in scanned(node, self.program.space.values)] or (None,)
+        space = self.program.space
+        (along,) = [a for a in axes if a in flat(ordered(node, space.values, space.reads))] or (None,)
         if along is None and node.has("positions"):
             return self.variable(0, "pto.full((), 0, pto.int32)", (), node)
         if along is None:

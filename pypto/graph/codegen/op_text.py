@@ -15,6 +15,7 @@ from pypto.ir.types import DType
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
+_CASTS: Final = {"cast": "", "bitcast": ", bitcast=True"}  # what `to` is given besides the type
 SYMBOLS: Final = {row: symbol for symbol, _, row in OPERATORS.values() if row}
 
 
@@ -39,12 +40,12 @@ def call_text(node: Node, operands: list[str]) -> str:
 
 def written(node: Node, operands: list[str]) -> str:
     row = TABLE[node.op]
-    if node.op in ("cast", "bitcast"):
-        bits = ", bitcast=True" if node.op == "bitcast" else ""
-        return f"{operands[0]}.to(pto.{node.attr('dtype').public}{bits})"
+    if node.op in _CASTS:
+        return f"{operands[0]}.to(pto.{node.attr('dtype').public}{_CASTS[node.op]})"
     if node.op in SYMBOLS and len(operands) == 2:
-        first = f"({operands[0]})" if node.op == "pow" and operands[0].startswith("-") else operands[0]
-        return f"{first} {SYMBOLS[node.op]} {operands[1]}"  # `**` alone binds closer than the minus of a number
+        symbol = SYMBOLS[node.op]
+        first = f"({operands[0]})" if symbol == "**" and operands[0].startswith("-") else operands[0]
+        return f"{first} {symbol} {operands[1]}"  # `**` alone binds closer than the minus of a number
     if node.op in SYMBOLS:
         return f"{SYMBOLS[node.op]}{operands[0]}"
     options = [f"{name} = {value!r}".replace(" ", "") for name, value in node.attrs if value is not False]

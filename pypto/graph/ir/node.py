@@ -20,11 +20,10 @@ Named dimensions follow the graph's name: name, least and greatest size, and hin
 from __future__ import annotations
 
 import linecache
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from pypto.graph.ir.dims import Dim, is_fixed, unasked
 from pypto.graph.ir.guards import Guards
@@ -37,9 +36,6 @@ from pypto.loc import UNKNOWN, Caller, Loc
 from pypto.ops.table import TABLE
 
 Attrs = tuple[tuple[str, Any], ...]
-TRAITS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {**{name: row.traits for name, row in TABLE.items()}, **{name: row.traits for name, row in NODES.items()}}
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +72,7 @@ class Node:
 
     def has(self, *traits: str) -> bool:
         """Whether the row of the op has one of some traits."""
-        return not TRAITS[self.op].isdisjoint(traits)
+        return not (NODES.get(self.op) or TABLE[self.op]).traits.isdisjoint(traits)
 
     @property
     def is_input(self) -> bool:
@@ -99,6 +95,10 @@ class Node:
     @property
     def is_product(self) -> bool:
         return self.op == "dot"
+
+    @property
+    def is_reshape(self) -> bool:
+        return self.op == "reshape"
 
     @property
     def is_call(self) -> bool:

@@ -15,7 +15,10 @@ import numpy as np
 
 from pypto.graph.ir.movements import inside, spans
 from pypto.graph.ir.types import TensorType, is_floating
+from pypto.ir.core import Op
 from pypto.ir.types import int32
+from pypto.ops import dims
+from pypto.ops.dims import DimRelation, DimRule
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -43,6 +46,9 @@ class NodeRow:
         ``selection`` (a few elements of an axis, which a program has all of);
         ``shifted`` (it reads an array at its own indices plus a number);
         ``parts`` (its operands are parts of it, which a product may read instead).
+    dims : callable or None
+        Relation of the dimensions of its result and operands, see `pypto.ops.dims`. Without it, the node has no form in
+        a kernel of several nodes.
     into : callable or None
         Writes the result into an array. For an update, the array holds the first operand already.
     """
@@ -52,6 +58,7 @@ class NodeRow:
     reference: Callable[..., Array] | None
     doc: str
     traits: frozenset[str] = frozenset()
+    dims: DimRule | None = None
     into: Callable[..., None] | None = None
 
 
@@ -195,6 +202,30 @@ def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
         target[at] = value
 
 
+def take_dims(op: Op) -> DimRelation:
+    """The dimensions of the indices stand where the axis was; those of a batch are the source's as well."""
+    source, index = op.operands
+    axis, batch = op.attrs["axis"], op.attrs.get("batch", 0)
+    added = dims.rank(index) - batch - 1  # dimensions behind the axis move by them
+    of_source = (((source, d), (op.result, d + added * (d > axis))) for d in range(dims.rank(source)) if d != axis)
+    of_index = (((index, d), (op.result, d - batch + axis)) for d in range(batch, dims.rank(index)))
+    shared = (((index, d), (op.result, d)) for d in range(batch))
+    return DimRelation((*of_source, *of_index, *shared), mixed=((source, axis),))
+
+
+def concat_dims(op: Op) -> DimRelation:
+    """All dimensions of the parts but that along which they are joined."""
+    ranks = [d for d in range(dims.rank(op.result)) if d != op.attrs["axis"]]
+    return DimRelation(tuple(((part, d), (op.result, d)) for part in op.operands for d in ranks))
+
+
+def selection_dims(op: Op) -> DimRelation:
+    source, axis = op.operands[0], op.attrs["axis"]
+    others = [d for d in range(dims.rank(source)) if d != axis]
+    pairs = (((source, d), (op.result, d)) for d in others)
+    return DimRelation(tuple(pairs), mixed=((source, axis), (op.result, axis)))
+
+
 COMBINED: Final = ("add", "subtract", "multiply", "maximum", "minimum")  # numpy's names of what `put` may do
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
@@ -204,6 +235,7 @@ ROWS: Final = (
         take,
         "Elements along an axis by an array of indices from 0; `batch` dimensions are shared.",
         frozenset({"indexed"}),
+        take_dims,
     ),
     NodeRow(
         "window",
@@ -218,7 +250,7 @@ ROWS: Final = (
         updated(place_into),
         "An array with a slice of it replaced.",
         frozenset({"assembled", "update"}),
-        place_into,
+        into=place_into,
     ),
     NodeRow(
         "concat",
@@ -226,7 +258,8 @@ ROWS: Final = (
         lambda attrs, *arrays: np.concatenate(arrays, axis=attrs["axis"]),
         "Arrays one after the other along an axis.",
         frozenset({"assembled", "parts"}),
-        concat_into,
+        dims=concat_dims,
+        into=concat_into,
     ),
     NodeRow(
         "sort",
@@ -234,6 +267,7 @@ ROWS: Final = (
         lambda attrs, x: np.take_along_axis(x, order_of(attrs, x), attrs["axis"]),
         "Elements in order along an axis, NaN last.",
         frozenset({"sort"}),
+        dims.scan,
     ),
     NodeRow(
         "argsort",
@@ -241,6 +275,7 @@ ROWS: Final = (
         order_of,
         "Where the elements of a sorted array were.",
         frozenset({"sort", "positions"}),
+        dims.scan,
     ),
     NodeRow(
         "argtopk",
@@ -248,6 +283,7 @@ ROWS: Final = (
         argtopk,
         "Where the greatest elements along an axis are, greatest first.",
         frozenset({"selection", "positions"}),
+        selection_dims,
     ),
     NodeRow(
         "put",
@@ -255,9 +291,15 @@ ROWS: Final = (
         updated(put_into),
         "An array with elements along an axis replaced, or combined with others, by indices.",
         frozenset({"assembled", "update", "indexed"}),
-        put_into,
+        into=put_into,
     ),
-    NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
+    NodeRow(
+        "copy",
+        lambda types, attrs: types[0],
+        lambda attrs, x: x.copy(),
+        "The same array in memory of its own.",
+        dims=dims.elementwise,
+    ),
     NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
     NodeRow(
         "call",

@@ -16,7 +16,7 @@ from pypto.graph.ir.op_facts import better
 from pypto.graph.ir.types import Shape, TensorType, broadcast
 from pypto.ir.types import DType, TileType
 from pypto.ops.rules import reduced_shape
-from pypto.ops.table import REDUCTIONS, SCANS, TABLE, ops_with
+from pypto.ops.table import TABLE
 
 Rule = Callable[[str, Sequence[TensorType], Attrs], TensorType]
 
@@ -29,9 +29,10 @@ def infer(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     TypeError
         With the reason, when the operands do not fit.
     """
-    if op not in RULES:
+    rule = rule_of(op)
+    if rule is None:
         raise TypeError(f"{op} has no meaning on whole arrays")
-    return RULES[op](op, types, attrs)
+    return rule(op, types, attrs)
 
 
 def of_movement(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -88,9 +89,6 @@ def product_shape(a: Shape, b: Shape) -> Shape:
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        **dict.fromkeys(ops_with("elementwise"), of_elementwise),
-        **dict.fromkeys(REDUCTIONS, of_reduction),
-        **dict.fromkeys(SCANS, of_scan),
         **dict.fromkeys(MOVEMENTS, of_movement),
         **dict.fromkeys(NODES, of_node),
         "dot": of_product,
@@ -98,3 +96,13 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "constant": lambda op, types, attrs: declared(types, attrs),
     }
 )
+LIFTED: Final[Mapping[str, Rule]] = MappingProxyType(  # by trait of a row
+    {"elementwise": of_elementwise, "reduction": of_reduction, "arg_reduction": of_reduction, "scan": of_scan}
+)
+
+
+@lru_cache(maxsize=1024)
+def rule_of(op: str) -> Rule | None:
+    """The type rule of an op on whole arrays, or None where it has no meaning on them."""
+    traits = TABLE[op].traits if op in TABLE else ()
+    return RULES.get(op) or next((LIFTED[trait] for trait in traits if trait in LIFTED), None)

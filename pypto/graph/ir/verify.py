@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto.errors.graph import InvalidGraph
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.op_facts import may_propagate_nan
-from pypto.graph.ir.type_rules import RULES, infer
+from pypto.graph.ir.type_rules import infer, rule_of
 from pypto.ops.table import TABLE
 
 DECLARED = ("input", "constant", "extent", "call")  # their type is given by who makes them
@@ -32,7 +32,7 @@ def verify(graph: Graph) -> None:
 
 def problem_of(node: Node, seen: set[Node]) -> str:
     """Return the violated rule of a node, or an empty string."""
-    if node.op not in RULES:
+    if rule_of(node.op) is None:
         return "there is no such op on arrays"
     if any(x not in seen for x in node.inputs):
         return "an input is defined after it"

@@ -23,7 +23,7 @@ def fits(node: Node, inputs: Inputs) -> bool:
     a, b = x.inputs
     if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or node.type.dtype != x.type.dtype:
         return False
-    total = b.inputs[0] if b.op == "reshape" else b
+    total = b.inputs[0] if b.is_reshape else b
     return total.op == "sum" and total.inputs[0] is a
 
 

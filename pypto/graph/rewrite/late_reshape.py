@@ -50,11 +50,11 @@ class Patches:
 
 def patches_of(rows: Node) -> Patches | None:
     """Match a matrix whose rows are a concatenated array, or return None."""
-    if rows.op != "reshape" or len(rows.shape) != 2:
+    if not rows.is_reshape or len(rows.shape) != 2:
         return None
     moved = rows.inputs[0]
     cut = moved.inputs[0] if moved.op == "permute" else moved
-    joined = cut.inputs[0] if cut.op == "reshape" else cut
+    joined = cut.inputs[0] if cut.is_reshape else cut
     lead = len(joined.shape) - 1
     if not is_joined_last(joined) or cut.shape[:lead] != joined.shape[:lead] or 0 in joined.shape:
         return None

@@ -54,7 +54,7 @@ def lie_in_memory(a: Node, b: Node) -> bool:
     """
     bases = [a, b]
     for n in (0, 1):
-        if bases[n].op == "reshape" and bases[n].inputs[0].op in MOVEMENT_OPS:
+        if bases[n].is_reshape and bases[n].inputs[0].op in MOVEMENT_OPS:
             return False
         while bases[n].op in MOVEMENT_OPS:
             bases[n] = bases[n].inputs[0]

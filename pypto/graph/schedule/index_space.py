@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.axes import Axes, Dim, Dims, FusionConflict
-from pypto.ops.table import MOVEMENT_OPS, REDUCTIONS, TABLE
+from pypto.graph.schedule.dim_relations import RESULT, Place, dims_of
 
 Use = tuple[Node, int]  # an operand of a node, by its number
 
@@ -103,30 +102,22 @@ def operand(node: Node, number: int, values: Mapping[Node, Dims], reads: Mapping
     return reads[node, number] if (node, number) in reads else values[node.inputs[number]]
 
 
+def axes_at(places: Iterable[Place], node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> list[Dim]:
+    """Return the axes of dimensions of a node's operands and result."""
+    return [(values[node] if n == RESULT else operand(node, n, values, reads))[d] for n, d in places]
+
+
 def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dim:
-    """Return the axes that a node itself reduces or contracts."""
-    if node.op in REDUCTIONS:
-        dims = operand(node, 0, values, reads)
-        return tuple(a for d in node.attr("axes") for a in dims[d])
-    if node.is_product:
-        return operand(node, 0, values, reads)[-1]
-    if node.has("selection"):
-        return (*operand(node, 0, values, reads)[node.attr("axis")], *values[node][node.attr("axis")])
-    return scanned(node, values)
+    """Return the axes that a node itself reduces or contracts, or orders."""
+    relation = None if node.is_movement else dims_of(node)
+    folded = () if relation is None else (*relation.reduced, *(p for p in relation.contracted if p[0] == 0))
+    return flat((*axes_at(folded, node, values, reads), *ordered(node, values, reads)))
 
 
 def ordered(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> tuple[Dim, ...]:
     """Return the axes that a scan, sort or selection orders: one, or for a selection the operand's and the result's."""
-    if node.has("selection"):
-        at = node.attr("axis")
-        return operand(node, 0, values, reads)[at], values[node][at]
-    line = scanned(node, values)
-    return (line,) if line else ()
-
-
-def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
-    """Return the axis of a scan or sort, or an empty tuple."""
-    return values[node][node.attr("axis")] if node.has("scan", "sort") else ()
+    relation = dims_of(node) if node.has("scan", "sort", "selection") else None
+    return () if relation is None else tuple(filter(None, axes_at(relation.mixed, node, values, reads)))
 
 
 @dataclass(slots=True)
@@ -143,26 +134,24 @@ class _Builder:
             self.window(node)
             return
         operands = [self.operand(node, n) for n in range(len(node.inputs))]
-        row = TABLE.get(node.op)
-        if (row is not None and row.elementwise) or node.op == "copy":
-            self.values[node] = self.elementwise(node, operands)
-        elif node.has("scan", "sort", "selection"):
-            self.values[node] = self.in_order(node, operands[0])
-        elif node.op in REDUCTIONS:
-            self.values[node] = self.reduction(node, operands[0])
-        elif node.is_product:
-            self.values[node] = self.product(node, *operands)
-        elif node.op in MOVEMENT_OPS:
-            self.values[node] = self.movement(node, operands[0])
-        elif node.op == "arange":
+        if node.is_reshape:  # it regroups axes, and a relation tells only those of whole dimensions
             self.values[node] = self.axes.fresh(node.shape)
-        elif node.has("parts"):
-            self.values[node] = self.joined(node, operands)
-        elif node.has("indexed"):
-            source, index = operands
-            self.values[node] = self.picked(dict(node.attrs), source, index)
-        else:
+            self.axes.unify_reshaped(operands[0], self.values[node])
+            return
+        relation = dims_of(node)
+        if relation is None or (node.is_movement and not node.has("movement")):
             raise FusionConflict(f"{node.op} has no form in a kernel of several nodes")
+        self.unified([operands[n][d] for n, d in relation.contracted])
+        lines = ([operands[n][d] for n, d in places] for places in relation.parallel)
+        dims = (self.unified(line) or self.axes.new(n) for line, n in zip(lines, node.shape, strict=True))
+        self.values[node] = tuple(dims)
+
+    def unified(self, dims: Sequence[Dim]) -> Dim:
+        """Make dimensions one, and return its axes; what repeats one element has none."""
+        first, *others = [dim for dim in dims if dim] or [()]
+        for dim in others:
+            self.axes.unify(first, dim)
+        return first
 
     def operand(self, node: Node, number: int) -> Dims:
         x = node.inputs[number]
@@ -185,72 +174,8 @@ class _Builder:
         self.reads[node, number] = self.axes.fresh(node.inputs[number].shape)
         return self.reads[node, number]
 
-    def elementwise(self, node: Node, operands: list[Dims]) -> Dims:
-        rank = len(node.shape)
-        result: list[Dim] = []
-        for d in range(rank):
-            axes: Dim = ()
-            for dims in operands:
-                at = d - rank + len(dims)
-                if at >= 0 and dims[at]:
-                    if axes:
-                        self.axes.unify(axes, dims[at])
-                    else:
-                        axes = dims[at]
-            result.append(axes if axes or node.shape[d] == 1 else self.axes.new(node.shape[d]))
-        return tuple(result)
-
-    def reduction(self, node: Node, source: Dims) -> Dims:
-        gone = node.attr("axes")
-        if node.attr("keep_dims"):
-            return tuple(() if d in gone else dim for d, dim in enumerate(source))
-        return tuple(dim for d, dim in enumerate(source) if d not in gone)
-
-    def in_order(self, node: Node, source: Dims) -> Dims:
-        """A scan or sort keeps its operand's axes; a selection replaces one of them by a new axis."""
-        if not node.has("selection"):
-            return source
-        at = node.attr("axis")
-        return (*source[:at], self.axes.new(node.attr("count")), *source[at + 1 :])
-
-    def product(self, node: Node, a: Dims, b: Dims) -> Dims:
-        self.axes.unify(a[-1], b[-2])
-        batch: list[Dim] = []
-        for d in range(len(node.shape) - 2):
-            sides = [dims[d - len(node.shape) + len(dims)] for dims in (a, b) if d - len(node.shape) + len(dims) >= 0]
-            full = [dim for dim in sides if dim]
-            if len(full) == 2:
-                self.axes.unify(*full)
-            batch.append(full[0] if full else ())
-        return (*batch, a[-2], b[-1])
-
     def window(self, node: Node) -> None:
         """A window has new axes: the kernel reads the array at these indices plus constant offsets."""
         if node.inputs[0] in self.members:
             raise FusionConflict("a slice of it is read")
         self.values[node] = self.reads[node, 0] = self.axes.fresh(node.shape)
-
-    def joined(self, node: Node, parts: list[Dims]) -> Dims:
-        """A concatenation along the contracted axis of a product: its other axes are those of each part."""
-        first, *others = parts
-        for dims in others:
-            for a, b in zip(first[:-1], dims[:-1], strict=True):
-                self.axes.unify(a, b)
-        return (*first[:-1], self.axes.new(node.shape[-1]))
-
-    def picked(self, attrs: Mapping[str, Any], source: Dims, index: Dims) -> Dims:
-        axis, batch = attrs["axis"], attrs.get("batch", 0)
-        for a, b in zip(source[:batch], index[:batch], strict=True):
-            self.axes.unify(a, b)
-        return (*source[:axis], *index[batch:], *source[axis + 1 :])
-
-    def movement(self, node: Node, source: Dims) -> Dims:
-        if node.op == "permute":
-            return tuple(source[d] for d in node.attr("dims"))
-        if node.op == "broadcast_to":
-            lead = len(node.shape) - len(source)
-            dims = (*((),) * lead, *source)
-            return tuple(dim or self.axes.new(n) for dim, n in zip(dims, node.shape, strict=True))
-        target = self.axes.fresh(node.shape)
-        self.axes.unify_reshaped(source, target)
-        return target

@@ -6,8 +6,9 @@ following step raises or returns 0, which is added to the exponents. So the powe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,18 +57,27 @@ def without_negatives(graph: Graph, y: Node, place: Any) -> Node:
 
 def is_never_negative(y: Node) -> bool:
     """Whether the definition of an integer array proves that no element is negative."""
-    if y.is_constant:
-        return bool(y.attr("value") >= 0)
-    if y.type.dtype.kind in ("uint", "bool") or y.op == "extent" or 0 in y.shape:
+    if y.type.dtype.kind in ("uint", "bool") or 0 in y.shape:
         return True
-    if y.op == "arange":
-        return bool(y.attr("start") >= 0)
-    if y.op == "cast":
-        source = y.inputs[0].type.dtype
-        is_wider = not source.is_float and source.bits < y.type.dtype.bits
-        return (is_wider or source == y.type.dtype) and is_never_negative(y.inputs[0])
+    if y.is_number:
+        return not y.is_constant or bool(y.attr("value") >= 0)
     if y.is_movement:
         return is_never_negative(y.inputs[0])
-    if y.op == "where":
-        return all(map(is_never_negative, y.inputs[1:]))
-    return y.op == "maximum" and any(map(is_never_negative, y.inputs))
+    return y.op in _NEVER_NEGATIVE and _NEVER_NEGATIVE[y.op](y)
+
+
+def is_widened(y: Node) -> bool:
+    """Whether a cast keeps every sign, of an array that has no element below 0."""
+    source = y.inputs[0].type.dtype
+    keeps = source == y.type.dtype or (not source.is_float and source.bits < y.type.dtype.bits)
+    return keeps and is_never_negative(y.inputs[0])
+
+
+_NEVER_NEGATIVE: Final[Mapping[str, Callable[[Node], bool]]] = MappingProxyType(
+    {
+        "arange": lambda y: bool(y.attr("start") >= 0),
+        "cast": is_widened,
+        "where": lambda y: all(map(is_never_negative, y.inputs[1:])),
+        "maximum": lambda y: any(map(is_never_negative, y.inputs)),
+    }
+)

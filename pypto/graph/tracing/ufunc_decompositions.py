@@ -8,10 +8,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.exponents import without_negatives
-from pypto.ir.types import DTYPES, DType, float32, uint64
+from pypto.ir.types import DTYPES, DType, float32, int1, uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,8 @@ def compared(op: str) -> Callable[..., Node]:
         signed = x if kinds[0] == "int" else y
         below = m("lt", signed, 0)
         result = m(op, *(m("cast", n, dtype=uint64) for n in (x, y)))
-        is_so = op == "ne" or (op in ("lt", "le") and signed is x) or (op in ("gt", "ge") and signed is y)
+        numbers = [np.asarray(-1 if n is signed else 0) for n in (x, y)]
+        is_so = apply(op, numbers, {}, TensorType((), int1))
         return m("or_", below, result) if is_so else m("and_", m("not_", below), result)
 
     return function
