@@ -1,7 +1,7 @@
-"""Functions on arrays that numpy has not, for functions under `pto.fuse` and for arrays of numpy as they are.
+"""Array functions that numpy lacks, for fused functions and for plain numpy arrays.
 
-Within a fused function they are traced as numpy's functions are. Called on arrays of numpy, each is a fused function of
-its own. Names of the array API standard that numpy has, are numpy's: `pt.exp` is `np.exp`.
+A fused function traces them like numpy's functions. Called on numpy arrays, each runs as a separate fused function.
+Names of the array API standard that numpy has are numpy's own functions: `pt.exp` is `np.exp`.
 
 Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`.
 """
@@ -33,7 +33,7 @@ from pypto.graph.lazy import lazy
 
 
 def __getattr__(name: str) -> object:
-    """What the array API standard has, as numpy has it."""
+    """Return numpy's function for a name of the array API standard."""
     return of_name(name)
 
 

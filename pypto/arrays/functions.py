@@ -1,4 +1,4 @@
-"""Functions of neural networks on arrays, written in numpy: what a fused function puts together."""
+"""Functions of neural networks on arrays, written in numpy, so that a fused function fuses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = Any
 @operation
 @rounded_once
 def softmax(x: Array, axis: int = -1) -> Array:
-    """Exponentials along an axis, divided by their sum.
+    """Normalise an axis to probabilities: exponentials divided by their sum.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
 @operation
 @rounded_once
 def log_softmax(x: Array, axis: int = -1) -> Array:
-    """The logarithm of `softmax`, exact where that is tiny."""
+    """Compute the logarithm of `softmax`, which stays accurate for tiny probabilities."""
     shifted = x - x.max(axis=axis, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
@@ -37,7 +37,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 @operation
 @rounded_once
 def logsumexp(x: Array, axis: int = -1, keepdims: bool = False) -> Array:
-    """The logarithm of the sum of exponentials along an axis."""
+    """Compute the logarithm of the sum of exponentials along an axis."""
     most = x.max(axis=axis, keepdims=True)
     found = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
     return found if keepdims else found.squeeze(axis)
@@ -45,7 +45,7 @@ def logsumexp(x: Array, axis: int = -1, keepdims: bool = False) -> Array:
 
 @operation
 def relu(x: Array) -> Array:
-    """The elements above 0, and 0 for the others."""
+    """Replace negative elements by 0."""
     return np.maximum(x, 0)
 
 
@@ -59,14 +59,14 @@ def silu(x: Array) -> Array:
 @operation
 @rounded_once
 def softplus(x: Array) -> Array:
-    """``log(1 + exp(x))``, without overflow."""
+    """Compute ``log(1 + exp(x))`` without overflow."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 @operation
 @rounded_once
 def gelu(x: Array, approximate: str = "none") -> Array:
-    """``x`` times the normal distribution of x; with ``approximate="tanh"`` by a hyperbolic tangent.
+    """Multiply x by its normal distribution function; ``approximate="tanh"`` uses a hyperbolic tangent.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def gelu(x: Array, approximate: str = "none") -> Array:
 @operation
 @rounded_once
 def layer_norm(x: Array, weight: Array = None, bias: Array = None, axis: int = -1, eps: float = 1e-5) -> Array:
-    """Mean 0 and variance 1 along an axis; then scaled and shifted where that is given."""
+    """Normalise an axis to mean 0 and variance 1, then apply a scale and a shift if given."""
     centred = x - x.mean(axis=axis, keepdims=True)
     y = centred / np.sqrt((centred * centred).mean(axis=axis, keepdims=True) + eps)
     y = y if weight is None else y * weight
@@ -91,16 +91,16 @@ def layer_norm(x: Array, weight: Array = None, bias: Array = None, axis: int = -
 @operation
 @rounded_once
 def rms_norm(x: Array, weight: Array = None, axis: int = -1, eps: float = 1e-6) -> Array:
-    """Mean square 1 along an axis; then scaled where that is given."""
+    """Normalise an axis to mean square 1, then apply a scale if given."""
     y = x / np.sqrt((x * x).mean(axis=axis, keepdims=True) + eps)
     return y if weight is None else y * weight
 
 
 @operation
 def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | None = None) -> Array:
-    """``softmax(q kᵀ * scale) v`` over stacks of matrices; where `mask` is False, keys do not count.
+    """Compute attention, ``softmax(q kᵀ * scale) v``, over stacks of matrices; a False in `mask` excludes a key.
 
-    Scores and weights of float16 and bfloat16 are float32; weights are rounded to the type of `v` before they multiply.
+    For float16 and bfloat16, scores and weights are float32; weights are rounded to the type of `v` for the product.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | N
     mask : array of bool, optional
         Broadcasts to (…, queries, keys).
     scale : float, optional
-        One over the root of the width, unless given.
+        The factor of the scores; the default is one over the root of the width.
     """
     scores = product(q, np.swapaxes(k, -1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
@@ -123,7 +123,7 @@ def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | N
 
 @operation
 def topk(x: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The `k` greatest elements along an axis, greatest first, and where they are; NaN counts as least.
+    """Return the `k` greatest elements along an axis, in descending order, and their indices; NaN counts as least.
 
     Examples
     --------
@@ -138,14 +138,14 @@ def topk(x: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
 
 
 def pair(value: Any) -> tuple[int, int]:
-    """One number for both dimensions of an image, or two."""
+    """Return two numbers for the dimensions of an image from one or two."""
     rows, columns = (value, value) if isinstance(value, int) else value
     return int(rows), int(columns)
 
 
 @operation
 def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding: Any = 0) -> Array:
-    """The correlation of images with filters, as networks have it: a product of patches with the filters.
+    """Convolve images with filters, as neural networks do, by a product of patches with the filters.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding
     weight : array of shape (filters, channels, rows, columns)
     bias : array of shape (filters,), optional
     stride, padding : int or (int, int)
-        Of rows and columns.
+        For rows and columns.
 
     Examples
     --------
@@ -179,5 +179,5 @@ def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding
 
 @operation
 def one_hot(x: Array, count: int, dtype: Any = np.float32) -> Array:
-    """1 at the index that an element says, along a new last axis, and 0 elsewhere."""
+    """Encode indices along a new last axis: 1 at the index, and 0 elsewhere."""
     return (x[..., None] == np.arange(count)).astype(dtype)

@@ -1,4 +1,4 @@
-"""What a program can ask of this namespace: the inspection of the array API standard 2024.12."""
+"""The inspection API of the array API standard 2024.12: capabilities, devices and dtypes of this namespace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VERSION: Final = "2024.12"
 
 
 class NamespaceInfo:
-    """What `__array_namespace_info__` gives.
+    """The result of `__array_namespace_info__`.
 
     Examples
     --------
@@ -20,24 +20,24 @@ class NamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Masks pick no elements, and no shape depends on values, in functions that are traced."""
+        """Return the capabilities: traced functions have no boolean indexing and no data-dependent shapes."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> str:
         return self.devices()[0]
 
     def devices(self) -> list[str]:
-        """Where arrays of numpy are."""
+        """Return the devices of numpy arrays."""
         return [str(device) for device in np.__array_namespace_info__().devices()]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
-        """Types of arrays that are made without one, but for complex ones."""
+        """Return the default dtypes of new arrays, without complex ones."""
         self._check(device)
         found = np.__array_namespace_info__().default_dtypes()
         return {name: found[name] for name in ("real floating", "integral", "indexing")}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, Any]:
-        """The types of some kinds, as `isdtype` takes them."""
+        """Return the dtypes of some kinds, in the notation of `isdtype`."""
         self._check(device)
         found = np.__array_namespace_info__().dtypes(kind=kind)
         return {name: dtype for name, dtype in found.items() if np.dtype(dtype).kind != "c"}
@@ -48,5 +48,5 @@ class NamespaceInfo:
 
 
 def array_namespace_info() -> NamespaceInfo:
-    """What this namespace has: capabilities, devices and types."""
+    """Return the capabilities, devices and dtypes of this namespace."""
     return NamespaceInfo()

@@ -1,7 +1,7 @@
-"""The linear algebra extension of the array API standard 2024.12, as numpy has it.
+"""The linear algebra extension of the array API standard 2024.12, by numpy's functions.
 
-In a fused function products, norms, diagonals and the like are kernels. Decompositions (`cholesky`, `det`, `eigh`,
-`inv`, `qr`, `solve`, `svd`, …) are steps that numpy makes between them; `pypto.arrays.explain` shows these.
+A fused function runs products, norms and diagonals as kernels. Decompositions (`cholesky`, `det`, `eigh`, `inv`, `qr`,
+`solve`, `svd`, …) are steps that numpy runs between kernels; `pypto.arrays.explain` shows them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = [*LINALG]  # noqa: PLE0604  # names of the standard
 
 
 def __getattr__(name: str) -> Any:
-    """A function of the extension.
+    """Return a function of the extension.
 
     Raises
     ------
     AttributeError
-        Where the standard has no such name.
+        When the standard has no such name.
     """
     if name in LINALG:
         return getattr(np.linalg, name)

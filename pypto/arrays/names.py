@@ -1,4 +1,4 @@
-"""Names of the array API standard 2024.12, as numpy has them; what is not traced is not offered."""
+"""The names of the array API standard 2024.12 that this namespace offers, which are those that can be traced."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ REFUSED: Final = {
 }
 # fmt: on
 _NUMPYS: Final = "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations"
-# Names of other libraries, with what there is in their place.
+# Names of other libraries, with their replacements here.
 ELSEWHERE: Final = {"tensor": _NUMPYS, "Tensor": _NUMPYS, "array": _NUMPYS}
 
 
 def of_name(name: str) -> Any:
-    """The function of a name of the standard.
+    """Return the function of a name of the standard.
 
     Raises
     ------
     AttributeError
-        With the reason, where it is not offered.
+        With the reason, when the name is not offered.
     """
     if name in (*ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING):
         return getattr(np, name)

@@ -1,4 +1,4 @@
-"""Functions that are traced where an argument is, and fused by themselves where none is."""
+"""Array operations: functions that are traced if an argument is traced, and otherwise run as fused functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def operation(function: F) -> F:
-    """A function on arrays, for arrays that are traced and for arrays of numpy.
+    """Make an array function for traced arrays and for numpy arrays.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def operation(function: F) -> F:
 
 
 def wrong_keyword(function: str, name: str, taken: tuple[str, ...]) -> WrongKeyword:
-    """The error for a keyword that a function has not; words of other libraries lead to those of numpy."""
+    """Return the error for an unknown keyword; for a keyword of another library it names numpy's."""
     meant = keyword_meant(name, taken)
     way = f"write `{meant}=`" if meant else f"`help(pypto.arrays.{function})` says what each argument means"
     text = ", ".join(f"`{x}`" for x in taken)
@@ -56,7 +56,7 @@ def wrong_keyword(function: str, name: str, taken: tuple[str, ...]) -> WrongKeyw
 
 
 def rounded_once(function: F) -> F:
-    """A function that computes narrow floats in float32, and rounds its result to their dtype once.
+    """Make a function that computes narrow floats in float32, and rounds the result to their dtype once.
 
     numpy gives float32 for bfloat16 and a Python float, and rounds float16 after each step.
     """
@@ -71,18 +71,18 @@ def rounded_once(function: F) -> F:
 
 
 def product(x: Any, y: Any) -> Any:
-    """Stacks of matrices, multiplied: of narrow floats in float32, and not rounded; in a traced function."""
+    """Multiply stacks of matrices in a traced function; narrow floats give an unrounded float32 result."""
     dtype = np.result_type(x.dtype, y.dtype)
     return products.product(cast(x, dtype), cast(y, dtype))
 
 
 def as_array(x: Any) -> Any:
-    """A list or a number of numpy as an array; Python's numbers are constants."""
+    """Convert a list or numpy scalar to an array; Python numbers stay constants."""
     return np.asarray(x) if isinstance(x, list | np.generic) else x
 
 
 def of_row(name: str) -> Callable[[Any], Any]:
-    """A function of one array that is a row of the op table."""
+    """Make a function of one array from a row of the op table."""
 
     def function(x: Any) -> Any:
         tensor = x if isinstance(x, Tensor) else lift(x.graph, x)
@@ -95,7 +95,7 @@ def of_row(name: str) -> Callable[[Any], Any]:
 
 
 def argtopk(x: Any, k: int, axis: int) -> Any:
-    """Where the greatest elements along an axis are, greatest first; in a traced function."""
+    """Return the positions of the greatest elements along an axis, the greatest first, in a traced function."""
     return ordering.argtopk(x, k, axis)
 
 

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class KernelTrial:
-    """A kernel, compiled, with the arrays of its launches."""
+    """A compiled candidate kernel with the arrays of its launch."""
 
     code: Any
     launch: Callable[[], None]
@@ -29,12 +29,12 @@ class KernelTrial:
 
     @staticmethod
     def of(text: KernelText, frame: Frame) -> KernelTrial:
-        """A kernel that computes what its step left in a frame.
+        """Compile a candidate, and check that it reproduces the step's results in a frame.
 
         Raises
         ------
         PyptoError
-            When it computes something else, or cannot be compiled.
+            When its results differ, or it does not compile.
         """
         kernel = kernel_of(full_source(text), text.name, text.sized, text.blocking)
         expected = {a.name: seen(frame, a) for a in text.arguments if a.is_output}
@@ -52,7 +52,7 @@ class KernelTrial:
         return trial
 
     def prepare(self, fill: int | None = None) -> None:
-        """Give the outputs a byte all over, if there is one."""
+        """Fill the outputs with a byte if one is given."""
         for _, array in self.outputs if fill is not None else ():
             array.view(np.uint8).fill(fill)
 
@@ -67,7 +67,7 @@ class KernelTrial:
 
 
 def milliseconds(call: Callable[[], Any]) -> float:
-    """How long a call takes."""
+    """Time a call in milliseconds."""
     start = time.perf_counter_ns()
     call()
     return (time.perf_counter_ns() - start) / 1e6

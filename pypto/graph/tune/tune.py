@@ -1,9 +1,9 @@
-"""Tuning of a plan: measures other tile sizes and blockings of its kernels, and keeps those that are faster.
+"""Autotuning of a plan: measures other tile sizes and blockings of its kernels, and keeps the fastest.
 
-Each distinct kernel is measured alone, in turns with its candidates, on what its first step reads in a run of the
-plan. That run uses copies of the user's arrays, and every array between steps has memory of its own. A candidate
-counts if it computes what the plan computes, up to the order of sums. In the end the plan with all best candidates is
-compared with the old plan, and the faster one stays.
+Each distinct kernel is measured alone, interleaved with its candidates, on the inputs of its first step in a run of the
+plan. That run uses copies of the user's arrays, and every array between steps has its own memory. A candidate is valid
+if its results equal the plan's, up to the order of sums. Finally the plan with all best candidates is compared with the
+old plan, and the faster one stays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST_ROUNDS: Final = 100
 
 
 def check_tunable(function: str, budget: float) -> None:
-    """Refuse what cannot be tuned, and searches that have no time.
+    """Refuse kernels that cannot be tuned, and searches without time.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_tunable(function: str, budget: float) -> None:
 def tuned_plan(
     traced: Traced, precision: str, disabled: tuple[str, ...], arrays: Sequence[Array], sizes: Sizes, budget: float
 ) -> tuple[Plan, PlanTuning]:
-    """The plan of a traced function as tuning leaves it, which is kept on disk, and the report."""
+    """Tune the plan of a traced function, store it on disk, and return it with the report."""
     layouts, fixed = surroundings_of(traced)
     parts = groups_of(traced.graph, layouts, disabled)
     plan, report = Tuner(parts, fixed, precision, disabled, arrays, sizes, budget).run()
@@ -81,7 +81,7 @@ def tuned_plan(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A distinct kernel of a plan: its program, its text, the first step that launches it, and its part of the time."""
+    """A distinct kernel of a plan to tune: its program, its text, its first step, and its share of the time."""
 
     program: Program
     text: KernelText
@@ -97,16 +97,16 @@ class Tuner:
     parts : Partition
         The groups of the plan that is tuned.
     fixed : mapping from Node to ndarray
-        Arrays that the function took from outside.
+        Constant arrays from outside of the function.
     precision : str
     disabled : tuple of str
         The passes that are switched off.
     arrays : sequence of ndarray
-        Of the given inputs. They are copied, and not written to.
+        The inputs of a call, which are copied.
     sizes : mapping from str to int
-        Of dimensions by name.
+        The sizes of named dimensions.
     budget : float
-        Seconds.
+        The seconds that tuning may take.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Tuner:
             self.arrays = [copies.typed[str(n)] for n in range(len(arrays))]
 
     def run(self) -> tuple[Plan, PlanTuning]:
-        """The faster plan, compiled, and the report."""
+        """Return the faster plan, compiled, and the report."""
         self.plan.compile(self.arrays)
         frame, times = traced_run(self.plan, self.arrays, self.sizes)
         sections: list[Section] = []
@@ -154,7 +154,7 @@ class Tuner:
         return (tuned if is_faster else self.plan), report
 
     def jobs(self, times: Sequence[float]) -> list[Job]:
-        """The distinct kernels, those that take the longest in front."""
+        """Return the distinct kernels, the slowest first."""
         by_name = {
             t.name: (g, t) for g, t in zip(self.parts.groups, texts_of(self.parts, self.precision), strict=True) if t
         }
@@ -174,7 +174,7 @@ class Tuner:
         return sorted(jobs, key=lambda job: -job.share)
 
     def search(self, job: Job, frame: Frame, sections: list[Section], interrupts: Interrupts) -> Config:
-        """The best sizes for a kernel: those of tiles first, then those within its products."""
+        """Search the best sizes for a kernel: first of its tiles, then of its products' blocking."""
         seconds = job.share * _FOR_KERNELS * self.budget
         tiles = [Config(dict(sizes)) for sizes in tile_candidates(job.program)]
         fields = blocking_candidates(job.program)
@@ -189,7 +189,7 @@ class Tuner:
         self, job: Job, configs: list[Config], seconds: float, frame: Frame, sections: list[Section],
         interrupts: Interrupts,
     ) -> Config:  # fmt: skip
-        """The fastest of some candidates of a kernel, of which the first is known to be right."""
+        """Return the fastest of some candidates of a kernel; the first one is known to be correct."""
         if len(configs) < 2:
             return configs[0]
         start = time.perf_counter()
@@ -205,11 +205,11 @@ class Tuner:
         return configs[0] if best is None else best.config
 
     def trial(self, job: Job, config: Config, frame: Frame) -> KernelTrial:
-        """A candidate, compiled and compared with the plan's results."""
+        """Compile a candidate, and compare it with the plan's results."""
         return KernelTrial.of(variant_text(job.program, config.kwargs, self.precision), frame)
 
     def compared(self, tuned: Plan) -> tuple[float, float]:
-        """Milliseconds of the plan as it was and of the tuned one, measured in turns; infinite where it is wrong."""
+        """Measure the old and the tuned plan in turns, in milliseconds; wrong results give infinity."""
         tuned.compile(self.arrays)
         runs: list[Callable[[], Any]] = [
             lambda: self.plan.run(self.arrays, self.sizes),
@@ -229,7 +229,7 @@ class Tuner:
 
 
 def traced_run(plan: Plan, arrays: Sequence[Array], sizes: Sizes) -> tuple[Frame, list[float]]:
-    """A frame in which every array has memory of its own, after a run, and the milliseconds of each step."""
+    """Run the plan with separate memory for every array; return the frame and the milliseconds of each step."""
     separate = {node: (0, len(plan.steps)) for node in plan.lifetimes}
     frame = Frame(Schedule(plan.graph, plan.steps, separate, plan.fixed, plan.constants), len(arrays), sizes)
     frame.arrays.update(zip(plan.graph.inputs, arrays, strict=False))

@@ -1,4 +1,4 @@
-"""The report of tuning a plan, for people."""
+"""The report of tuning a plan, as text and HTML."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pypto.tuning.report import Section, TuningReport, section_parts
 
 @dataclass(frozen=True, slots=True)
 class PlanTuning(Shown):
-    """What `tune` tried for a fused function. `print` shows it; a notebook shows tables.
+    """The report of `tune` for a fused function; `print` shows it as text, a notebook as tables.
 
     Parameters
     ----------
     function : str
-        Its name.
+        The name of the function.
     sections : tuple of Section
-        The candidates of each kernel with their times, the fastest at the head.
+        The candidates of each kernel with their times, the fastest first.
     before, after : float
-        Milliseconds of the whole plan with the sizes that were decided on, and with those that won.
+        Milliseconds of the whole plan with the default sizes and with the best sizes.
     kept : bool
-        Whether the tuned plan stays: it is faster as a whole.
+        Whether the tuned plan is faster as a whole, and replaces the old one.
     seconds : float
-        That the search took.
+        The duration of the search.
     """
 
     function: str

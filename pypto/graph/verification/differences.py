@@ -17,13 +17,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far elements may be from each other; without numbers of the user as for compiled and interpreted kernels."""
+    """The tolerance of a comparison; the default is the one for compiled and interpreted kernels."""
 
     atol: float | None
     rtol: float | None
 
     def allowed(self, dtype: DType, expected: Array, steps: int) -> Array:
-        """The largest difference of each element: nothing for integers."""
+        """Return the largest allowed difference of each element, which is 0 for integers."""
         usual = TOLERANCE[dtype.bits] * steps if dtype.is_float else 0.0
         size = np.where(np.isfinite(expected), np.abs(expected), 0)
         rtol = usual if self.rtol is None else self.rtol
@@ -33,18 +33,18 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two arrays, element by element.
+    """The elementwise difference of two arrays.
 
     Attributes
     ----------
     total, count : int
-        Elements, and those that differ by more than is allowed.
+        The numbers of all elements, and of those beyond the tolerance.
     largest : float
         The largest difference.
     ulp : float or None
-        The same in units of the last place of the largest element; None of integers.
+        The largest difference in units of the last place of the largest element; None for integers.
     index, got, expected
-        The first element that differs by more than is allowed.
+        The first element beyond the tolerance.
     in_ulp : float or None
         Its difference in units of its own last place.
     """
@@ -84,7 +84,7 @@ def ulp_text(ulp: float | None) -> str:
 
 
 def differs(function: str, loc: Loc | None, what: str, difference: Difference, message: str) -> ArrayDiffers:
-    """The error at the first element that differs."""
+    """Return the error for the first element beyond the tolerance."""
     return ArrayDiffers(
         loc,
         function=function,

@@ -20,17 +20,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class VerifiedFunction(Shown):
-    """What was compared of a fused function, where nothing differs by more than is allowed.
+    """The report of a successful comparison of a fused function with numpy.
 
     Attributes
     ----------
     function : str
     arrays : tuple of ComparedArray
-        What steps stored, in their order.
+        The stored arrays of all steps, in order.
     results : tuple of ComparedArray
-        What the function gives and what it wrote to its arguments, beside the same function run by numpy.
+        The results and updated arguments, compared with those of the function under numpy.
     skipped : int
-        Steps that call functions of the user, which have no other meaning than themselves.
+        The number of steps that call user functions, which have no reference to compare with.
     """
 
     function: str
@@ -49,14 +49,14 @@ class VerifiedFunction(Shown):
         return "\n".join([self.head(), *lines])
 
     def head(self) -> str:
-        """How many steps were compared."""
+        """Summarise the comparison in one line."""
         steps = len({a.step for a in self.arrays})
         skipped = f"; {self.skipped} calls of functions are not compared" if self.skipped else ""
         return f"{self.function}: {steps} steps compute what numpy does{skipped}"
 
     @staticmethod
     def cells(a: ComparedArray) -> tuple[str, ...]:
-        """Step, kernel, array, line, elements, largest difference, and that in ulp."""
+        """Return the table's cells: step, kernel, array, line, elements, largest difference, and in ulp."""
         step = "" if a.step is None else str(a.step)
         ulp = "" if a.ulp is None else f"{a.ulp:.3g}"
         return step, a.kernel, a.array, a.line, f"{a.elements:,}", f"{a.largest:.3g}", ulp
@@ -89,7 +89,7 @@ class FunctionVerifier(Shown):
         Raises
         ------
         ArrayDiffers
-            At the user's line of the first array that differs by more than is allowed.
+            At the user's line of the first array beyond the tolerance.
         """
         version, arrays, sizes = self.fused.version_for(args, kwargs)
         tolerance = Tolerance(self.atol, self.rtol)
@@ -110,7 +110,7 @@ def leaf_values(tree: Any) -> list[Any]:
 
 
 def of_results(version: Version, outputs: list[Array], expected: Any) -> Iterator[tuple[str, Array, Any]]:
-    """The arrays of a result, each with its name and with the function's own."""
+    """Pair the arrays of the plan's and the function's result, with names."""
     for (path, slot), wanted in zip(leaves(version.traced.result), leaf_values(expected), strict=True):
         if isinstance(slot, Slot):
             yield f"result {path}".rstrip(), outputs[slot.number], wanted
@@ -119,7 +119,7 @@ def of_results(version: Version, outputs: list[Array], expected: Any) -> Iterato
 def of_updates(
     version: Version, outputs: list[Array], arrays: list[Array], after: dict[int, Any]
 ) -> Iterator[tuple[str, Array, Any]]:
-    """The arguments that the function writes to, each with what the function itself wrote."""
+    """Pair the arguments that the plan and the function updated, with names."""
     for number, output in version.traced.updates:
         if number < version.traced.given:
             name = version.traced.graph.inputs[number].attr("name")
@@ -127,7 +127,7 @@ def of_updates(
 
 
 def result(function: str, tolerance: Tolerance, steps: int, what: str, got: Array, expected: Any) -> ComparedArray:
-    """A result beside the function's own; each step may have added its difference."""
+    """Compare a result with the function's own; the tolerance allows a difference for each step."""
     difference = Difference.of(got, np.asarray(expected), tolerance, steps)
     if difference.count:
         message = (
@@ -138,7 +138,7 @@ def result(function: str, tolerance: Tolerance, steps: int, what: str, got: Arra
 
 
 def copied(tree: Any) -> Any:
-    """Arguments with copies of their arrays; one array in two places stays one."""
+    """Copy the arrays of arguments; an array that occurs twice is copied once."""
     copies: dict[int, Array] = {}
 
     def copy(_: str, leaf: Any) -> Any:

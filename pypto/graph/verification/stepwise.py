@@ -1,9 +1,8 @@
-"""A plan that runs step by step beside its reference.
+"""Stepwise verification: runs a plan step by step, and compares each stored array with the reference.
 
-A step is compared with the reference of its nodes (see `reference`) on the arrays that it really read. So differences
-do not accumulate from step to step, and the first array that differs is one that its own kernel computes wrongly.
-Only then is the kernel interpreted: this tells wrong source from wrong machine code, and names the program and the
-line that stored the element.
+The reference of a step (see `reference`) gets the arrays that the step really read. So differences do not accumulate,
+and the first differing array is one that its own kernel computes wrongly. Only then the kernel is interpreted, which
+distinguishes wrong source from wrong machine code, and names the program and the line that stored the element.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ class ComparedArray:
     Attributes
     ----------
     step : int or None
-        None of a result.
+        The number of the step; None for a result.
     kernel : str
-        Who wrote it.
+        The kernel that wrote the array.
     array, line : str
         Its node and type, and the user's line.
     elements : int
     largest : float
         The largest difference.
     ulp : float or None
-        The largest difference in units of the last place of the array's largest element; None of integers.
+        The largest difference in units of the last place of the array's largest element; None for integers.
     """
 
     step: int | None
@@ -61,7 +60,7 @@ class ComparedArray:
 
 @dataclass(slots=True)
 class StepByStep:
-    """A run of a plan that looks at every array which a step stores."""
+    """A run of a plan that compares every array which a step stores."""
 
     plan: Plan
     tolerance: Tolerance
@@ -70,12 +69,12 @@ class StepByStep:
     skipped: int = 0
 
     def run(self, arrays: list[Array]) -> list[Array]:
-        """The outputs.
+        """Run the plan, compare each step, and return the outputs.
 
         Raises
         ------
         ArrayDiffers
-            At the first array that differs.
+            At the first array beyond the tolerance.
         """
         self.plan.compile(arrays)
         frame = Frame(self.plan, len(arrays), dict(self.sizes))
@@ -88,7 +87,7 @@ class StepByStep:
         return frame.leave()
 
     def meaning(self, frame: Frame, step: Step) -> dict[Node, Array]:
-        """What a step has to store, by numpy, for the arrays that it reads."""
+        """Compute the expected arrays of a step by numpy, from the arrays that it reads."""
         if step.nodes[-1].is_call:
             self.skipped += 1
             return {}
@@ -96,7 +95,7 @@ class StepByStep:
         return {node: np.array(self.value(frame, step, node, known)) for node in step.writes}
 
     def value(self, frame: Frame, step: Step, node: Node, known: dict[Node, Array]) -> Array:
-        """The array of a node, computed where this step computes it."""
+        """Return the reference array of a node, and compute it if this step does."""
         if node not in known:
             if node in step.reads:
                 known[node] = frame.arrays[node]
@@ -127,7 +126,7 @@ class StepByStep:
 def diagnosis(
     step: Step, call: BoundStep, shape: tuple[int, ...], node: Node, difference: Difference, tolerance: Tolerance
 ) -> str:
-    """Where in the kernel an element was stored, and whether the kernel's text or its code is wrong."""
+    """Explain a wrong element: the program and line that stored it, and whether source or machine code is wrong."""
     if step.kernel is None:
         return ""
     pairs = list(zip(step.arguments, call.arguments, strict=True))
@@ -149,7 +148,7 @@ def diagnosis(
 
 
 def stored_by(recorder: Recorder, origin: Array, grid: Grid) -> str:
-    """The program and the line of the kernel that stored an element."""
+    """Find the program and the line of the kernel that stored an element."""
     program, op, _ = map(int, origin)
     if op < 0:
         return ", and no program stores this element"
