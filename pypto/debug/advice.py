@@ -1,4 +1,4 @@
-"""What is said of a kernel when it is compiled: that it stores nothing, cuts fractions, or is compiled again often."""
+"""Warnings at compilation: a kernel stores nothing, cuts fractions, or is compiled again and again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.runtime.specialization import Fact, Specialization
 
-MANY: Final = 9  # versions for the same types
-_SAID: Final = ("static_print", "static_assert")  # what a kernel may be for that stores nothing
+MANY: Final = 9  # versions for the same types that trigger a warning
+_SAID: Final = ("static_print", "static_assert")  # ops that give a purpose to a kernel without stores
 _WAYS: Final = (
     ("constant", "pass it as a number of the launch, without `pto.constexpr`, or round it up, to few values"),
     ("shape", "annotate the array: `x: pto.dynamic`"),
@@ -28,9 +28,9 @@ _WAYS: Final = (
 def advise(
     kernel: Any, built: Built, silent: str, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]
 ) -> None:
-    """Warn of what a kernel's text hardly means, and of too many versions; the last one is the newest.
+    """Warns of likely mistakes in a kernel's text, and of too many versions; the last one is the newest.
 
-    `silent` is the name of a backend that drops what kernels print, empty for others. Triton's kernels are read as
+    `silent` is the name of a backend that drops kernels' prints, and empty for others. Triton's kernels are read as
     Triton reads them, without a word.
     """
     source, about = kernel.kernel_source, (kernel.reported, kernel.function.__globals__)
@@ -53,7 +53,7 @@ def advise(
 
 
 def is_idle(function: Function, source: KernelSource) -> bool:
-    """Whether a kernel with arrays does nothing that anybody could see."""
+    """Says whether a kernel with arrays has no visible effect."""
     has_arrays = any(isinstance(v.type, ArrayType) for v in function.args)
     does = any(op.regions == () and TABLE[op.name].effect not in (Effect.PURE, Effect.READ) for op in function.walk())
     names = (n.func for n in ast.walk(source.node) if isinstance(n, ast.Call))
@@ -62,7 +62,7 @@ def is_idle(function: Function, source: KernelSource) -> bool:
 
 
 def rebindings(source: KernelSource, function: Function) -> Iterator[tuple[str, Loc]]:
-    """Statements that bind the name of an array argument anew, in the order of the source."""
+    """Returns the statements that rebind the name of an array argument, in the order of the source."""
     arrays = {v.hint for v in function.args if isinstance(v.type, ArrayType)}
     for node in ast.walk(source.node):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -75,7 +75,7 @@ def rebindings(source: KernelSource, function: Function) -> Iterator[tuple[str, 
 
 
 def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]) -> None:
-    """Warn of the ninth version for the same types, and name what keeps changing; a tuner's constants are meant to."""
+    """Warns of the ninth version for the same types, and names what keeps changing, unless a tuner chose it."""
     source = kernel.kernel_source
     if len(versions) != MANY:
         return
@@ -95,7 +95,7 @@ def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mappi
 def alike(
     versions: Sequence[Specialization], specs: Mapping[str, ArgSpec], tuned: frozenset[str]
 ) -> list[Specialization]:
-    """Versions for the types at hand, one of those that differ in tuned constants alone."""
+    """Returns versions for the current types, one for each set that differs only in tuned constants."""
     types = {name: shown(spec) for name, spec in specs.items() if not isinstance(spec, ConstSpec)}
     distinct: dict[Hashable, Specialization] = {}
     for v in versions:
@@ -109,7 +109,7 @@ def alike(
 def changing(
     versions: Sequence[Specialization], specs: Mapping[str, ArgSpec], tuned: frozenset[str]
 ) -> dict[tuple[str, str], set[Any]]:
-    """What differs between versions, by kind and name, with all its values."""
+    """Returns the properties in which versions differ, by kind and name, with all their values."""
     seen: dict[tuple[str, str], set[Any]] = {}
     for v in versions:
         for name, text in v.types:

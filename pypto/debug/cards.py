@@ -1,4 +1,4 @@
-"""Kernels, explanations and comparisons as HTML for a notebook's cell."""
+"""Shows kernels, explanations and comparisons as HTML in a notebook's cell."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def kernel_card(kernel: Any) -> Markup:
 
 
 def described(function: Any) -> Markup:
-    """The docstring of a function."""
+    """Returns the docstring of a function."""
     doc = inspect.getdoc(function)
     return tag("pre", doc) if doc else Markup("")
 
 
 def signature_of(function: Any) -> str:
-    """A kernel as it is called, with what is said of its parameters."""
+    """Shows how a kernel is called, with remarks about its parameters."""
     parameters = inspect.signature(function).parameters.values()
     return f"{function.__name__}({', '.join(map(parameter_text, parameters))})"
 
 
 def parameter_text(parameter: inspect.Parameter) -> str:
-    """A parameter as it is written in a function's head."""
+    """Formats a parameter as in a function's head."""
     name, equals, default = str(parameter.replace(annotation=inspect.Parameter.empty)).partition("=")
     kind = annotated(parameter)
     between = " = " if kind and equals else equals
@@ -50,7 +50,7 @@ def parameter_text(parameter: inspect.Parameter) -> str:
 
 
 def annotated(parameter: inspect.Parameter) -> str:
-    """A parameter's annotation as it was written, as far as that is known."""
+    """Returns a parameter's annotation as it was written, if that is known."""
     said = parameter.annotation
     if said is inspect.Parameter.empty:
         return ""
@@ -58,7 +58,7 @@ def annotated(parameter: inspect.Parameter) -> str:
 
 
 def source_of(kernel: Any) -> tuple[str, Markup]:
-    """Where a kernel stands, and its text, folded; nothing where it has no source."""
+    """Shows the place and the folded source of a kernel; nothing if it has no source."""
     from pypto.debug.explain import short
 
     try:
@@ -71,7 +71,7 @@ def source_of(kernel: Any) -> tuple[str, Markup]:
 
 
 def options_of(kernel: Any) -> str:
-    """The options that differ from what they are without being named."""
+    """Returns the options that differ from their defaults."""
     usual = type(kernel.options)()
     names = [name for name in kernel.options.__slots__ if getattr(kernel.options, name) != getattr(usual, name)]
     return "".join(f"; {name}={getattr(kernel.options, name)!r}" for name in names)
@@ -90,7 +90,7 @@ def place(finding: Finding) -> tuple[str, int]:
 
 
 def finding_rows(group: list[Finding]) -> Iterator[tuple[Any, ...]]:
-    """A row for each finding of one line; its first one has the line."""
+    """Returns a row for each finding of one line; the first row has the line."""
     file, number = place(group[0])
     shown: tuple[Any, Any] = number, tag("code", coloured(linecache.getline(file, number).strip()))
     for finding in group:

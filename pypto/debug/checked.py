@@ -1,4 +1,4 @@
-"""`pto.checked`: launches of checked kernels, the report that their programs write, and what is raised of it."""
+"""Checked mode (`pto.checked`): launches checked kernels, reads the report of their programs, and raises its errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.mode import MODE, mode
 from pypto.runtime.owners import MOST_NUMBERS, Owners, OwnerStore
 
-HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 24, 8, 8 * 64  # of a report, see `bounds.ll`
-_MOST_OWNERS: Final = 2**38  # elements of arrays that are watched; a pointer without an extent has more
+HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 24, 8, 8 * 64  # layout of a report, see `bounds.ll`
+_MOST_OWNERS: Final = 2**38  # limit of watched elements; a pointer without an extent has more
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, int, int]
@@ -29,9 +29,9 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a report says of an array: where its memory begins, from its address, and how much of it exists.
+    """The bounds of an array in a report: where its memory begins, relative to its address, and its size.
 
-    `owned` elements are watched for races.
+    Races are detected on `owned` elements.
     """
 
     low: int
@@ -49,7 +49,7 @@ class Record:
         return Record(low, high - low, item, None if exists is None else exists.view(np.uint8), owned)
 
     def words(self, address: int) -> tuple[int, ...]:
-        """The first words of a record, for an array at an address."""
+        """Returns the first words of a record, for an array at an address."""
         start = address + self.low
         if self.exists is None:
             return start, self.size, self.size, self.item, 0
@@ -58,17 +58,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """How launches of a checked kernel are watched, for arguments that are alike."""
+    """The checks of a kernel's launches, for arguments of the same kinds."""
 
     checks: tuple[Check, ...]
     arrays: Mapping[str, ArrayInfo]
     records: tuple[Record, ...]
-    slots: tuple[tuple[int, int], ...]  # of the argument block, with the word of the report that it points at
+    slots: tuple[tuple[int, int], ...]  # slots of the argument block, with the words of the report
     store: OwnerStore
 
     @staticmethod
     def of(program: Any, infos: Mapping[str, Any], store: OwnerStore) -> Checking:
-        """For one compiled version."""
+        """Builds the checks of one compiled version."""
         checks, abi = program.artifact.checks, program.artifact.abi
         stored = {array for check in checks if check.kind == "store" for array in check.arrays}
         arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
@@ -79,7 +79,7 @@ class Checking:
 
     @contextmanager
     def watched(self, slots: list[int], grid: Sizes, addresses: Sequence[int], threads: int) -> Iterator[None]:
-        """Fill the slots of an argument block, and raise what the programs found."""
+        """Fills the slots of an argument block, and raises the errors that programs report."""
         report: Any = (ctypes.c_int64 * (HEAD_WORDS + ARRAY_WORDS * len(self.records) + LOCK_WORDS))()
         start, programs, all_owners = ctypes.addressof(report), grid[0] * grid[1] * grid[2], list[Owners]()
         locks = start + ctypes.sizeof(report) - 8 * LOCK_WORDS
@@ -102,7 +102,7 @@ class Checking:
             raise self.failure(report, addresses, grid)
 
     def failure(self, report: Sequence[int], addresses: Sequence[int], grid: Sizes) -> Diagnostic:
-        """What a program found first, as the interpreter says it."""
+        """Builds the error of the first report, with the interpreter's text."""
         check, value = self.checks[report[1]], report[2]
         program, other = (program_text(n, grid) for n in report[3:5])
         if check.kind in _PLAIN:
@@ -119,7 +119,7 @@ class Checking:
         return OutOfBounds(check.loc, what=check.kind, array=array, index=index, program=program, shape=info.shape)
 
     def nearest(self, names: Sequence[str], addresses: Sequence[int], value: int) -> tuple[str, ArrayInfo, int]:
-        """Of the arrays that an access may touch, the one that an address is in, or not far from."""
+        """Returns, of the arrays that an access may touch, the one that contains an address or lies nearest to it."""
         known = [(name, info, start) for (name, info), start in zip(self.arrays.items(), addresses, strict=True)
                  if name in names]  # fmt: skip
         return min(known, key=lambda k: max(k[2] + k[1].reach[0] - value, value - (k[2] + k[1].reach[1] - 1), 0))
@@ -138,19 +138,19 @@ _PLAIN: Final[Mapping[str, Callable[[Check, str, int], Diagnostic]]] = MappingPr
 
 @contextmanager
 def checked(races: bool = True) -> Iterator[None]:
-    """Run all kernels with checks for the length of a `with` block: compiled, and stopped where they go wrong.
+    """Runs all kernels in a `with` block with compiled checks, which stop them at the first error.
 
     Parameters
     ----------
     races : bool
-        Look for two programs that store to one element, too. Most of what checks cost is this.
+        Whether to detect two programs that store to one element. This is most of the cost of checks.
 
     Raises
     ------
     OutOfBounds, WriteRace, KernelAssertion, IndexOverflow, GatherOutOfRange
-        By a launch of which a program touches what is no element of its array, stores to an element that another one
-        stored, fails an assertion, computes an index that wraps around, or gathers from outside of a tile; with the
-        line, the array, the index and the program. What other programs stored until then is stored.
+        If a program touches memory that is not an element of its array, stores to an element that another program
+        stored, fails an assertion, computes an index that wraps around, or gathers from outside of a tile. The error
+        names the line, the array, the index and the program. Earlier stores are not undone.
 
     Examples
     --------

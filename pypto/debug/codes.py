@@ -1,4 +1,4 @@
-"""Every diagnostic by its code: what it says, what to do, and the class that is raised."""
+"""Lists every diagnostic by its code: its text, the remedy, and the exception class."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NoSuchCode(PyptoError, LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A diagnostic as it is documented."""
+    """The documentation of a diagnostic."""
 
     code: str
     name: str
@@ -81,7 +81,7 @@ def subclasses(base: type[Diagnostic]) -> Iterator[type[Diagnostic]]:
 
 
 def codes() -> dict[str, Code]:
-    """Every diagnostic of the package, by code.
+    """Returns every diagnostic of the package, by code.
 
     Examples
     --------
@@ -95,18 +95,18 @@ def codes() -> dict[str, Code]:
 
 
 def builtin(kind: type[Diagnostic]) -> str:
-    """The exception of Python's own that code may catch it as."""
+    """Returns the builtin exception as which code may catch it."""
     plain = (Exception, BaseException, object)
     return next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins" and c not in plain), "")
 
 
 def find(code: str) -> Code:
-    """A diagnostic by its code.
+    """Finds a diagnostic by its code.
 
     Raises
     ------
     NoSuchCode
-        When there is none.
+        If there is none.
     """
     known = codes()
     if code.upper() not in known:

@@ -1,6 +1,6 @@
-"""Why a kernel was compiled as it was: findings of its backend, and its versions.
+"""Explains the compilation of a kernel: the decisions of its backend, and the reasons for its versions.
 
-The backend finds reasons for the very IR and target of the version that the arguments lead to.
+The backend explains exactly the IR and target of the version that the arguments select.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pypto.markup import Shown
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Shown):
-    """All findings for one version of a kernel, in the order of the source. `print` shows them under their lines."""
+    """All findings for one version of a kernel, in the order of the source; `print` shows them below their lines."""
 
     kernel: str
     version: str
@@ -31,7 +31,7 @@ class Explanation(Shown):
 
     @property
     def scratch_text(self) -> str:
-        """How much memory of its own the kernel needs."""
+        """Says how much scratch memory the kernel needs."""
         return f"scratch memory: {byte_text(self.scratch_bytes)} per {self.scratch_of}"
 
     def about(self, topic: str) -> list[Finding]:
@@ -54,14 +54,14 @@ class Explanation(Shown):
 
 
 def short(file: str) -> str:
-    """A file without its folder, a notebook's cell by its number."""
+    """Returns a file name without its folder; a notebook's cell by its number."""
     cell = cell_name(file)
     return cell if cell != file else Path(file).name
 
 
 @Boundary()
 def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
-    """Explain the version of a kernel that a launch with these arguments runs; compiles it if need be.
+    """Explains the version of a kernel that a launch with these arguments runs; compiles it if necessary.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
 
 
 def explained(kernel: Any, version: Any) -> Explanation:
-    """Explain a compiled version."""
+    """Explains a compiled version."""
     function = version.program.function
     advice = version.program.backend.explain(function)
     findings = [*advice.items, *versions(kernel, function.loc)]

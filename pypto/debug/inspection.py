@@ -1,4 +1,4 @@
-"""`Kernel.inspect`: a compiled version from the source down, with the types at every line and what it became."""
+"""`Kernel.inspect` shows a compiled version level by level, with the types and the resulting code of every line."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pypto.runtime.specialization import Specialization
 
 _STORES: Final = ("tile_store", "store")
-# What a level's text says of the user's line: comments of Ascend C, Tile IR's places, Loop IR's remarks, and
-# what `linked` puts behind lines of LLVM IR and assembly.
+# References to the user's line in a level's text: comments of Ascend C, Tile IR's locations, Loop IR's remarks, and
+# the marks that `linked` appends to lines of LLVM IR and assembly.
 _COMMENT: Final = re.compile(r"// \S+?:(\d+)\s*$")
 _PLACES: Final = (*map(re.compile, (r' loc\(.*?"[^"]*":(\d+):', r"  # (\d+)$", r";@(\d+)$")), _COMMENT)
 _HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)|  ;@\d+$')
@@ -36,7 +36,7 @@ _HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)|  ;@\d+$')
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the kernel, and the types of what it makes: of the names that it assigns, and of what it stores."""
+    """A line of the kernel, and the types of its results: of the names that it assigns, and of stored values."""
 
     number: int
     text: str
@@ -45,7 +45,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of the compiler as text: for every line of it the user's line that it comes from, or 0."""
+    """A level of the compiler as text: each of its lines has the user's line that it comes from, or 0."""
 
     name: str
     lines: tuple[tuple[int, str], ...]
@@ -62,15 +62,15 @@ class Inspection(Shown):
     Attributes
     ----------
     kernel, version : str
-        Name, and for what it was compiled.
+        The name, and the arguments for which it was compiled.
     source : tuple of SourceLine
     levels : tuple of Level
         ``tile-ir``, ``optimized-ir``, and those of the backend: ``loop-ir``, ``llvm-ir`` and ``assembly``, or
         ``block-ir`` and ``ascendc``.
     pictures : tuple of Picture
-        On Ascend, the memory plan and a timeline of one core.
+        The memory plan and a timeline of one core, on Ascend.
     facts : dict from int to LineFacts
-        What became of every line: how many elements one pass computes, its part of the time, and why.
+        The code of every line: how many elements one pass computes, its share of the time, and the reasons.
     """
 
     kernel: str
@@ -97,13 +97,13 @@ class Inspection(Shown):
         return "\n".join([*lines, "", f"levels: {', '.join(level.name for level in self.levels)}"])
 
     def html(self) -> str:
-        """A page of its own, which needs nothing from elsewhere."""
+        """Returns a self-contained HTML page."""
         from pypto.debug.page import page
 
         return page(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the page to a file."""
+        """Writes the page to a file."""
         Path(path).write_text(self.html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -122,7 +122,7 @@ def inspect(kernel: Any, *args: Any, **given: Any) -> Inspection:
 
 
 def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...], profile: Any = None) -> Inspection:
-    """A version, and what can be drawn and said of it for these arguments."""
+    """Inspects a version, with the pictures and facts for these arguments."""
     from pypto.debug.explain import explained
 
     source = kernel.kernel_source
@@ -140,9 +140,9 @@ def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...], pro
 
 
 def placed(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with the user's line that each says it comes from. The long places of Tile IR are left out of the text.
+    """Assigns each line of a text the user's line; long locations of Tile IR are removed from the text.
 
-    In Ascend C, a place is that of all statements up to the next one.
+    In Ascend C, a location holds for all statements up to the next location.
     """
     above = 0
     for line in text.splitlines():
@@ -160,7 +160,7 @@ def source_lines(source: KernelSource, version: Specialization) -> Iterator[Sour
 
 
 def types_by_line(source: KernelSource, function: Function) -> dict[int, list[str]]:
-    """The types of what is assigned, looped over and stored, at the line where that stands."""
+    """Returns the types of assigned names, loop variables and stored values, by line."""
     at: dict[Span, list[Op]] = defaultdict(list)
     for op in function.walk():
         at[span(op.loc)].append(op)

@@ -1,4 +1,4 @@
-"""`pto.interpret`: a kernel that the interpreter runs."""
+"""`pto.interpret` runs a kernel in the interpreter."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     kernel : Kernel
         Any kernel.
     uninitialized : tuple of str
-        Names of arrays that hold nothing before the launch; reading what no program wrote is then an error.
+        Names of arrays that are uninitialised before the launch; to read an element that no program wrote is an error.
     memory : tuple of arrays
-        Arrays that are no arguments, but that the kernel reaches through addresses which are.
+        Further arrays that the kernel reaches through addresses among its arguments.
 
     Returns
     -------
     Kernel
-        Launched like the kernel itself.
+        A kernel that is launched like the original one.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
 def run_interpreted(
     kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], on_store: Callable[..., None] | None
 ) -> None:
-    """A launch in the interpreter; `on_store` is told of every store."""
+    """Runs a launch in the interpreter, which calls `on_store` for every store."""
     from pypto.debug.advice import advise
     from pypto.passes.analysis.memory_effects import written_names
 

@@ -1,4 +1,4 @@
-"""A compiled version of a kernel as text, level by level: what the compiler made of it on its way down."""
+"""Returns a compiled version of a kernel as text, at each level of the compiler."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def optimized_ir(version: Specialization, places: bool = False) -> str:
     return print_function(optimize(version.program.function), places)
 
 
-Show = Callable[[Specialization, bool], str]  # the text of a version; with True, it names the lines of the source
+Show = Callable[[Specialization, bool], str]  # returns the text of a version; with True, with the lines of the source
 COMMON: Final = MappingProxyType[str, Show]({"tile-ir": tile_ir, "optimized-ir": optimized_ir})
 
 
 def level_text(version: Specialization, level: str) -> str:
-    """One level of a version as text.
+    """Returns one level of a version as text.
 
     Parameters
     ----------
     version : Specialization
-        What `Kernel.compile` gives.
+        The result of `Kernel.compile`.
     level : str
-        ``tile-ir``, ``optimized-ir``; of the CPU ``loop-ir``, ``llvm-ir`` or ``assembly``, of Ascend ``block-ir`` or
-        ``ascendc``.
+        ``tile-ir`` or ``optimized-ir``; on the CPU also ``loop-ir``, ``llvm-ir`` or ``assembly``, on Ascend also
+        ``block-ir`` or ``ascendc``.
 
     Raises
     ------
     KeyError
-        When there is no such level.
+        If there is no such level.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def level_text(version: Specialization, level: str) -> str:
 
 
 def level_names(backend: Backend) -> tuple[str, ...]:
-    """The levels of a backend's kernels, from the source down."""
+    """Returns the levels of a backend's kernels, from the source down."""
     return (*COMMON, *backend.levels)
 
 
 def levels(version: Specialization) -> Mapping[str, Show]:
-    """The levels that a version has, from the source down. What is not called for is not made."""
+    """Returns the levels of a version, from the source down; each is made on demand."""
     shows = version.program.backend.levels
     return {**COMMON, **{name: partial(backend_level, show) for name, show in shows.items()}}
 
@@ -75,13 +75,13 @@ def backend_level(show: BackendShow, version: Specialization, places: bool) -> s
 
 
 def levels_of(version: Specialization) -> Iterator[tuple[str, str]]:
-    """Every level with its text, which tells the user's lines."""
+    """Yields every level with its text, which names the user's lines."""
     for name, show in levels(version).items():
         yield name, show(version, True)
 
 
 def cache_key(kernel: Any, **given: Any) -> Any:
-    """The key in the disk cache of the version that a launch with these arguments would compile first."""
+    """Returns the disk-cache key of the version that a launch with these arguments would compile first."""
     infos, specs = describe(kernel.signature, kernel.signature.bind((), given))
     built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})

@@ -1,7 +1,7 @@
-"""What became of every line of a kernel: how wide its instructions are, what part of the time it takes, and why.
+"""Facts about every line of a kernel: the width of its instructions, its share of the time, and the reasons.
 
-The width comes from the backend. The time is a profile's where one is given, else what a timing model of the backend
-says. The reasons are those of `pypto.debug.explain`.
+The width comes from the backend. The time comes from a profile if one is given, else from the backend's timing model.
+The reasons come from `pypto.debug.explain`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LineFacts:
-    """What became of one line.
+    """The compiled code of one line.
 
     Attributes
     ----------
     width : str
-        How many elements one pass computes, and in how many registers; empty where the line became no instructions.
+        How many elements one pass computes, and in how many registers; empty if the line has no instructions.
     share : float or None
-        Its part of the kernel's time, from 0 to 1; None where that is unknown.
+        Its share of the kernel's time, from 0 to 1; None if it is unknown.
     time : str
         The time in words.
     reasons : tuple of str
-        Why it was compiled as it was.
+        The reasons for this code.
     """
 
     width: str = ""
@@ -36,7 +36,7 @@ class LineFacts:
 
 def facts_by_line(widths: Mapping[int, str], times: Mapping[int, tuple[float | None, str]],
                   findings: Iterable[Any]) -> dict[int, LineFacts]:  # fmt: skip
-    """The facts of every line that has some."""
+    """Returns the facts of every line that has some."""
     reasons: dict[int, list[str]] = defaultdict(list)
     for finding in findings:
         way = f"; {finding.way}" if finding.way else ""
@@ -46,7 +46,7 @@ def facts_by_line(widths: Mapping[int, str], times: Mapping[int, tuple[float | N
 
 
 def profiled_times(profile: Any, kernel: str) -> dict[int, tuple[float | None, str]]:
-    """The part of a kernel's time that each line takes. What was fused counts at the line that it leads to."""
+    """Returns each line's share of a profiled time. A fused statement counts at the line of its result."""
     rows = [row for row in profile.rows if row.kernel == kernel]
     kernel_ns = next((row.total_ns for row in rows if row.level == "kernel"), 0.0) or 1.0
     times: dict[int, tuple[float | None, str]] = {}

@@ -1,6 +1,6 @@
-"""An inspection as HTML: the source with its types on one side, the levels on the other, linked by line.
+"""Renders an inspection as HTML: the source with its types beside the levels, linked by line.
 
-It opens on what became of every line. The page holds all that it needs: it works as a file, in a notebook and without a
+It opens on the facts about every line. The page is self-contained: it works as a file, in a notebook and without a
 network.
 """
 
@@ -41,13 +41,13 @@ _NO_TIMES: Final = (
 
 
 def page(inspection: Inspection) -> str:
-    """A document of its own."""
+    """Returns a complete document."""
     title = text(f"{inspection.kernel}: from source to machine code")
     return f"{_HEAD.replace('TITLE', title)}{body(inspection)}\n</body></html>\n"
 
 
 def body(inspection: Inspection) -> Markup:
-    """What goes into a page or a notebook's cell. Several of them may be in one."""
+    """Returns the content of a page or a notebook's cell; a document may contain several."""
     name = "i" + hashlib.sha256(f"{inspection}{inspection.facts}".encode()).hexdigest()[:12]
     levels = [level.name for level in inspection.levels]
     names = (SUMMARY, *levels, *(picture.name for picture in inspection.pictures))
@@ -62,24 +62,24 @@ def body(inspection: Inspection) -> Markup:
 
 
 def panel(kind: str, head: Markup, *parts: Markup) -> Markup:
-    """One of the two sides."""
+    """Renders one of the two sides."""
     return tag("div", tag("div", head, class_="heads"), *parts, class_=f"side {kind}".strip())
 
 
 def shown(name: str, *parts: Markup, hidden: bool) -> Markup:
-    """What a button shows."""
+    """Renders the content that a button shows."""
     return tag("div", *parts, class_="text", data_level=name, hidden=hidden)
 
 
 def source_line(line: SourceLine) -> Markup:
-    """A line of the source, and below it the whole of its types."""
+    """Renders a line of the source, and below it all of its types."""
     number = tag("i", line.number, class_="row")
     types = tag("div", "  ".join(line.types), class_="types") if line.types else Markup("")
     return tag("div", tag("pre", number, coloured(line.text)), types, class_="line", data_line=line.number)
 
 
 def summary(inspection: Inspection) -> Markup:
-    """What became of every line: how wide it is, how long it takes, and why."""
+    """Renders the facts about every line: its width, its time, and the reasons."""
     lines = [line for line in inspection.source if line.number in inspection.facts]
     texts = dedent("\n".join(line.text for line in lines)).split("\n")
     pairs = zip(lines, texts, strict=True)
@@ -90,7 +90,7 @@ def summary(inspection: Inspection) -> Markup:
 
 
 def summary_rows(line: SourceLine, source: str, facts: LineFacts) -> Iterator[Markup]:
-    """A row with the facts of a line, and one below it for the reasons, as wide as the table."""
+    """Returns a row with the facts of a line, and one below it for the reasons, as wide as the table."""
     code = tag("td", tag("pre", coloured(source)), class_="code")
     time = facts.time if facts.share is None else bar(facts.share, facts.time)
     cells = (tag("td", shown, class_="keep") for shown in (facts.width, time))

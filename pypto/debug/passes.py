@@ -1,4 +1,4 @@
-"""The IR after passes: of one that is named, or of all that change something."""
+"""Shows the IR after passes: after a named one, or after each that changes something."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pypto.passes.optimizing import OPTIMIZE
 from pypto.passes.preparing import PREPARE
 from pypto.runtime.specialization import Specialization
 
-AFTER: Final = "after:"  # how a level begins that is the IR after a pass
+AFTER: Final = "after:"  # prefix of a level that is the IR after a pass
 
 
 def passes_of(backend: Backend) -> dict[str, Pass]:
-    """All passes of a kernel that give IR, by name, in their order."""
+    """Returns the names of all passes of a kernel that return IR, in their order."""
     return {row.name: row for row in (*PREPARE, *OPTIMIZE, *backend.passes) if row.run is not None}
 
 
 def text_after(version: Specialization, name: str) -> str:
-    """The IR of a version after a pass, each time that it runs; empty where it does not.
+    """Returns the IR of a version after a pass, each time that it runs; empty if it does not run.
 
     Parameters
     ----------
     version : Specialization
-        What `Kernel.compile` gives.
+        The result of `Kernel.compile`.
     name : str
-        The pass, as in ``fusion``.
+        The pass, such as ``fusion``.
     """
     program, texts = version.program, list[str]()
 
@@ -51,7 +51,7 @@ class PassLog:
 
     function: str
     print_ir: Callable[[Any], str]
-    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # of IR that a pass gave, by its identity
+    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # texts of passes' IR, by its identity
 
     def __call__(self, step: Pass, before: Any, after: Any) -> None:
         known = self.texts.get(id(before))

@@ -1,4 +1,4 @@
-"""What compiled kernels print: the buffer that their programs fill, and its lines, when all programs are done."""
+"""Prints the output of compiled kernels: programs fill a buffer, and its lines are printed when all are done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pypto.interp.memory import program_text
 from pypto.interp.run import print_text
 from pypto.ir.types import DTYPE_BY_NAME
 
-LIMIT: Final = 2**20  # bytes that a launch keeps of its prints, unless one program needs more for one of each
+LIMIT: Final = 2**20  # bytes of prints that a launch keeps, unless one program needs more for one record of each print
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, int, int]
@@ -23,20 +23,20 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """How launches of a kernel that prints are watched; `slot` is where the argument block has the buffer."""
+    """The print buffer of a kernel's launches; `slot` is its place in the argument block."""
 
     prints: tuple[Print, ...]
     slot: int
 
     @staticmethod
     def of(artifact: Artifact) -> Printing:
-        """For one compiled version."""
+        """Builds it for one compiled version."""
         kinds = [slot.kind for slot in artifact.abi]
         return Printing(artifact.prints, FIXED_SLOTS + kinds.index("prints"))
 
     @contextmanager
     def watched(self, slots: list[int], grid: Sizes, addresses: Sequence[int], threads: int) -> Iterator[None]:
-        """Give programs a buffer; print what they left there, in their order, when all are done."""
+        """Gives programs a buffer, and prints their records in order when all are done."""
         programs = math.prod(grid)
         least = 8 + sum(site.bytes for site in self.prints)
         most = min(programs, max(1, LIMIT // least))
@@ -50,7 +50,7 @@ class Printing:
             self.show(buffer.view(np.uint8), most, size, grid)
 
     def show(self, buffer: Array, most: int, size: int, grid: Sizes) -> None:
-        """Print the records of all programs that have a stretch, and how many found no room."""
+        """Prints the records of all programs that have a part of the buffer, and how many records had no room."""
         for program in range(most):
             stretch = buffer[PRINTS_HEAD + program * size :][:size]
             used, where = int(stretch[:8].view(np.int64)[0]), program_text(program, grid)
@@ -61,7 +61,7 @@ class Printing:
             print(f"… and {left:,} more prints, which are left out: a launch keeps {LIMIT:,} bytes of them")
 
     def records(self, data: Array) -> Iterator[tuple[Print, list[Array]]]:
-        """What one program printed, in order."""
+        """Yields the records that one program printed, in order."""
         at = 0
         while at < len(data):
             site = self.prints[int(data[at : at + 8].view(np.int64)[0])]

@@ -1,4 +1,4 @@
-"""`pto.simulate`: how long a launch takes on a chip that need not be there, by the timing model."""
+"""`pto.simulate` predicts the time of a launch on a chip that need not be present, by the timing model."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Simulator(Shown):
 
     @Boundary()
     def simulate(self, *args: Any, grid: Any, **given: Any) -> Any:
-        """`launch`, with the grid by its name."""
+        """Predicts a launch, with the grid by its name."""
         return self.launch(grid, *args, **given)
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Any:
-        """Predict a launch. Nothing runs, and nothing is written."""
+        """Predicts a launch. Nothing runs, and nothing is written."""
         signature = self.kernel.signature
         with self.kernel.boundary:
             values = signature.bind(args, given)
@@ -52,7 +52,7 @@ class Simulator(Shown):
 
 
 def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """The version of a kernel for a chip; without any arguments, what compiles for those that it is given."""
+    """Compiles a kernel for a chip; without arguments, returns a function that compiles for given arguments."""
     simulator = simulate(kernel, chip)
     if kernel.arg_names and not args and not given:
         return simulator
@@ -69,7 +69,7 @@ def predicted_launch(
     chip: str,
     since: Mapping[str, float] | None = None,
 ) -> Any:
-    """How long a launch takes on a chip; `since` as for `Backend.predict`."""
+    """Predicts the time of a launch on a chip; `since` as for `Backend.predict`."""
     infos, _ = describe(kernel.signature, values)
     backend = session().devices.chip(chip).backend
     function = function_of(kernel, values, lambda: backend.constants)
@@ -77,7 +77,7 @@ def predicted_launch(
 
 
 def function_of(kernel: Any, values: tuple[Any, ...], target: Callable[[], TargetConstants] | None = None) -> Function:
-    """The Tile IR that a launch with these values is lowered from."""
+    """Returns the Tile IR from which a launch with these values is lowered."""
     infos, specs = describe(kernel.signature, values)
     built, _ = kernel.build(infos, specs, frozenset(), {}, target)
     function = prepared(built.function, {})
@@ -87,7 +87,7 @@ def function_of(kernel: Any, values: tuple[Any, ...], target: Callable[[], Targe
 
 
 def element_number(infos: Mapping[str, Any]) -> ElementNumber:
-    """From the name of an array argument and an index in memory to the integer there; None where there is none."""
+    """Returns a function from an array argument's name and an index to the integer there; None if there is none."""
 
     def number(arg: str, index: int) -> int | None:
         info = infos[arg]
@@ -102,7 +102,7 @@ def element_number(infos: Mapping[str, Any]) -> ElementNumber:
 
 
 def slot_number(infos: Mapping[str, Any]) -> SlotNumber:
-    """From a slot of the argument block to the integer that a launch with these arguments passes in it."""
+    """Returns a function from a slot of the argument block to the integer that this launch passes in it."""
 
     def number(slot: Slot) -> int | None:
         info = infos[slot.arg]
@@ -118,14 +118,14 @@ def slot_number(infos: Mapping[str, Any]) -> SlotNumber:
 def simulate(kernel: Any, target: str = "ascend910b2") -> Simulator:
     """A kernel whose launches are predicted for a chip, by a model of its units, memories and cores.
 
-    `kernel.compile(target=…)` gives it, too.
+    `kernel.compile(target=…)` returns it too.
 
     Parameters
     ----------
     kernel : Kernel
         Any kernel.
     target : str
-        A chip, as in ``ascend910b2``, ``ascend910_9382`` or ``ascend950pr_9589``.
+        A chip, such as ``ascend910b2``, ``ascend910_9382`` or ``ascend950pr_9589``.
 
     Returns
     -------
@@ -136,9 +136,9 @@ def simulate(kernel: Any, target: str = "ascend910b2") -> Simulator:
 
     Notes
     -----
-    The model is held to the published ladders of adding two arrays (within 11 %) by a test. Integers that the kernel
-    loads as scalars are read from the arguments. What else depends on data is taken for something usual, and the
-    prediction names the lines.
+    A test compares the model with published series of times for adding two arrays (within 11 %). Integers that the
+    kernel loads as scalars are read from the arguments. For anything else that depends on data, the model assumes
+    typical values, and the prediction names the lines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`pto.verify`: a launch, compiled and interpreted, with the first difference at its program, line and element."""
+"""`pto.verify` compares a launch, compiled and interpreted, and reports the first difference with its line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pypto.runtime.copies import Span, merged, stand_in
 from pypto.runtime.launch import check_grid
 
 Array = np.ndarray[Any, Any]
-# Relative difference that the order of sums and the stated ulp of functions may make, by the bits of a float.
+# Relative difference that the order of sums and the stated ulp of functions may cause, by the bits of a float.
 TOLERANCE: Final = MappingProxyType({64: 1e-11, 32: 1e-5, 16: 1e-2, 8: 2e-1})
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An array that a launch wrote: how many elements there are, and the largest difference, in ulp for floats."""
+    """The comparison of an array that a launch wrote: its size, and the largest difference, in ulp for floats."""
 
     array: str
     elements: int
@@ -39,7 +39,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Verified(Shown):
-    """What was compared, where nothing differs by more than is allowed."""
+    """The result of a comparison in which nothing differs by more than is allowed."""
 
     kernel: str
     programs: int
@@ -60,7 +60,7 @@ class Verified(Shown):
 
 @dataclass
 class Recorder:
-    """Who stored each element last: the program, the number of the storing op, and the element of its tile."""
+    """Records who stored each element last: the program, the number of the store, and the element of its tile."""
 
     locs: list[Loc] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Verifier(Shown):
-    """A kernel that is launched compiled and interpreted; see `verify`."""
+    """Launches a kernel compiled and interpreted; see `verify`."""
 
     kernel: Any
     atol: float | None
@@ -101,14 +101,14 @@ class Verifier(Shown):
         return partial(self.launch, grid)
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        """A kernel has a grid: this is the kernel's own error."""
+        """Raises the kernel's own error, because a kernel needs a grid."""
         return self.kernel(*args, **given)
 
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Verified:
-        """Launch, and compare. The arrays hold afterwards what the compiled kernel left in them."""
+        """Launches, and compares. Afterwards the arrays hold the results of the compiled kernel."""
         kernel = self.kernel
-        while hasattr(kernel, "completed"):  # what chooses constants by trial or by rules
+        while hasattr(kernel, "completed"):  # wrappers that choose constants, by tuning or by rules
             given = kernel.completed(args, {**given, "grid": grid})
             grid, kernel = given.pop("grid"), kernel.fn
         kernel, given = kernel.variant_of(given)
@@ -147,7 +147,7 @@ class Verifier(Shown):
         return Compared(name, got.size, largest, ulp)
 
     def allowed(self, dtype: DType, expected: Array) -> Array:
-        """The largest difference of each element: nothing for integers."""
+        """Returns the largest allowed difference of each element: 0 for integers."""
         usual = TOLERANCE[dtype.bits] if dtype.is_float else 0.0
         rtol = usual if self.rtol is None else self.rtol
         scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
@@ -156,7 +156,7 @@ class Verifier(Shown):
 
     def differs(self, name: str, info: ArrayInfo, got: Array, expected: Array, far: Array, recorder: Recorder,
                 sizes: tuple[int, int, int]) -> CompiledDiffers:  # fmt: skip
-        """The error at the first element that differs, in the order in which the programs stored them."""
+        """Builds the error of the first element that differs, in the order in which the programs stored them."""
         places = np.argwhere(far)
         low = info.reach[0] // info.dtype.itemsize
         flat = places @ np.array(info.strides, np.int64).reshape(-1) if places.shape[1] else np.zeros(1, np.int64)
@@ -176,7 +176,7 @@ class Verifier(Shown):
 
 
 def element(shape: tuple[int, ...], lane: int) -> str:
-    """An element of a stored tile, as the author would index it."""
+    """Returns the index of an element of a stored tile, as the author would write it."""
     if not shape:
         return "the number that it stores"
     index = ", ".join(str(int(i)) for i in np.unravel_index(lane, shape))
@@ -192,7 +192,7 @@ def copied_spans(infos: dict[str, ArrayInfo]) -> list[Span]:
 
 
 def array_at(info: ArrayInfo) -> Array:
-    """A numpy array over an array's own memory."""
+    """Returns a numpy array over an array's own memory."""
     low, high = info.reach
     raw: Any = (ctypes.c_uint8 * (high - low)).from_address(info.address + low)
     strides = tuple(s * info.dtype.itemsize for s in info.strides)
@@ -200,7 +200,7 @@ def array_at(info: ArrayInfo) -> Array:
 
 
 def spacing(values: Array, dtype: DType) -> Array:
-    """The unit of the last place at each value."""
+    """Returns the unit in the last place (ulp) at each value."""
     import ml_dtypes
 
     facts: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has no types
@@ -210,37 +210,37 @@ def spacing(values: Array, dtype: DType) -> Array:
 
 
 def verify(kernel: Any, /, *args: Any, atol: float | None = None, rtol: float | None = None, **kwargs: Any) -> Any:
-    """A kernel, compiled and interpreted, or a function on arrays beside numpy: the first difference is an error.
+    """Compares a kernel's compiled and interpreted runs, or a function on arrays with numpy; a difference is an error.
 
     Parameters
     ----------
     kernel : Kernel, AdjointKernel or Fused
-        Of a kernel under `autotune` or `heuristics`, the launch has the constants that these give. Of an adjoint, a
-        backward pass by hand is compared with the derived one, or else the derived kernels with interpreted ones. Of a
-        function under `pto.fuse`, each step of its plan is compared with numpy, for the arrays that the step read, and
-        the results with those of the function itself.
+        A kernel under `autotune` or `heuristics` is launched with the constants that these choose. For an adjoint, a
+        handwritten backward pass is compared with the derived one, or else the derived kernels with interpreted ones.
+        For a function under `pto.fuse`, each step of its plan is compared with numpy on the same arrays, and the
+        results with those of the function itself.
     *args, **kwargs
-        Arguments of a function on arrays; without any, ``verify(f)`` is called with them later.
+        Arguments of a function on arrays; if there are none, ``verify(f)`` is called with them later.
     atol, rtol : float, optional
-        Largest difference of two elements is ``atol + rtol * |expected|``. Without, what the order of sums and the
-        stated error of functions may make: relatively 1e-5 for float32, and as much of the largest element.
+        The largest allowed difference is ``atol + rtol * |expected|``. The defaults allow for the order of sums and
+        the stated error of functions: 1e-5 for float32, relative to the element and to the largest element.
 
     Returns
     -------
     Verifier
-        Of a kernel, launched as ``verify(kernel)[grid](arguments…)``, which gives what was compared. The arrays then
-        hold what the compiled kernel left in them.
+        For a kernel; it is launched as ``verify(kernel)[grid](arguments…)`` and returns the comparison. The arrays then
+        hold the results of the compiled kernel.
     VerifiedFunction
-        Of a function on arrays and its arguments: what was compared. The arguments are left as they are.
+        For a function on arrays and its arguments: the comparison. The arguments do not change.
 
     Raises
     ------
     CompiledDiffers
-        At the line that stored the first element that differs, with its program, index and both values.
+        At the line that stored the first differing element, with its program, index and both values.
     ArrayDiffers
         At the line of the function that asked for the first array that differs, with the kernel that wrote it.
     OutOfBounds, WriteRace, UninitializedRead
-        What the interpreter finds; then the arrays are as before.
+        If the interpreter finds one of them; the arrays are then unchanged.
 
     Examples
     --------

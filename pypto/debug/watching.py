@@ -1,4 +1,4 @@
-"""What happens around a launch of a kernel that is checked or prints."""
+"""Surrounds launches of a kernel that is checked or prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto.runtime.owners import OwnerStore
 
 
 def watch_of(program: Any, infos: Mapping[str, Any], checked: bool, store: OwnerStore) -> Callable[..., Any]:
-    """What launches of one compiled version happen in, for arguments that are alike."""
+    """Returns the context of launches of one compiled version, for arguments of the same kinds."""
     checking = Checking.of(program, infos, store).watched if checked else None
     printing = Printing.of(program.artifact).watched if program.artifact.prints else None
     one = checking or printing
@@ -21,7 +21,7 @@ def watch_of(program: Any, infos: Mapping[str, Any], checked: bool, store: Owner
 
     @contextmanager
     def both(slots: list[int], grid: Sizes, addresses: Sequence[int], threads: int) -> Iterator[None]:
-        """What was printed comes before the error that a check found."""
+        """Combines checks and prints: the output is printed before an error of a check is raised."""
         with printing(slots, grid, addresses, threads), checking(slots, grid, addresses, threads):
             yield
 

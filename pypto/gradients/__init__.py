@@ -1,6 +1,6 @@
 """Gradients of kernels: `pto.adjoint` derives the backward kernel of a kernel, as source that one could have written.
 
-In comes a kernel and its arguments; out come derived kernels and their launches. `kernel` is what users hold,
+A kernel and its arguments give derived kernels and their launches. `kernel` has the object that users hold,
 `versions` derives for the arguments of a launch, `launches` runs what was derived. Beside them: `pullback` (`pto.vjp`),
 `handwritten`, `checks`, `schedule` (a backward as data), `launch_cache`, `verify`, `explain`, `card`.
 """

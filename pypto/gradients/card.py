@@ -1,4 +1,4 @@
-"""The derived backward of a kernel as HTML for a notebook's cell."""
+"""Shows the derived backward pass of a kernel as HTML in a notebook's cell."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NOT_YET = "Nothing is derived yet: the first launch does it, or `derive(grid, a
 
 
 class ShownAdjoint:
-    """What an adjoint kernel shows of itself in a notebook."""
+    """The display of an adjoint kernel in a notebook."""
 
     def _repr_html_(self: Any) -> str:
         return adjoint_card(self, self._last)
 
 
 def adjoint_card(adjoint: AdjointKernel, sources: Sequence[str]) -> Markup:
-    """The kernel that is differentiated, by what, and the kernels that the last launch ran."""
+    """Shows the kernel, the arrays by which it is differentiated, and the kernels that the last launch ran."""
     kernel, wrt = adjoint.kernel, adjoint.wrt
     gradients = ", ".join(f"d_{name}" for name in wrt)
     given = f"back[grid](arguments…, gradients of what the kernel writes, {gradients})"

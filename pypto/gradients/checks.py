@@ -1,4 +1,4 @@
-"""What is refused before anything is derived: memory that is read after it was written, and elements stored twice."""
+"""Refuses kernels that cannot be differentiated: they read memory after a write, or store elements twice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pypto.passes.analysis.memory_effects import accessed_array
 
 
 def arrays_in_place(kernel: Any, function: Function, wrt: Collection[str], is_allowed: bool) -> tuple[str, ...]:
-    """The arrays of floats that a kernel stores, and also reads or is differentiated by.
+    """Returns the float arrays that a kernel stores, and also reads or is differentiated by.
 
-    Refuse stores to unknown arrays, and sums in place.
+    Stores to unknown arrays, and sums in place, are refused.
     """
     name = kernel.signature.kernel
     read = read_arrays(function)
@@ -42,7 +42,7 @@ def arrays_in_place(kernel: Any, function: Function, wrt: Collection[str], is_al
 
 
 def check_in_place(kernel: Any, function: Function, names: Mapping[str, str], launch: LaunchNumbers) -> None:
-    """Refuse arrays whose elements are read after they were written. `names` are those of arrays by their results'."""
+    """Refuses arrays whose elements are read after they were written. `names` maps results to their arrays."""
     for after, name in names.items():
         loads, stores = (
             [x for x in sites(function.body, ops) if is_of(x.op, array)]
@@ -57,7 +57,7 @@ def check_in_place(kernel: Any, function: Function, names: Mapping[str, str], la
 
 
 def check_stores(kernel: Any, function: Function, in_place: Mapping[str, str], launch: LaunchNumbers) -> None:
-    """Refuse stores of which it is not known that they write each element once: by proof, or else one by one."""
+    """Refuses stores unless each element is provably written once, by a proof or by enumeration."""
     numbers, values = AffineNumbers(function, launch), LaunchValues(function, launch)
     stores: dict[Value, list[Site]] = {}
     for site in sites(function.body, ("store", "tile_store")):
@@ -74,7 +74,7 @@ def check_stores(kernel: Any, function: Function, in_place: Mapping[str, str], l
 
 
 def are_apart(stores: list[Site], numbers: AffineNumbers, values: LaunchValues) -> bool:
-    """Whether it is proved that stores to one array write each element once, all together."""
+    """Says whether the stores to one array provably write each element once, all together."""
     for n, site in enumerate(stores):
         if not stores_once(site.op, site.loops, numbers, values):
             return False
@@ -84,7 +84,7 @@ def are_apart(stores: list[Site], numbers: AffineNumbers, values: LaunchValues) 
 
 
 def refuse_stores(kernel: Any, stores: list[Site], name: str, how: Stored) -> NoReturn:
-    """Say at the last store to an array what is not right about them."""
+    """Raises the error at the last store to an array."""
     who = "two statements" if len(stores) > 1 else "several programs or trips"
     way = "store each element once, or use `atomic_add`, whose sums have gradients"
     problem = f"an element of `{name}` may be stored by {who}"

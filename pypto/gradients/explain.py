@@ -1,4 +1,4 @@
-"""Sentences about a derived kernel: its programs, how its gradients are summed, and what it saves."""
+"""Describes a derived kernel in sentences: its programs, how it accumulates gradients, and what it saves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_PLACE: Final = MappingProxyType({
 
 
 def explained(derived: DerivedKernel, launch: StepLaunch) -> Iterator[str]:
-    """The sentences about one kernel, in a launch."""
+    """Describes one kernel of a launch."""
     yield f"{derived.function.name}: {programs(derived.axes)}"
     for target in derived.targets:
         yield f"  d_{target.name}: {accumulation(target)}"
@@ -30,7 +30,7 @@ def explained(derived: DerivedKernel, launch: StepLaunch) -> Iterator[str]:
 
 
 def programs(axes: frozenset[int] | None) -> str:
-    """What the programs of a derived kernel are."""
+    """Describes the programs of a derived kernel."""
     if axes is None:
         return "blocks of programs, one after the other"
     if len(axes) == 3:
@@ -40,7 +40,7 @@ def programs(axes: frozenset[int] | None) -> str:
 
 
 def accumulation(target: Target) -> str:
-    """How a gradient is accumulated."""
+    """Describes how a gradient is accumulated."""
     if target.workspace is Workspace.BLOCKS:
         return "a partial gradient for each block, then their sum"
     if target.ownership.first is not None:

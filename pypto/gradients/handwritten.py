@@ -1,4 +1,4 @@
-"""Backward passes by hand: functions under `@kernel.adjoint`, which `pto.adjoint` runs in place of derived kernels."""
+"""Handwritten backward passes: `pto.adjoint` runs functions under `@kernel.adjoint` instead of derived kernels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Backward = Callable[..., None]
 
 @dataclass(frozen=True)
 class HandwrittenAdjoint:
-    """A backward pass by hand: its function, and the parameters of it besides the grid.
+    """A handwritten backward pass: its function, and its parameters besides the grid.
 
-    `forward` are arguments of the forward launch that it takes; `gradients` those that are read and written.
+    `forward` names the arguments of the forward launch that it takes, and `gradients` the gradients.
     """
 
     function: Backward
@@ -31,24 +31,24 @@ class HandwrittenAdjoint:
 
     @property
     def source(self) -> str:
-        """Its text, where that can be read."""
+        """Its source text, if that can be read."""
         try:
             return inspect.getsource(inspect.unwrap(self.function))
         except (OSError, TypeError):
             return f"# {self.name}: its source cannot be read\n"
 
     def run(self, grid: Any, arguments: Mapping[str, Any]) -> None:
-        """Write the gradients of a launch."""
+        """Writes the gradients of a launch."""
         self.function(grid, **{n: arguments[n] for n in (*self.forward, *sorted(self.gradients))})
 
 
 def checked(kernel: Any, function: Backward) -> HandwrittenAdjoint:
-    """What a function under `Kernel.adjoint` takes.
+    """Checks the parameters of a function under `Kernel.adjoint`.
 
     Raises
     ------
     WrongGradient
-        When its first parameter is not the grid, or another one is no argument of the kernel and no gradient of one.
+        If its first parameter is not the grid, or another one is neither an argument of the kernel nor a gradient.
     """
     names = kernel.signature.names
     grid, *others = parameters(function) or ("",)
@@ -64,7 +64,7 @@ def checked(kernel: Any, function: Backward) -> HandwrittenAdjoint:
 
 
 def parameters(function: Backward) -> tuple[str, ...]:
-    """The names of a function's parameters."""
+    """Returns the names of a function's parameters."""
     return tuple(inspect.signature(function).parameters)
 
 
@@ -73,6 +73,6 @@ def is_gradient(name: str, arguments: Iterable[str]) -> bool:
 
 
 def handwritten(kernel: Any, gradients: frozenset[str]) -> HandwrittenAdjoint | None:
-    """The last one that was registered for exactly these gradients, read and written."""
+    """Returns the last one that was registered for exactly these gradients, read and written."""
     registered = [checked(kernel, function) for function in kernel.backwards]
     return next((h for h in reversed(registered) if h.gradients == gradients), None)

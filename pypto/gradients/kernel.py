@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """What a launch runs: derived kernels, or a backward pass by hand; and what is known of its arguments."""
+    """The plan of a launch: derived kernels, or a handwritten backward pass, with the facts about its arguments."""
 
     version: Version
     steps: tuple[Step, ...]
@@ -81,7 +81,7 @@ class AdjointKernel(ShownAdjoint):
 
     @property
     def wrt(self) -> tuple[str, ...]:
-        """The arrays by which it is differentiated."""
+        """The arrays by which the kernel is differentiated."""
         return self.request.wrt
 
     def __repr__(self) -> str:
@@ -106,13 +106,13 @@ class AdjointKernel(ShownAdjoint):
 
     @Boundary()
     def derive(self, grid: Any, /, *args: Any, **given: Any) -> str:
-        """The source of what a launch with these arguments runs, which is not run."""
+        """Returns the source that a launch with these arguments would run, without running it."""
         self._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         return self.source
 
     @Boundary()
     def explain(self, grid: Any, /, *args: Any, **given: Any) -> str:
-        """What a launch with these arguments runs, in sentences: programs, sums, and what is saved.
+        """Explains what a launch with these arguments runs: its programs, sums, and saved values.
 
         Examples
         --------
@@ -136,7 +136,7 @@ class AdjointKernel(ShownAdjoint):
 
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
-        """Write the gradients of a launch of the forward kernel."""
+        """Writes the gradients of a launch of the forward kernel."""
         forward, gradients = self.split(given)
         values = self.kernel._bind(args, forward)
         key = self._cache.key(grid, values, gradients)
@@ -157,35 +157,35 @@ class AdjointKernel(ShownAdjoint):
 
     @Boundary()
     def schedule(self, grid: Any, /, *args: Any, **given: Any) -> LaunchList:
-        """The derived kernels that a launch with these arguments runs, and their memory, as data.
+        """Returns the derived kernels that a launch with these arguments runs, and their memory, as data.
 
-        Arrays are contiguous. A backward pass by hand is Python: the schedule is the derived one's in any case.
+        Arrays are contiguous. A handwritten backward pass is Python, so the schedule is always that of the derived one.
         """
         derived = AdjointKernel(self.kernel, replace(self.request, in_place=False), is_always_derived=True)
         plan = derived._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         return schedule(plan, self.request)
 
     def derived(self) -> AdjointKernel:
-        """Return the gradients by derived kernels, even if the kernel has a handwritten backward pass."""
+        """Returns an adjoint that always uses derived kernels, even if there is a handwritten backward pass."""
         return AdjointKernel(self.kernel, self.request, is_always_derived=True)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
-        """What `pto.verify` gives for it."""
+        """Returns the verifier for `pto.verify`."""
         from pypto.gradients.verify import AdjointVerifier
 
         return AdjointVerifier(self, atol, rtol)
 
     def stored(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
-        """The arrays of floats that the forward kernel stores in a launch, in the order of its parameters."""
+        """Returns the float arrays that the forward kernel stores in a launch, in the order of its parameters."""
         return self._version(grid, self.kernel._bind(args, given))[0].results
 
     def in_place(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
-        """The arrays of floats that the forward kernel reads and stores in a launch."""
+        """Returns the float arrays that the forward kernel reads and stores in a launch."""
         version = self._version(grid, self.kernel._bind(args, given))[0]
         return tuple(sorted(read_arrays(version.function).intersection(version.in_place.values())))
 
     def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Arguments by name: those of the forward kernel, and gradients; without options that mean nothing."""
+        """Splits arguments by name into those of the forward kernel and gradients, without irrelevant options."""
         names = self.kernel.signature.names
         gradients = {n: x for n, x in given.items() if is_gradient(n, names)}
         ignored = self.kernel.ignored_options.difference(names)
@@ -194,7 +194,7 @@ class AdjointKernel(ShownAdjoint):
     # --- versions -------------------------------------------------------------------------------------------------
 
     def _prepare(self, grid: Any, values: tuple[Any, ...], gradients: Mapping[str, Any]) -> PreparedLaunch:
-        """Derive what a launch runs, and check its arguments."""
+        """Derives what a launch runs, and checks its arguments."""
         plan = self._plan(grid, values)
         given = self._check(plan.version, plan.infos, gradients)
         written = frozenset(f"d_{n}" for n in self.wrt)
@@ -208,7 +208,7 @@ class AdjointKernel(ShownAdjoint):
         return step_launch(plan, step, self.request)
 
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
-        """What a launch runs, derived if need be."""
+        """Returns the plan of a launch, derived if necessary."""
         version, infos, numbers = self._version(grid, values)
         if added := sorted(set(self.wrt).intersection(version.stored)):
             self._fail(
@@ -226,7 +226,7 @@ class AdjointKernel(ShownAdjoint):
         return LaunchPlan(version, steps, numbers, infos, None)
 
     def _version(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Mapping[str, Any], LaunchNumbers]:
-        """The forward IR for a launch, and what is known of its arguments."""
+        """Returns the forward IR for a launch, with the facts about its arguments."""
         infos, specs, key = described(self.kernel, values)
         numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
         self._check_arrays(infos)
@@ -237,7 +237,7 @@ class AdjointKernel(ShownAdjoint):
         return version, infos, numbers
 
     def _known_version(self, key: tuple[Any, ...], infos: Mapping[str, Any], specs: Mapping[str, Any]) -> Version:
-        """The version that holds for some arguments, made if need be."""
+        """Returns the version that holds for some arguments, made if necessary."""
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
@@ -255,7 +255,7 @@ class AdjointKernel(ShownAdjoint):
                 self._fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
 
     def _check(self, version: Version, infos: Mapping[str, Any], gradients: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known of the gradients: each is there, is like its array, and lies where nothing else is read."""
+        """Checks that each gradient is present, matches its array, and overlaps no array that is read."""
         wanted = tuple(dict.fromkeys((*version.results, *self.wrt)))
         if missing := [f"d_{n}" for n in wanted if f"d_{n}" not in gradients]:
             self._fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
@@ -271,11 +271,11 @@ class AdjointKernel(ShownAdjoint):
         return given
 
     def _unread(self, version: Version) -> tuple[str, ...]:
-        """Stored arrays that no derived kernel reads."""
+        """Returns stored arrays that no derived kernel reads."""
         return tuple(n for n in version.stored if n not in self.request.reuse)
 
     def _checked(self, version: Version, n: str, info: Any, gradient: Any) -> Any:
-        """What is known of the gradient of an array, if that is like the array."""
+        """Checks that the gradient of an array matches the array, and returns its facts."""
         gradient_info = array_info(gradient, self.kernel.signature.kernel, f"d_{n}")
         way = f"make it as `np.empty_like({n})`"
         if gradient_info is None or tuple(gradient_info.shape) != tuple(info.shape):
@@ -295,7 +295,7 @@ class AdjointKernel(ShownAdjoint):
 
 
 def overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays may share memory: whether their ranges of addresses do."""
+    """Says whether two arrays may share memory, which means that their address ranges overlap."""
     first, last = a.reach
     start, end = b.reach
     return bool(a.address + first < b.address + end and b.address + start < a.address + last)
@@ -309,12 +309,12 @@ def adjoint(
     reuse: Iterable[str] = (),
     budget: int = BUDGET,
 ) -> AdjointKernel:
-    """Derive the backward kernel of a kernel.
+    """Derives the backward kernel of a kernel.
 
-    It has the forward's grid and arguments, and then by name ``d_NAME``: for each array of floats that the kernel
-    stores the gradient that is read, and for each of `wrt` the gradient that is written, not added to. Sums over
-    programs are made in an order that no number of threads changes. Arguments are as before the forward launch. Of an
-    array that is read and written in place, ``d_NAME`` is the gradient of what it is left as, then of what it was.
+    It takes the forward's grid and arguments, and gradients by name as ``d_NAME``: it reads one for each float array
+    that the kernel stores, and writes one (it does not add to it) for each of `wrt`. The order of sums over programs
+    does not depend on the number of threads. Arguments have their values from before the forward launch. For an array
+    that is updated in place, ``d_NAME`` is the gradient of its final value on entry, and of its initial value on exit.
 
     Parameters
     ----------
@@ -323,13 +323,13 @@ def adjoint(
     wrt : iterable of str
         Arrays of floats by which it is differentiated.
     accumulate : {"ordered", "atomic"}
-        How programs that read the same elements are summed: over partial gradients, or in any order by atomics.
+        How gradients of shared elements are summed: by partial gradients in a fixed order, or by atomics in any order.
     max_trips : int, optional
-        How often a loop runs at most whose trips the launch does not tell: a `while`, a `for` up to a loaded number.
+        The bound for trip counts that are unknown at launch: of a `while`, or a `for` up to a loaded number.
     reuse : iterable of str, optional
-        Arrays that still hold what the forward launch stored: they are read, and not computed again.
+        Arrays that still hold the results of the forward launch, so that they are read instead of recomputed.
     budget : int, optional
-        Bytes of what loops save, trip by trip.
+        The limit in bytes of the values that loops save in each trip.
 
     Returns
     -------
@@ -339,7 +339,7 @@ def adjoint(
     Raises
     ------
     NoGradient
-        At the first launch, with the line: what is read after it was written, unbounded loops, ways through bits.
+        At the first launch, with the line: for reads after writes, unbounded loops, and bit operations.
     WrongGradient
         When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
@@ -364,7 +364,7 @@ def adjoint(
 
 
 def check_request(kernel: Any, request: Request) -> None:
-    """Refuse what `adjoint` cannot make an adjoint of."""
+    """Refuses invalid arguments of `adjoint`."""
 
     def fail(problem: str, way: str) -> NoReturn:
         name = kernel.signature.kernel if hasattr(kernel, "signature") else getattr(kernel, "__name__", kernel)

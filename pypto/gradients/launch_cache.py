@@ -1,7 +1,7 @@
-"""A cache of launches of an adjoint: what was derived and checked for arguments of the same kinds, shapes and numbers.
+"""Caches launches of an adjoint by the types, shapes and numbers of the arguments.
 
-A launch is answered from it where its fingerprint is known, what the kernel captures is what it was, gradients may be
-written, and no gradient overlaps what is read. Else it is checked from the beginning, and the error is raised there.
+A launch uses an entry if its fingerprint is known, the kernel's captured values have not changed, gradients are
+writable, and no gradient overlaps an array that is read. Otherwise the launch is checked in full, which raises errors.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MAX_ENTRIES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
-    """What a launch runs: derived kernels, or a backward pass by hand; `is_empty` where the grid has no programs.
+    """A prepared launch: derived kernels, or a handwritten backward pass; `is_empty` if the grid has no programs.
 
-    `pairs` are ranges of distances of arrays, by number, at which they would overlap.
+    `pairs` contains pairs of array numbers with the range of distances at which they would overlap.
     """
 
     version: Version
@@ -35,7 +35,7 @@ class PreparedLaunch:
     backward: HandwrittenAdjoint | None = None
 
     def holds(self, addresses: list[int]) -> bool:
-        """Whether a launch with the same fingerprint runs this."""
+        """Says whether it is valid for a launch with the same fingerprint."""
         return disjoint(self.pairs, addresses) and all(c.read() is c.value for c in self.version.captures)
 
 
@@ -47,7 +47,7 @@ class LaunchCache:
         self.entries: dict[Any, PreparedLaunch] = {}
 
     def key(self, grid: Any, values: Sequence[Any], gradients: Mapping[str, Any]) -> tuple[Any, list[int]] | None:
-        """The fingerprint of a launch, and the addresses of its arrays; None where only a close look tells."""
+        """Returns the fingerprint of a launch, and the addresses of its arrays; None if a full check is needed."""
         if callable(grid) or not all(map(is_writable, gradients.values())):
             return None
         everything = (*values, *gradients.values())
@@ -61,7 +61,7 @@ class LaunchCache:
         return key, addresses
 
     def find(self, key: tuple[Any, list[int]] | None) -> PreparedLaunch | None:
-        """What is known of a launch, if it holds."""
+        """Returns the prepared launch, if it is valid."""
         entry = self.entries.get(key[0]) if key is not None else None
         return entry if key is not None and entry is not None and entry.holds(key[1]) else None
 
@@ -74,12 +74,12 @@ class LaunchCache:
 
 
 def read_write_pairs(infos: Mapping[str, Any], stored: Sequence[str], written: frozenset[str]) -> Pairs:
-    """Pairs of arrays that may not overlap: a gradient that is written, and what the derived kernels access."""
+    """Returns pairs of arrays that must not overlap: a written gradient, and an array that the kernels access."""
     names = [n for n, x in infos.items() if hasattr(x, "reach")]
     pairs, _ = overlaps(written, infos)
     return [p for p in pairs if names[p[0]] not in stored and names[p[1]] not in stored]
 
 
 def is_writable(x: Any) -> bool:
-    """Whether an array may be written, as far as it says."""
+    """Says whether an array may be written, as far as it states that."""
     return not isinstance(x, np.ndarray) or x.flags.writeable

@@ -1,7 +1,7 @@
-"""Launches of derived kernels: memory for partial gradients and saved values, and the sum of partial gradients.
+"""Launches of derived kernels, with memory for partial gradients and saved values, and sums of partial gradients.
 
-What a launch brings beside the caller's arrays is known when it is prepared, and remembered with it. Memory comes from
-a pool of the thread, since fresh pages cost as much as a tenth of a row kernel.
+A prepared launch knows the memory that it needs beside the caller's arrays. The memory comes from a pool of the thread,
+because fresh pages cost as much as a tenth of a row kernel.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
 def targets_of(
     step: Step, kinds: Mapping[str, Any], numbers: LaunchNumbers, programs: int
 ) -> tuple[list[str], list[tuple[Buffer, str]]]:
-    """Gradients with elements that no program writes, and partial gradients, with the gradient that they sum up to."""
+    """Returns gradients with unwritten elements, and partial gradients, each with the gradient to which it sums."""
     zeroed: list[str] = []
     partials: list[tuple[Buffer, str]] = []
     for target in step.derived.targets:
@@ -115,7 +115,7 @@ def targets_of(
 
 
 def given_buffer(plan: LaunchPlan, name: str) -> Buffer | None:
-    """An array of the caller: an argument or a gradient; None for what is no array."""
+    """Returns the buffer of a caller's argument or gradient; None if it is not an array."""
     array = name if name in plan.infos else name.removeprefix("d_")
     info = plan.infos[plan.version.in_place.get(array, array)]
     return Buffer(name, tuple(plan.numbers.shapes[array]), info.dtype) if isinstance(info, ArrayInfo) else None
@@ -136,7 +136,7 @@ def sum_launch(partial: Buffer, gradient: str) -> LaunchStep:
 
 
 def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, int, int]:
-    """The programs of a derived kernel: along its axes, or as many blocks as its memory allows.
+    """Returns the programs of a derived kernel: along its axes, or as many blocks as its memory allows.
 
     `most_saved` programs have room for what they save.
     """
@@ -150,7 +150,7 @@ def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, i
 
 
 def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers, max_trips: int | None) -> tuple[Buffer, ...]:
-    """Memory for what the loops of one program carry: in it one row for each trip.
+    """Allocates memory for the values that loops of one program carry, with one row for each trip.
 
     A loop whose bounds are no numbers of the launch makes `max_trips` at most.
 
@@ -175,7 +175,7 @@ def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers, max_trips:
 
 
 def over_budget(step: Step, forward: Function, wanted: int, budget: int) -> NoGradient:
-    """That the values which loops carry take more memory than they may."""
+    """Builds the error that saved values of loops exceed the budget."""
     largest = max(step.derived.saved, key=lambda saved: saved.size)
     names = ", ".join(f"`{saved.variable}`" for saved in step.derived.saved)
     problem = f"to save {names} for each trip takes {wanted:,} bytes, and the budget is {budget:,}"
@@ -269,7 +269,7 @@ def copied(x: Any) -> Any:
 
 @jit
 def sum_of_rows(partial, total, BLOCK: pto.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of the rows of a matrix, row after row."""
+    """Sums the rows of a matrix, in order."""
     j = pto.program_id(0) * BLOCK
     result = pto.zeros((BLOCK,), partial.dtype)
     for row in range(partial.shape[0]):

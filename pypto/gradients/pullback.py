@@ -1,4 +1,4 @@
-"""`pto.vjp`: a launch, and the function that takes gradients of its results back to its arguments."""
+"""`pto.vjp` launches a kernel, and returns a function for the vector-Jacobian product."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pullback = Callable[..., tuple[Array, ...]]
 def vjp(
     kernel: Any, grid: Any = None, /, *args: Any, wrt: Iterable[str] | None = None, **given: Any
 ) -> tuple[tuple[Array, ...], Pullback]:
-    """Launch a kernel, and give its results with a function for the vector-Jacobian product.
+    """Launches a kernel, and returns its results with a function for the vector-Jacobian product.
 
     Parameters
     ----------
@@ -100,5 +100,5 @@ def pulled_back(
 
 
 def like(gradient: Any, result: Array) -> Array:
-    """A gradient in the dtype of its result."""
+    """Returns a gradient in the dtype of its result."""
     return np.asarray(gradient, result.dtype).reshape(result.shape) if result.size == 1 else np.asarray(gradient)

@@ -1,4 +1,4 @@
-"""`pto.verify` of an adjoint: a backward pass by hand beside the derived one, or the derived kernels interpreted."""
+"""`pto.verify` of an adjoint compares a handwritten backward pass with the derived one, or derived with interpreted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class AdjointVerifier(Shown):
-    """An adjoint whose gradients are computed twice, and compared."""
+    """Computes the gradients of an adjoint twice, and compares them."""
 
     adjoint: AdjointKernel
     atol: float | None
@@ -38,7 +38,7 @@ class AdjointVerifier(Shown):
         return partial(self.launch, grid)
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Verified:
-        """Compute the gradients, and compare. The arrays hold afterwards those of the adjoint as it is launched.
+        """Computes the gradients, and compares them. Afterwards the arrays hold those of the adjoint as it is launched.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class AdjointVerifier(Shown):
         return VerifiedAdjoint(by_hand or f"adjoint of {kernel}", programs, compared, by_hand is not None)
 
     def compare(self, name: str, got: Array, expected: Array, by_hand: str | None) -> Compared:
-        """One gradient beside its reference."""
+        """Compares one gradient with its reference."""
         info = array_info(expected, "", name)
         assert info is not None
         usual = TOLERANCE[info.dtype.bits]
@@ -93,7 +93,7 @@ class AdjointVerifier(Shown):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedAdjoint(Verified):
-    """What was compared of an adjoint."""
+    """The result of comparing an adjoint."""
 
     is_by_hand: bool
 

@@ -1,4 +1,4 @@
-"""Versions of an adjoint: what was derived for the types, constants and facts of a launch, and when it holds."""
+"""Versions of an adjoint: kernels derived for the types, constants and facts of a launch, and when they are valid."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _BY_ATOMICS: Final = Ownership(ALL_AXES, Accumulation.ATOMIC)
 
 @dataclass(frozen=True)
 class Request:
-    """What `pto.adjoint` is asked for; see there."""
+    """The arguments of `pto.adjoint`."""
 
     wrt: tuple[str, ...]
     accumulate: str = ORDERED
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """One derived kernel, ready to be launched: its source, and what the launch brings."""
+    """One derived kernel, ready to be launched: its source, and the memory that the launch adds."""
 
     derived: DerivedKernel
     source: str
@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(eq=False)
 class Version:
-    """Forward IR for some types, constants and facts, and the kernels derived from it by what owns what."""
+    """Forward IR for given types, constants and facts, and the kernels derived from it by the owners of gradients."""
 
     function: Function
     key: tuple[Any, ...]
@@ -82,7 +82,7 @@ class Version:
     known: dict[Any, tuple[Step, ...]] = field(default_factory=dict)  # by the numbers of a launch
 
     def holds(self, key: tuple[Any, ...], infos: Mapping[str, Any]) -> bool:
-        """Whether it is right for a launch."""
+        """Says whether it is valid for a launch."""
         return (
             key == self.key
             and all(observe(fact, infos) == expected for fact, expected in self.guard.items())
@@ -111,7 +111,7 @@ class Version:
 
     @functools.cached_property
     def by_pointers(self) -> frozenset[str]:
-        """Arrays with accesses that are no slices: their gradients must lie as they do."""
+        """Returns arrays with accesses that are not slices: their gradients must have the same layout."""
         facts = self.function.attrs["facts"]
         return frozenset(
             self.in_place.get(array.hint, array.hint)
@@ -188,7 +188,7 @@ def overwritten(version: Version, request: Request) -> frozenset[str]:
 
 
 def loads_of(version: Version, request: Request, name: str) -> list[tuple[Op, tuple[Op, ...]]]:
-    """The loads of an array that add to its gradient, each with the loops around it."""
+    """Returns the loads of an array that contribute to its gradient, each with its surrounding loops."""
     body = version.function.body
     loads = [(op, loops) for op, loops in accesses_of(body, ("load", "tile_load")) if is_of(op, name)]
     if len(loads) < 2:
@@ -203,7 +203,7 @@ def loads_of(version: Version, request: Request, name: str) -> list[tuple[Op, tu
 def owner(
     function: Function, name: str, loads: Sequence[tuple[Op, tuple[Op, ...]]], launch: LaunchNumbers
 ) -> Ownership:
-    """How the gradient of an array is accumulated in a launch."""
+    """Says how the gradient of an array is accumulated in a launch."""
     if not loads:
         return Ownership(ALL_AXES, Accumulation.ADD)
     return ownership(loads, launch.shapes[name], AffineNumbers(function, launch))

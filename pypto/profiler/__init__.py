@@ -1,4 +1,4 @@
-"""The profiler: where the time of kernels goes, by kernel, label and source line, as rows, a table and a timeline.
+"""The profiler shows where kernels spend their time, by kernel, label and source line, as rows, a table and a timeline.
 
 Read `recording` and `clock`, `rows`, `profile`, `table` and `timeline`.
 """

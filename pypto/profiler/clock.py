@@ -1,4 +1,4 @@
-"""The counter that profiled kernels read, and what it is in nanoseconds."""
+"""The counter that profiled kernels read, and its conversion to nanoseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Clock:
     keep: object = None
 
     def now(self) -> tuple[int, int]:
-        """The counter, and `time.perf_counter_ns` at the same moment: the closest of a few pairs."""
+        """Reads the counter and `time.perf_counter_ns` at the same moment: the closest of a few pairs."""
         pairs = []
         for _ in range(5):
             before = time.perf_counter_ns()
@@ -33,12 +33,12 @@ class Clock:
 
 @functools.lru_cache(maxsize=1)
 def clock() -> Clock:
-    """The machine's clock, calibrated once per process.
+    """Returns the machine's clock, calibrated once per process.
 
     Raises
     ------
     RuntimeError
-        When the counter stands still.
+        If the counter does not advance.
     """
     from pypto.compile import session
     from pypto.options import KernelOptions

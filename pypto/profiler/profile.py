@@ -1,4 +1,4 @@
-"""`pto.profile`: watches the launches of a `with` block."""
+"""`pto.profile` measures the launches of a `with` block."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Version:
 
 
 class Profile(Shown):
-    """What `profile` gives; see there.
+    """The result of `profile`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Profile(Shown):
         Events, programs and launches beyond the limit: they count in every total, but not in the timeline, in minimum
         and median, or in `launches`.
     problems : list of str
-        Why launches were not timed inside, for those where that is so.
+        The reasons why some launches were not timed inside.
     """
 
     def __init__(self, limit: int) -> None:
@@ -114,7 +114,7 @@ class Profile(Shown):
         return make_table(self)
 
     def timeline(self, path: str | os.PathLike[str]) -> Path:
-        """Write a timeline for ui.perfetto.dev or chrome://tracing: JSON with a track for every thread."""
+        """Writes a timeline for ui.perfetto.dev or chrome://tracing: JSON with a track for every thread."""
         from pypto.profiler.timeline import timeline_text
 
         Path(path).write_text(timeline_text(self), encoding="utf-8")
@@ -133,7 +133,7 @@ class Profile(Shown):
     # --- launches ------------------------------------------------------------------------------------------------
 
     def watch(self, kernel: Kernel, sizes: Sizes, values: Values, interpret: bool) -> None:
-        """Run a kernel and note its times. Whatever fails of the profiler, the kernel runs."""
+        """Runs a kernel and records its times. If the profiler fails, the kernel still runs."""
         if interpret:
             self.plain(kernel, sizes, lambda: kernel.interpret(sizes, values))
             return
@@ -153,7 +153,7 @@ class Profile(Shown):
             self.note(f"{kernel.signature.kernel}: {error}")
 
     def plain(self, kernel: Kernel, sizes: Sizes, call: Callable[[], None], problem: str = "") -> None:
-        """A launch of which only the whole time is known."""
+        """Records a launch of which only the total time is known."""
         start = time.perf_counter_ns()
         call()
         wall = time.perf_counter_ns() - start
@@ -181,7 +181,7 @@ class Profile(Shown):
         return plan, launch, recording, clock().now()
 
     def collect(self, kernel: Kernel, plan: Any, launch: tuple[Any, ...], recording: Recording, times: Any) -> None:
-        """Take over what a launch wrote, here and in the profiles around."""
+        """Takes over the records of a launch, here and in the surrounding profiles."""
         from pypto.profiler.clock import clock
 
         (count, at), start, wall = times
@@ -203,7 +203,7 @@ class Profile(Shown):
             profile.add(kernel, made, recording)
 
     def add(self, kernel: Kernel, launch: Launch, recording: Recording | None) -> None:
-        """Count a launch, and keep of it what there is room for."""
+        """Counts a launch, and keeps its records within the limit."""
         x, y, z = launch.grid
         with self.locked():
             version = self.versions.setdefault((id(kernel), launch.sites), Version(kernel, launch.sites))
@@ -219,7 +219,7 @@ class Profile(Shown):
                 self.dropped["launches"] += 1
 
     def keep(self, version: Version, launch: Launch, recording: Recording) -> None:
-        """Events and programs of a launch, within the limit."""
+        """Keeps events and programs of a launch, within the limit."""
         events, samples = sum(map(len, launch.events)), recording.kept_programs()
         lost, missed = recording.dropped
         needed = events + samples.size // 4

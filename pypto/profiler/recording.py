@@ -1,4 +1,4 @@
-"""What a profiled kernel wrote down: memory for it before a launch, and what it says after."""
+"""The records of a profiled kernel: memory for them before a launch, and their contents after it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def filled(rows: Counts, end: int) -> Counts:
 
 
 def own_time(cycles: Counts, sites: tuple[Site, ...]) -> Counts:
-    """What each site takes without the sites inside; the sites are the last axis."""
+    """Returns each site's time without the sites inside it; the sites are the last axis."""
     own = cycles.copy()
     for number, site in enumerate(sites):
         if site.parent >= 0:

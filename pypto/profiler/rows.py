@@ -1,4 +1,4 @@
-"""Rows of a profile: kernels, in them labels as they nest, in these source lines; in the order of the source."""
+"""Rows of a profile: kernels, their nested labels, and source lines below these, in the order of the source."""
 
 from __future__ import annotations
 

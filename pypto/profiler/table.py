@@ -1,4 +1,4 @@
-"""A profile for people: a table in the terminal and in notebooks."""
+"""Shows a profile as a table in the terminal and in notebooks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def origins(row: Row) -> list[str]:
 
 
 def remarks(profile: Profile) -> list[str]:
-    """What a reader must know of what is missing."""
+    """Lists what is missing in the profile."""
     lost = [f"{count:,} {what}" for what, count in profile.dropped.items() if count]
     told = [f"beyond the limit of {profile.limit:,}, only in the totals: {', '.join(lost)}"] if lost else []
     return [NOTE, *told, *(f"not timed inside: {problem}" for problem in profile.problems)]

@@ -1,7 +1,7 @@
-"""The timeline of a profile as JSON for Perfetto and chrome://tracing, with a track for every thread.
+"""Writes the timeline of a profile as JSON for Perfetto and chrome://tracing, with a track for every thread.
 
-On a track, launches hold programs, these labels, and these lines. The form is that of Google's "Trace Event Format":
-complete events (``ph: X``) with times in microseconds.
+On a track, launches contain programs, programs contain labels, and labels contain lines. The format is Google's "Trace
+Event Format": complete events (``ph: X``) with times in microseconds.
 """
 
 from __future__ import annotations

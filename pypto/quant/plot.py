@@ -1,4 +1,4 @@
-"""A plot of a report shows the SQNR of the outputs over the blocks, with one curve for each kind of layer."""
+"""Plots the SQNR of a report's outputs over the blocks, with one curve for each kind of layer."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Line:
 
 
 def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draw a report; see `Report.plot`.
+    """Draws a report; see `Report.plot`.
 
-    The name of a layer is cut at its first dot: what stands before it is the block, what stands behind it the kind.
+    The name of a layer is split at its first dot: the part before it names the block, and the part after it the kind.
     """
     if not lines:
         raise WrongCalibration(what="a report without layers has no plot", way="quantise a layer first")
@@ -59,10 +59,10 @@ def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> A
 
 
 def block_of(line: Line) -> str:
-    """The name of a layer before its first dot."""
+    """Returns the part of a layer's name before its first dot."""
     return line.layer.partition(".")[0]
 
 
 def kind_of(line: Line) -> str:
-    """The name of a layer behind its first dot; the whole name without one."""
+    """Returns the part of a layer's name after its first dot; the whole name if it has none."""
     return line.layer.partition(".")[2] or line.layer

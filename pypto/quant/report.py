@@ -30,18 +30,18 @@ class Report:
     lines: tuple[Line, ...]
 
     def json(self) -> dict[str, Any]:
-        """The lines as plain values, and the sums of the bytes."""
+        """Returns the lines as plain values, and the sums of the bytes."""
         before = sum(line.bytes_before for line in self.lines)
         after = sum(line.bytes_after for line in self.lines)
         return {"layers": [asdict(line) for line in self.lines], "bytes_before": before, "bytes_after": after}
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw SQNR of outputs over blocks, one curve for each kind of layer; matplotlib's figure.
+        """Plots the SQNR of the outputs over the blocks, with one curve for each kind of layer, as a matplotlib figure.
 
         Parameters
         ----------
         path : path, optional
-            A file to write, as in ``report.svg``.
+            A file to write, such as ``report.svg``.
 
         Raises
         ------
@@ -71,7 +71,7 @@ def report(
     inputs: Values,
     progress: Progress | None = None,
 ) -> Report:
-    """Compare quantised layers with the layers that they stand for.
+    """Compares quantised layers with the original layers.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def report(
         The model.
     layers : mapping of str to QuantizedLayer
     inputs : mapping of str to ndarray
-        Inputs of the first block. Each layer is compared on the inputs that it has in the float model.
+        The inputs of the first block. Each layer is compared on its inputs in the float model.
     progress : callable, optional
-        Gets the number of blocks that are done, and of all, after each block.
+        Called after each block with the number of finished blocks and the number of all blocks.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def report(
     Raises
     ------
     NoSuchLayer
-        For names of layers that no block has.
+        If no block has a layer of a given name.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def report(
 
 
 def compared(layer: Layer, quantized: QuantizedLayer, seen: dict[str, list[tuple[Array, Array]]]) -> Any:
-    """The layer as it is, which notes its results and those of the quantised one."""
+    """Wraps the layer so that it stores its results and those of the quantised layer."""
     run = float_layer(layer)
 
     def both(x: Array) -> Array:
@@ -129,7 +129,7 @@ def compared(layer: Layer, quantized: QuantizedLayer, seen: dict[str, list[tuple
 
 
 def line(layer: Layer, quantized: QuantizedLayer, seen: Sequence[tuple[Array, Array]]) -> Line:
-    """A line of the report."""
+    """Builds a line of the report."""
     exact = np.concatenate([y.ravel() for y, _ in seen]) if seen else np.zeros(0)
     values = np.concatenate([q.ravel() for _, q in seen]) if seen else np.zeros(0)
     return Line(

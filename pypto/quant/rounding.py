@@ -15,15 +15,15 @@ TINY: Final = float(np.finfo(np.float32).tiny)
 
 
 def expand(per_group: Array, columns: int, scheme: Scheme) -> Array:
-    """Values of groups, repeated for all columns."""
+    """Repeats the values of groups for all their columns."""
     return np.repeat(per_group, scheme.group, axis=1)[:, :columns] if scheme.group else per_group
 
 
 @BOUNDARY
 def grid(low: Array, high: Array, scheme: Scheme) -> tuple[Array, Array | None]:
-    """Scales, and zero points of an asymmetric scheme, for ranges of numbers.
+    """Computes scales, and zero points of an asymmetric scheme, from ranges of numbers.
 
-    The range is widened to contain 0, so that padding with zeros changes nothing. A range of 0 has the scale 1, and no
+    The range is widened to contain 0, so that padding zeros stay exact. A range of 0 has the scale 1, and no
     scale is below the least normal float32: scales are never 0, infinite or NaN.
 
     Parameters
@@ -57,9 +57,9 @@ def grid(low: Array, high: Array, scheme: Scheme) -> tuple[Array, Array | None]:
 
 @BOUNDARY
 def ranges(numbers: Array, scheme: Scheme, percentile: float = 100) -> tuple[Array, Array]:
-    """The least and the largest number of each group: (outputs, groups) both.
+    """Returns the least and the largest number of each group, both of shape (outputs, groups).
 
-    Below 100, `percentile` leaves out a share of the numbers of each group, half of it at either end.
+    With `percentile` below 100, this percentage of each group's numbers remains; both ends are cut off equally.
     """
     if scheme.per == TENSOR:
         low, high = extremes(numbers.reshape(1, -1), percentile)
@@ -71,7 +71,7 @@ def ranges(numbers: Array, scheme: Scheme, percentile: float = 100) -> tuple[Arr
 
 
 def extremes(numbers: Array, percentile: float) -> tuple[Array, Array]:
-    """The least and the largest number of each row; 0 for empty rows."""
+    """Returns the least and the largest number of each row; 0 for empty rows."""
     if percentile >= 100 or not numbers.size:
         return numbers.min(axis=1, initial=0), numbers.max(axis=1, initial=0)
     low, high = np.quantile(numbers.astype(np.float64), [0.5 - percentile / 200, 0.5 + percentile / 200], axis=1)
@@ -80,9 +80,9 @@ def extremes(numbers: Array, percentile: float) -> tuple[Array, Array]:
 
 @BOUNDARY
 def quantize(numbers: Array, scales: Array, zeros: Array | None, scheme: Scheme) -> Array:
-    """Codes of numbers: rounded to nearest, halves to even, and clipped to the range of the scheme.
+    """Quantises numbers: rounds to nearest, halves to even, and clips to the range of the scheme.
 
-    Codes of floats are their bits, in int8.
+    Codes of small floats are their bit patterns, as int8.
     """
     columns = numbers.shape[1]
     t = np.asarray(numbers, np.float64) / expand(scales, columns, scheme)
@@ -95,7 +95,7 @@ def quantize(numbers: Array, scales: Array, zeros: Array | None, scheme: Scheme)
 
 
 def dequantize(codes: Array, scales: Array, zeros: Array | None, scheme: Scheme) -> Array:
-    """Numbers of codes, in float32."""
+    """Converts codes to float32 numbers."""
     columns = codes.shape[1]
     t = codes.astype(np.float32) if scheme.format is None else scheme.format.numbers(codes)
     if zeros is not None:

@@ -26,28 +26,28 @@ class Scheme:
     Parameters
     ----------
     bits : int
-        4 or 8. Codes are signed.
+        The bits of a code, 4 or 8. Codes are signed.
     symmetric : bool
-        Zero points are 0. With 8 bits -128 is then left out, so that codes can be negated.
+        Whether zero points are 0. With 8 bits, -128 is then not used, so that codes can be negated.
     per : str
-        Which numbers share a scale: those of a ``"tensor"``, of a ``"channel"`` (an output of a layer), of a
-        ``"group"`` of neighbouring inputs of a channel, or, for activations, of a ``"token"``.
+        The numbers that share a scale: those of a ``"tensor"``, a ``"channel"`` (an output of a layer), a ``"group"``
+        of adjacent inputs of a channel, or, for activations, a ``"token"``.
     group : int
-        Inputs of a group; the last group of a channel may have fewer.
+        The number of inputs in a group; the last group of a channel may have fewer.
     observer : str
-        For static scales of activations: ``"minmax"`` takes the whole range that was seen, ``"percentile"`` leaves out
-        the share ``1 - percentile / 100`` of the numbers, the largest.
+        The observer of static activation scales: ``"minmax"`` takes the whole observed range, and ``"percentile"``
+        leaves out the largest numbers, a fraction of ``1 - percentile / 100``.
     percentile : float
     form : str
-        ``"int"``, or the bits of a float: ``"e4m3"``, ``"e5m2"`` or, of four bits, ``"e2m1"``. Codes are bit patterns
-        then, and there are no zero points.
+        ``"int"``, or a float format: ``"e4m3"``, ``"e5m2"`` or, with four bits, ``"e2m1"``. Codes of floats are bit
+        patterns, and have no zero points.
     powers : bool
-        Whether scales are powers of two, as microscaling formats have them; of floats alone.
+        Whether scales are powers of two, as in microscaling formats; for floats only.
 
     Raises
     ------
     WrongScheme
-        For fields that do not go together.
+        If fields do not fit together.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Scheme:
         self.check_form()
 
     def check_form(self) -> None:
-        """Refuse floats of other bits or with zero points."""
+        """Refuses floats of other bits or with zero points."""
         if self.form != "int" and self.form not in FORMATS:
             refuse(f"the form {self.form!r}", f"there are int, {', '.join(FORMATS)}")
         form = self.format
@@ -90,12 +90,12 @@ class Scheme:
 
     @property
     def format(self) -> FloatFormat | None:
-        """The format of floats; None of integers."""
+        """The format of floats; None for integers."""
         return FORMATS.get(self.form)
 
     @property
     def low(self) -> int:
-        """The least code; of floats, which are bit patterns in int8, the least that a byte can hold."""
+        """The least code; for floats, which are bit patterns, the least int8."""
         if self.format is not None:
             return -128 if self.bits == 8 else 0
         return -127 if self.bits == 8 and self.symmetric else -(1 << (self.bits - 1))
@@ -109,14 +109,14 @@ class Scheme:
 
     @property
     def steps(self) -> float:
-        """Steps between the numbers of the least and of the largest code."""
+        """The number of steps between the numbers of the least and the largest code."""
         if self.format is not None:
             return 2 * self.format.largest
         return self.high - self.low
 
     @property
     def name(self) -> str:
-        """A short text, as in ``int4 symmetric, groups of 128``."""
+        """A short text, such as ``int4 symmetric, groups of 128``."""
         form = f"int{self.bits} {'symmetric' if self.symmetric else 'asymmetric'}"
         if self.format is not None:
             form = f"mxfp{self.bits} {self.form}" if self.powers else self.form
@@ -126,7 +126,7 @@ class Scheme:
         return self.name
 
     def groups(self, columns: int) -> int:
-        """Scales of a channel with so many inputs."""
+        """Returns the number of scales of a channel with so many inputs."""
         return -(-columns // self.group) if self.per == GROUP else 1
 
 
@@ -136,7 +136,7 @@ def refuse(what: str, way: str) -> None:
 
 @BOUNDARY
 def int8(per: str = CHANNEL, symmetric: bool = True, **more: Any) -> Scheme:
-    """Eight bits, for weights per channel or for activations per token.
+    """Int8, for weights per channel or for activations per token.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def int8(per: str = CHANNEL, symmetric: bool = True, **more: Any) -> Scheme:
 
 @BOUNDARY
 def int4(group: int | None = None, symmetric: bool = True, **more: Any) -> Scheme:
-    """Four bits for weights, with scales of groups of inputs, or of channels without `group`.
+    """Int4 for weights, with scales of groups of inputs, or of channels if there is no `group`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def fp8(form: str = "e4m3", per: str = CHANNEL, **more: Any) -> Scheme:
 
 @BOUNDARY
 def mxfp8(form: str = "e4m3") -> Scheme:
-    """MXFP8: floats of eight bits, and a power of two for each 32 inputs.
+    """MXFP8: floats of eight bits that share a power of two in groups of 32 inputs.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def mxfp8(form: str = "e4m3") -> Scheme:
 
 
 def mxfp4() -> Scheme:
-    """MXFP4: floats of four bits, E2M1, and a power of two for each 32 inputs.
+    """MXFP4: floats of four bits (E2M1) that share a power of two in groups of 32 inputs.
 
     Examples
     --------

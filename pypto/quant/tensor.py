@@ -1,6 +1,6 @@
 """A quantised tensor holds a weight as codes of few bits, with scales and offsets that turn codes into numbers.
 
-Algorithms make it, files store it and kernels read it. Only the layout of its arrays differs, which `packing` states.
+Algorithms make it, files store it and kernels read it. They differ only in the layout of the arrays, the `packing`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ COLUMNS: Final = "columns"
 UNSIGNED: Final = "unsigned columns"
 TILES: Final = "tiles"
 MX: Final = "mx"
-MIDDLE: Final = 8  # what is added to codes of four bits that share a byte, which makes them nibbles from 0 on
-BLOCK: Final = 32  # inputs of a block of GGUF
+MIDDLE: Final = 8  # offset of int4 codes that share a byte: it makes them nibbles from 0 on
+BLOCK: Final = 32  # inputs in a block of GGUF
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,28 +32,28 @@ class QuantizedTensor(Summary):
     Parameters
     ----------
     codes : ndarray of shape (outputs, inputs), int8
-        Also those of four bits, within the range of the scheme.
+        The codes; int4 codes also have one int8 each, within the range of the scheme.
     scales : ndarray of shape (outputs, groups), float32
-        None of a weight in float32, whose codes are its numbers.
+        The scales; None for a float32 weight, whose codes are its numbers.
     scheme : Scheme
-        It means nothing where there are no scales.
+        The scheme, which is unused if there are no scales.
     zeros : ndarray of shape (outputs, groups), int8, optional
         Zero points of an asymmetric scheme.
     order : ndarray of shape (inputs,), int32, optional
         Column j of `codes` belongs to input ``order[j]``.
     transform : ndarray of shape (inputs,), float32, optional
-        Factors of the inputs: the layer computes with ``x * transform``. They are in the order of the model where the
-        packing is by rows, and in that of the codes in all others.
+        Factors of the inputs: the layer computes with ``x * transform``. They have the model's order if the packing is
+        by rows, and the order of the codes otherwise.
     offset : ndarray of shape (outputs, groups), optional
-        What is added to the numbers of a group.
+        Offsets that are added to the numbers of a group.
     packing : str
-        ``"rows"`` is as above, for algorithms and files. ``"columns"`` is for kernels: codes (inputs, outputs) and
+        ``"rows"``, for algorithms and files, is as above. ``"columns"`` is for kernels: codes (inputs, outputs) and
         scales (groups, outputs), padded to whole groups; bytes (uint8) hold two codes of four bits, group by group, the
         first half of a group in the low nibbles, each as ``code + 8``. ``"unsigned columns"`` is the same but that
         nibbles are the codes. ``"tiles"`` cuts those into tiles of columns: (tiles, inputs, columns of a tile).
         ``"mx"`` is by rows with codes in float8, and scales as exponents of E8M0 in pairs.
     shape : tuple of int, optional
-        Outputs and inputs; without, the shape of the codes.
+        Outputs and inputs; by default, the shape of the codes.
     """
 
     codes: Array
@@ -71,29 +71,29 @@ class QuantizedTensor(Summary):
             object.__setattr__(self, "shape", tuple(self.codes.shape))
 
     def headline(self) -> str:
-        """Its size and scheme."""
+        """The size and scheme as text."""
         outputs, inputs = self.shape
         scheme = "float32" if self.scales is None else self.scheme
         return f"{outputs:,} outputs of {inputs:,} inputs, {scheme}, {self.bytes / 1e6:.3g} MB"
 
     def like(self, **changed: Any) -> QuantizedTensor:
-        """A tensor with other fields."""
+        """Returns a tensor with other fields."""
         return QuantizedTensor(**{part.name: getattr(self, part.name) for part in fields(QuantizedTensor)} | changed)
 
     @property
     def bits(self) -> int:
-        """Bits of a code."""
+        """The bits of a code."""
         return 32 if self.scales is None else self.scheme.bits
 
     @property
     def has_nibbles(self) -> bool:
-        """Whether a byte holds two codes."""
+        """Says whether a byte holds two codes."""
         return bool(self.codes.dtype == np.uint8)
 
     def dequantize(self) -> Array:
-        """The float32 weight (outputs, inputs) for inputs as the model has them: order and factors are undone.
+        """Returns the float32 weight (outputs, inputs) in the model's order of inputs; order and factors are undone.
 
-        It is an expression of arrays, so that a fused function may dequantise tensors which are its arguments.
+        It is an array expression, so that a fused function may dequantise its arguments.
         """
         numbers = self.of_rows() if self.packing in (ROWS, MX) else self.of_columns()
         if self.transform is not None and self.packing != ROWS:
@@ -103,7 +103,7 @@ class QuantizedTensor(Summary):
         return numbers * self.transform if self.transform is not None and self.packing == ROWS else numbers
 
     def of_rows(self) -> Array:
-        """Numbers in the order of the codes, where outputs are rows."""
+        """Dequantises in the order of the codes, for packing by rows."""
         codes, scales = self.codes, self.scales
         if self.packing == MX:
             codes = codes.view(np.int8)
@@ -112,7 +112,7 @@ class QuantizedTensor(Summary):
         return numbers if self.offset is None else numbers + np.repeat(self.offset, self.scheme.group, axis=1)
 
     def of_columns(self) -> Array:
-        """Numbers in the order of the codes, where outputs are columns or tiles of columns."""
+        """Dequantises in the order of the codes, for packing by columns or by tiles of columns."""
         arrays: list[Any] = [self.codes, self.scales, self.zeros, self.offset]
         if self.packing == TILES:
             arrays = [t if t is None else t.transpose(1, 0, 2).reshape(t.shape[1], -1) for t in arrays]
@@ -135,7 +135,7 @@ class QuantizedTensor(Summary):
 
     @property
     def bytes(self) -> int:
-        """Bytes of codes, scales, zero points and offsets; by rows as files store them, with order and factors."""
+        """The bytes of codes, scales, zero points and offsets; by rows, order and factors count too, as in files."""
         parts = [self.scales, self.zeros, self.offset]
         if self.packing != ROWS:
             return int(sum(a.nbytes for a in (self.codes, *parts) if a is not None))
@@ -144,7 +144,7 @@ class QuantizedTensor(Summary):
         return int(outputs * -(-inputs * self.bits // 8) + stored)
 
     def check(self, layer: str, shape: tuple[int, ...]) -> QuantizedTensor:
-        """Refuse what no kernel could compute with, as the result for a layer whose weight has a shape."""
+        """Refuses results that no kernel can compute with, for a layer whose weight has a given shape."""
         outputs, inputs = shape
         groups = self.scheme.groups(inputs)
         shapes = {
@@ -166,16 +166,16 @@ class QuantizedTensor(Summary):
         return self
 
     def ordered(self, x: Array) -> Array:
-        """Rows of inputs in the order of the codes."""
+        """Reorders rows of inputs to the order of the codes."""
         return x if self.order is None else np.ascontiguousarray(x[:, self.order])
 
     def to_columns(self, size: int) -> QuantizedTensor:
-        """The tensor by columns, with inputs padded to whole groups of so many; whole channels repeat their scale."""
+        """Returns the tensor packed by columns, with inputs padded to whole groups; a channel's scale is repeated."""
         outputs, inputs = self.codes.shape
         groups = -(-inputs // size)
         offset = self.offset
         codes = np.pad(self.codes, ((0, 0), (0, groups * size - inputs))).T
-        if self.bits == 4 and offset is not None:  # its codes begin at 0
+        if self.bits == 4 and offset is not None:  # codes begin at 0
             codes = codes - np.int8(MIDDLE)
             offset = MIDDLE * self.scales + offset
         scales, zeros, offset = (
@@ -192,16 +192,16 @@ class QuantizedTensor(Summary):
         )  # fmt: skip
 
 
-QuantizedWeight = QuantizedTensor  # the name that algorithms of users have for it
+QuantizedWeight = QuantizedTensor  # the name that users' algorithms have for it
 
 
 class GroupedWeight(QuantizedTensor):
-    """A weight in blocks of 32 inputs as GGUF has it: ``codes * scales + minima``.
+    """A weight in GGUF's blocks of 32 inputs: ``codes * scales + minima``.
 
     Parameters
     ----------
     codes : ndarray of shape (outputs, inputs), int8
-        From 0 to 15 with `minima`, from -8 to 7 or from -128 to 127 without.
+        The codes: from 0 to 15 with `minima`, else from -8 to 7 or from -128 to 127.
     scales : ndarray of shape (outputs, inputs / 32), float32
     bits : int
         4 or 8.
@@ -220,27 +220,27 @@ class GroupedWeight(QuantizedTensor):
         super().__init__(codes, scales, Scheme(bits, per=GROUP, group=BLOCK), offset=minima)
 
     def headline(self) -> str:
-        """Its size and format."""
+        """The size and format as text."""
         outputs, inputs = self.shape
         return f"{outputs:,} outputs of {inputs:,} inputs, {self.bits} bits in groups of {BLOCK}"
 
     @property
     def minima(self) -> Array | None:
-        """What is added to the numbers of a block."""
+        """The offsets that are added to the numbers of a block."""
         return self.offset
 
 
 def packed(codes: Array, groups: int) -> Array:
-    """Codes of four bits (inputs, outputs) as bytes (inputs / 2, outputs), group by group.
+    """Packs int4 codes (inputs, outputs) as bytes (inputs / 2, outputs), group by group.
 
-    The low nibbles of a group are its first half, the high ones its second; a nibble is ``code + 8``.
+    The low nibbles hold the first half of a group, the high ones the second; a nibble is ``code + 8``.
     """
     halves = (codes + MIDDLE).astype(np.uint8).reshape(groups, 2, -1, codes.shape[1])
     return np.ascontiguousarray((halves[:, 0] | halves[:, 1] << 4).reshape(-1, codes.shape[1]))
 
 
 def tiled(tensors: list[QuantizedTensor], width: int) -> QuantizedTensor:
-    """Tensors by unsigned columns side by side in tiles of so many columns; columns that do not exist are 0."""
+    """Places tensors by unsigned columns side by side in tiles of so many columns; padding columns are 0."""
     first = tensors[0]
     outputs = sum(tensor.codes.shape[1] for tensor in tensors)
 

@@ -1,4 +1,4 @@
-"""`warn` gives a warning at the line of the user's program that asked for the work."""
+"""`warn` attributes a warning to the line of the user's program that asked for the work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto.errors.base import PyptoWarning
 
 
 def warn(warning: PyptoWarning) -> None:
-    """Give a warning at the innermost line that is neither of this package nor of a decorator."""
+    """Warns at the innermost line that is neither of this package nor of a decorator."""
     level = 2
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((PACKAGE + os.sep, contextlib.__file__)):

@@ -19,7 +19,7 @@ from pypto.quant.schemes import Scheme
 from pypto.quant.tensor import QuantizedTensor
 
 Function = Callable[..., QuantizedTensor]
-# Algorithms of the package, each with its module, which is loaded when the algorithm is asked for.
+# Algorithms of the package, each with its module, which is loaded when the algorithm is used.
 MODULES: Final = {"minmax": "rtn", "percentile": "rtn", "smoothquant": "smoothquant", "awq": "awq", "gptq": "gptq"}
 
 
@@ -31,16 +31,16 @@ class Algorithm:
     ----------
     name : str
     function : callable
-        Gets a `Layer`, `Statistics`, a `Scheme` and options by name; gives a `QuantizedTensor`.
+        Returns a `QuantizedTensor` for a `Layer`, `Statistics`, a `Scheme` and options by name.
     gram : bool
         Whether it reads the Gram matrix of the inputs.
     data : bool
         Whether it reads any statistics.
     options : mapping of str to value
     factors : bool
-        Whether it gives factors of the inputs, so that another algorithm can round the weights after it.
+        Whether it scales the inputs, so that another algorithm can round the weights after it.
     steps : tuple of Algorithm
-        Of a sequence of algorithms: what runs one after the other.
+        The algorithms of a sequence, which run one after the other.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Algorithm:
         Raises
         ------
         WrongOption
-            For an option that its function does not have.
+            If its function does not have such an option.
         """
         known = self.known_options
         for name in options:
@@ -75,32 +75,32 @@ class Algorithm:
 
     @property
     def known_options(self) -> tuple[str, ...]:
-        """Names of its options; a sequence has none, its steps have."""
+        """The names of its options; a sequence has none, because its steps have them."""
         return () if self.steps else tuple(inspect.signature(self.function).parameters)[3:]
 
     @property
     def key(self) -> dict[str, dict[str, str]]:
-        """Its name and options as texts; those of all steps of a sequence."""
+        """Its name and options as texts; a sequence has those of all steps."""
         steps = self.steps or (self,)
         return {step.name: {name: str(value) for name, value in sorted(step.options.items())} for step in steps}
 
     def run(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedTensor:
-        """Quantise one layer, and check the result."""
+        """Quantises one layer, and checks the result."""
         return self.function(layer, statistics, scheme, **self.options).check(layer.name, layer.weight.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundAfter:
-    """Factors of the inputs by one algorithm, codes and scales by another.
+    """Runs one algorithm that scales the inputs, and another that chooses codes and scales.
 
-    The second sees the weight divided, and the statistics multiplied, by the factors.
+    The second algorithm gets the weight divided, and the statistics multiplied, by the factors.
     """
 
     first: Algorithm
     second: Algorithm
 
     def __call__(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedTensor:
-        """Quantise one layer."""
+        """Quantises one layer."""
         transform = self.first.run(layer, statistics, scheme).transform
         if transform is None:
             return self.second.run(layer, statistics, scheme)
@@ -113,12 +113,12 @@ class RoundAfter:
 
 
 def sequence(steps: Sequence[Algorithm | str]) -> Algorithm:
-    """One algorithm that runs several: all but the last give factors of the inputs, the last one rounds.
+    """Combines algorithms into one: all but the last scale the inputs, and the last one rounds.
 
     Raises
     ------
     WrongSequence
-        If there is none, or one before the last gives no factors.
+        If there is no algorithm, or one before the last does not scale the inputs.
     """
     algorithms = tuple(find(step) for step in steps)
     if not algorithms:
@@ -134,7 +134,7 @@ def sequence(steps: Sequence[Algorithm | str]) -> Algorithm:
 
 
 class Registry(Mapping[str, Algorithm]):
-    """A mapping from names to algorithms: those of the package, loaded when one is asked for, and the user's."""
+    """A mapping from names to algorithms: those of the package, loaded on first use, and those of the user."""
 
     def __init__(self) -> None:
         self._registered: dict[str, Algorithm] = {}
@@ -171,23 +171,23 @@ algorithms = Registry()
 def algorithm(
     name: str, gram: bool = True, data: bool = True, factors: bool = False
 ) -> Callable[[Function], Algorithm]:
-    """Register a function as an algorithm.
+    """Registers a function as an algorithm.
 
     Parameters
     ----------
     name : str
-        Under which `Config` and the command line find it.
+        The name under which `Config` and the command line find the algorithm.
     gram : bool
-        Whether it reads `Statistics.gram`; without, calibration needs less memory and time.
+        Whether it reads `Statistics.gram`; otherwise calibration needs less memory and time.
     data : bool
-        Whether it reads any statistics; without, a layer can be quantised without inputs.
+        Whether it reads any statistics; otherwise a layer can be quantised without inputs.
     factors : bool
-        Whether it gives factors of the inputs (`QuantizedTensor.transform`); another algorithm may follow then.
+        Whether it scales the inputs (`QuantizedTensor.transform`), so that another algorithm may follow.
 
     Returns
     -------
     callable
-        A decorator that gives an `Algorithm`.
+        A decorator that returns an `Algorithm`.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def algorithm(
 
 
 def find(given: Algorithm | str | Sequence[Algorithm | str]) -> Algorithm:
-    """An algorithm as it is, by its name, or as a sequence; ``"smoothquant+gptq"`` names one too."""
+    """Finds an algorithm from itself, its name or a sequence; ``"smoothquant+gptq"`` is a sequence too."""
     if isinstance(given, Algorithm):
         return given
     if isinstance(given, str):

@@ -16,12 +16,12 @@ from pypto.quant.tensor import QuantizedTensor
 
 
 def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, clip_steps: int = 0) -> QuantizedTensor:
-    """Multiply the weights of input j by ``mean|x_j| ** alpha``, with the best of `steps` exponents from 0 to 1.
+    """Multiplies the weights of input j by ``mean|x_j| ** alpha``, with the best of `steps` exponents from 0 to 1.
 
     The exponent 0 is rounding to nearest, so the error over the calibration data is never above it.
 
-    With `clip_steps`, so many ranges from the whole one down to half of it are tried for each group, and the one with
-    the least error of the outputs is taken, as the paper's second step has it.
+    With `clip_steps`, it also searches so many clipping ranges for each group, from the whole range down to half of it,
+    for the least output error. This is the second step of the paper.
     """
     magnitude = statistics.mean_magnitude
     magnitude = np.where(magnitude > 0, magnitude, 1)
@@ -45,7 +45,7 @@ def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20, c
 
 
 def clipped(weight: Array, gram: Array, scheme: Scheme, steps: int) -> tuple[Array, Array, Array | None]:
-    """Codes, scales and zero points of the ranges with the least error of the outputs, group by group."""
+    """Returns codes, scales and zero points for the clipping ranges with the least output error, group by group."""
     low, high = ranges(weight, scheme)
     best = np.full(low.shape, np.inf)
     share = np.ones(low.shape)
@@ -61,7 +61,7 @@ def clipped(weight: Array, gram: Array, scheme: Scheme, steps: int) -> tuple[Arr
 
 
 def group_errors(difference: Array, gram: Array, scheme: Scheme) -> Array:
-    """The squared error of the outputs that each group makes by itself: (outputs, groups)."""
+    """Returns the squared output error that each group makes by itself: (outputs, groups)."""
     outputs, columns = difference.shape
     size = scheme.group or max(columns, 1)
     errors = np.zeros((outputs, scheme.groups(columns)))

@@ -21,7 +21,7 @@ from pypto.quant.warning import warn
 
 BLOCK: Final = 128
 TRIES: Final = 4
-WEIGHT: Final = "weight"  # an order of the columns that leaves their groups
+WEIGHT: Final = "weight"  # the column order (act-order) that keeps the groups
 
 
 def gptq(
@@ -32,19 +32,19 @@ def gptq(
     act_order: bool | str = False,
     clip_steps: int = 0,
 ) -> QuantizedTensor:
-    """Minimise the error of the outputs, column by column.
+    """Minimises the output error column by column.
 
-    With H the Gram matrix of the inputs and U the upper Cholesky factor of its inverse, the error of column j divided
-    by ``U[j, j]`` is taken off the later columns in proportion to ``U[j, j + 1:]``. `damp` times the mean of the
-    diagonal is added to it. Where H cannot be factored, ten times as much is added, three times; after that the layer
-    is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
+    Let H be the Gram matrix of the inputs and U the upper Cholesky factor of its inverse. The error of column j,
+    divided by ``U[j, j]``, is subtracted from the later columns in proportion to ``U[j, j + 1:]``. `damp` times the
+    mean of H's diagonal is added to the diagonal. If H cannot be factored, it is tried with ten times the damping,
+    three times; then the layer is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
 
-    With `act_order`, the columns of the largest inputs come first. ``True`` makes groups of columns that come one after
-    the other: files say the group of each, which new versions of compressed-tensors do not read. ``"weight"`` keeps
-    groups of neighbours, whose scales are those of the weight as it is.
+    With `act_order`, the columns of the largest inputs come first. ``True`` makes groups of columns that are adjacent
+    in this order; files then state the group of each column, which new versions of compressed-tensors do not read.
+    ``"weight"`` keeps groups of adjacent inputs, with the scales of the original weight.
 
-    With `clip_steps`, so many ranges from the whole one down to half of it are tried for each group, and the one with
-    the least error is taken: a few large weights are clipped, so that the others have finer steps.
+    With `clip_steps`, it searches so many clipping ranges for each group, from the whole range down to half of it, for
+    the least error: clipping a few large weights gives the others finer steps.
     """
     if act_order not in (False, True, WEIGHT):
         raise WrongScheme(what=f"act_order={act_order!r} is not offered", way=f"use False, True or {WEIGHT!r}")
@@ -64,9 +64,9 @@ def gptq(
 
 
 def canonical(result: QuantizedTensor, order: Array) -> QuantizedTensor:
-    """Codes whose columns are in the order of the inputs within each group: a group of all columns has none of its own.
+    """Sorts the columns of the codes by input within each group; a single group then needs no order.
 
-    Files say which group a column belongs to, and no more.
+    Files state only the group of each column.
     """
     size = result.scheme.group or len(order)
     places = np.concatenate([start + np.argsort(order[start : start + size]) for start in range(0, len(order), size)])
@@ -75,9 +75,9 @@ def canonical(result: QuantizedTensor, order: Array) -> QuantizedTensor:
 
 
 def inverse_factor(gram: Array, damp: float, order: Array | None = None) -> Array | None:
-    """The upper Cholesky factor of the inverse of the damped matrix, in an order of its columns; None if there is none.
+    """Returns the upper Cholesky factor of the inverse of the damped, reordered matrix; None if there is none.
 
-    With rows and columns reversed, the factor of the matrix is lower; its inverse is the upper factor of the inverse.
+    The matrix with reversed rows and columns has a lower factor, whose inverse is the upper factor of the inverse.
     """
     backwards = (np.arange(len(gram)) if order is None else order)[::-1]
     diagonal = gram.diagonal()[backwards]
@@ -98,7 +98,7 @@ def inverse_factor(gram: Array, damp: float, order: Array | None = None) -> Arra
 
 
 def invert(lower: Array) -> None:
-    """Invert a lower triangular matrix in place, by halves."""
+    """Inverts a lower triangular matrix in place, by recursive halving."""
     half = len(lower) // 2
     if half <= BLOCK:
         lower[:] = np.linalg.inv(lower)
@@ -111,7 +111,7 @@ def invert(lower: Array) -> None:
 
 @dataclass(slots=True, repr=False)
 class Columns(Summary):
-    """Codes of a weight, found column by column; `weight` is changed on the way."""
+    """Finds the codes of a weight column by column; it changes `weight` on the way."""
 
     weight: Array
     factor: Array
@@ -119,7 +119,7 @@ class Columns(Summary):
     clip_steps: int = 0
 
     def run(self) -> QuantizedTensor:
-        """All columns, in blocks: the columns behind a block are updated once for all of it."""
+        """Rounds all columns, in blocks; the columns behind a block get one update for the whole block."""
         outputs, inputs = self.weight.shape
         scheme = self.scheme
         scales, zeros = grid(*ranges(self.weight, scheme), scheme)
@@ -138,7 +138,7 @@ class Columns(Summary):
         return QuantizedTensor(codes, scales, scheme, zeros)
 
     def of_neighbours(self, order: Array) -> QuantizedTensor:
-        """All columns in an order, where groups are those of neighbours in the weight."""
+        """Rounds all columns in an order that keeps groups of adjacent inputs."""
         outputs, inputs = self.weight.shape
         place = np.argsort(order)
         ranks = Columns(self.weight[:, place], np.diag(self.factor.diagonal()[place]), self.scheme, self.clip_steps)
@@ -155,7 +155,7 @@ class Columns(Summary):
         return QuantizedTensor(np.ascontiguousarray(codes[:, place]), scales, self.scheme, zeros)
 
     def refit(self, scales: Array, zeros: Array | None, group: int, columns: slice) -> None:
-        """Scales of a group, from its weights as they are when its turn comes."""
+        """Computes the scales of a group from its weights at the time when the group begins."""
         part = self.weight[:, columns]
         low, high = part.min(axis=1, initial=0), part.max(axis=1, initial=0)
         share = self.share(part, low, high, self.factor.diagonal()[columns])
@@ -165,7 +165,7 @@ class Columns(Summary):
             zeros[:, group] = offsets
 
     def share(self, part: Array, low: Array, high: Array, factor: Array) -> Array:
-        """The share of each range that gives the least error; the error of a column counts as GPTQ counts it."""
+        """Returns the fraction of each range with the least error; a column's error has GPTQ's weight."""
         best = np.full(len(part), np.inf)
         share = np.ones(len(part))
         alone = replace(self.scheme, per=CHANNEL, group=0)
@@ -179,7 +179,7 @@ class Columns(Summary):
         return share
 
     def block(self, codes: Array, start: int, stop: int, scales: Array, zeros: Array | None) -> Array:
-        """Round the columns of a block, each by its scales and zero points; gives their errors, (outputs, columns)."""
+        """Rounds the columns of a block with their scales and zero points; returns their errors (outputs, columns)."""
         scheme = self.scheme
         offsets = np.zeros(scales.shape) if zeros is None else zeros.astype(np.float64)
         steps = scales.astype(np.float64)

@@ -11,13 +11,13 @@ from pypto.quant.tensor import QuantizedTensor
 
 
 def minmax(layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedTensor:
-    """The nearest codes on the grid of each group's range."""
+    """Rounds to nearest on the grid of each group's range."""
     scales, zeros = grid(*ranges(layer.weight, scheme), scheme)
     return QuantizedTensor(quantize(layer.weight, scales, zeros, scheme), scales, scheme, zeros)
 
 
 def percentile(layer: Layer, statistics: Statistics, scheme: Scheme, percent: float = 99.9) -> QuantizedTensor:
-    """The nearest codes on the grid of the inner `percent` of each group."""
+    """Rounds to nearest on the grid of the inner `percent` of each group."""
     scales, zeros = grid(*ranges(layer.weight, scheme, percent), scheme)
     return QuantizedTensor(quantize(layer.weight, scales, zeros, scheme), scales, scheme, zeros)
 

@@ -17,9 +17,9 @@ Rounding = Callable[[Layer, Statistics, Scheme], QuantizedTensor]
 
 
 def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array, rounding: Rounding) -> QuantizedTensor:
-    """Quantise ``weight * factors``; the inputs are multiplied by the reciprocals.
+    """Quantises ``weight * factors``; the inputs are multiplied by the reciprocals.
 
-    The product is formed with the float32 reciprocals that the deployed layer uses.
+    The weight is divided by the float32 reciprocals that the deployed layer uses.
     """
     transform = (1 / factors).astype(np.float32)
     weight = layer.weight.astype(np.float64) / transform
@@ -27,6 +27,6 @@ def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array,
 
 
 def output_error(layer: Layer, weight: QuantizedTensor, gram: Array) -> float:
-    """The squared error of the layer's outputs over all calibration data: ``tr(D G Dᵀ)``."""
+    """Computes the squared output error over all calibration data: ``tr(D G Dᵀ)``."""
     difference = layer.weight.astype(np.float64) - weight.dequantize()
     return float(np.einsum("nk,nk->", difference @ gram, difference))

@@ -21,11 +21,11 @@ ALPHAS: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: float | None = 0.5) -> QuantizedTensor:
-    """Divide input j by ``max|x_j| ** alpha / max|w_j| ** (1 - alpha)``, multiply its weights by it, and round.
+    """Divides input j by ``max|x_j| ** alpha / max|w_j| ** (1 - alpha)``, multiplies its weights by it, and rounds.
 
-    Inputs or weights that are all 0 have the factor 1. With `alpha` None, the best of several exponents is taken, and
-    of the largest and the root mean square of each input: that whose outputs have the largest SQNR on a sample of the
-    inputs, which are rounded to int8 per token.
+    Inputs or weights that are all 0 have the factor 1. With `alpha` None, it searches several exponents, and either the
+    maximum or the root mean square of each input, for the largest output SQNR on a sample of the inputs, which are
+    rounded to int8 per token.
     """
     if alpha is not None:
         return scaled(layer, statistics, scheme, factors(layer, statistics.largest, alpha), minmax)
@@ -37,7 +37,7 @@ def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: flo
 
 
 def factors(layer: Layer, inputs: Array, alpha: float) -> Array:
-    """Divisors of the inputs from a size of each."""
+    """Computes the divisors of the inputs from a magnitude of each."""
     weights = np.abs(layer.weight.astype(np.float64)).max(axis=0, initial=0)
     usable = (inputs > 0) & (weights > 0)
     scale: Array = np.where(usable, inputs, 1) ** alpha / np.where(usable, weights, 1) ** (1 - alpha)
@@ -45,7 +45,7 @@ def factors(layer: Layer, inputs: Array, alpha: float) -> Array:
 
 
 def candidates(layer: Layer, statistics: Statistics) -> Iterator[Array]:
-    """Divisors to choose from; the first are all 1."""
+    """Yields candidate divisors; the first are all 1."""
     yield np.ones(statistics.columns)
     rows = statistics.sample.rows.astype(np.float64)
     for inputs in (statistics.largest, np.sqrt(np.square(rows).sum(axis=0) / max(len(rows), 1))):

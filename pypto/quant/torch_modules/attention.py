@@ -1,4 +1,4 @@
-"""Attention of a torch module computes with int8 keys and values in calls of `scaled_dot_product_attention`."""
+"""Int8 attention in torch modules replaces calls of `scaled_dot_product_attention` during a block's forward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALE = "scale"
 
 
 class Attentions(TorchFunctionMode):
-    """While it is entered, calls of torch's attention go to a method, with a name of the block and of the call."""
+    """A context that redirects calls of torch's attention to a method, with the name of the block and call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,25 +33,25 @@ class Attentions(TorchFunctionMode):
         return self.attend(name, *args, **given)
 
     def attend(self, name: str, q: Any, k: Any, v: Any, *more: Any, **kwargs: Any) -> Any:
-        """One call."""
+        """Computes one call."""
         return ATTENTION(q, k, v, *more, **kwargs)
 
     def enter(self, block: str) -> None:
-        """Begin a block."""
+        """Begins a block."""
         self.leave()
         self.block = block
         self.calls = 0
         self.__enter__()
 
     def leave(self) -> None:
-        """End a block, if one has begun."""
+        """Ends a block, if one has begun."""
         if self.block is not None:
             self.block = None
             self.__exit__(None, None, None)
 
 
 class KeyObserver(Attentions):
-    """Notes the ranges of keys."""
+    """Observes the ranges of keys."""
 
     def __init__(self, ranges: KeyRanges) -> None:
         super().__init__()
@@ -63,10 +63,10 @@ class KeyObserver(Attentions):
 
 
 class Int8Attention(Attentions):
-    """Computes with keys and values in int8.
+    """Computes attention with int8 keys and values.
 
-    Without a mask, dropout or a gradient it is the kernel `attention_int8_cache`. With a mask torch computes, with keys
-    and values as the cache gives them back.
+    Without a mask or dropout it runs the kernel `attention_int8_cache`. With one of them torch computes it, with
+    dequantised keys and values. Inputs that require a gradient are refused.
     """
 
     def __init__(self, block: str, cache: Int8Cache) -> None:
@@ -75,11 +75,11 @@ class Int8Attention(Attentions):
         self.cache = cache
 
     def before(self, module: Any, args: Any) -> None:
-        """Begin the block."""
+        """Begins the block."""
         self.enter(self.name)
 
     def after(self, module: Any, args: Any, result: Any) -> None:
-        """End it."""
+        """Ends the block."""
         self.leave()
 
     def attend(self, name: str, q: Any, k: Any, v: Any, *more: Any, **kwargs: Any) -> Any:
@@ -100,10 +100,10 @@ class Int8Attention(Attentions):
 
 
 def tokens_first(t: Any) -> Any:
-    """Keys (batch, heads, tokens, depth) as an array (batch, tokens, heads, depth)."""
+    """Returns keys (batch, heads, tokens, depth) as an array (batch, tokens, heads, depth)."""
     return t.detach().float().transpose(1, 2).numpy()
 
 
 def heads_first(array: Any, like: Any) -> Any:
-    """The other way, in a tensor's dtype."""
+    """Reverses `tokens_first`, and converts to a tensor's dtype."""
     return torch.from_numpy(array).transpose(1, 2).to(like.dtype)

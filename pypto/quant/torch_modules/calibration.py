@@ -1,4 +1,4 @@
-"""`ModuleCalibration` makes blocks of the submodules of a torch module, and gives a copy with deployed layers."""
+"""`ModuleCalibration` treats submodules of a torch module as blocks, and returns a copy with deployed layers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from pypto.quant.torch_modules.deployed import deploy_module
 from pypto.quant.torch_modules.linear import layer_of, linear_layers, names_of, unquantized, warn_of_floats
 from pypto.quant.torch_modules.structure import described, rebuilt, tensors
 
-PLAN = "plan"  # how the arguments of all blocks are made, as JSON in bytes
+PLAN = "plan"  # a description of the arguments of all blocks, as JSON in bytes
 
 
 @dataclass(slots=True)
 class ModuleCalibration:
     """A calibration of a torch module; `pypto.quant.calibrate` begins one.
 
-    ``run(*args, **kwargs)`` runs the model on a batch, and keeps the inputs of its first block. ``convert()`` gives a
-    copy of the model whose linear layers run on kernels; the model stays as it is.
+    ``run(*args, **kwargs)`` runs the model on a batch, and stores the inputs of its first block. ``convert()`` returns
+    a copy of the model whose linear layers run on kernels; the model itself does not change.
 
     Attributes
     ----------
     layers : dict of str to QuantizedLayer
-        After `convert`, by name; `pypto.quant.save` writes them.
+        The quantised layers by name, after `convert`; `pypto.quant.save` writes them.
     """
 
     model: Any
@@ -56,16 +56,16 @@ class ModuleCalibration:
         self.calibration.__exit__(kind, error, at)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch; gives the model's result."""
+        """Adds a batch; returns the model's result."""
         return self.run(*args, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch: arguments of the model; gives its result.
+        """Adds a batch: arguments of the model; returns its result.
 
         Raises
         ------
         WrongCalibration
-            If a block does not take what the one before it gives, or the folder holds a calibration with other data.
+            If a block does not take the result of the previous one, or the folder holds a calibration with other data.
         """
         recorder = Recorder(list(self.blocks), KeyObserver(self.keys) if self.calibration.config.cache else None)
         with evaluated(self.model), recorder.attached(self.blocks):
@@ -76,17 +76,17 @@ class ModuleCalibration:
         return result
 
     def convert(self, progress: Callable[[int, int], None] | None = None) -> Any:
-        """Quantise all layers of the blocks, one block after the other.
+        """Quantises all layers of the blocks, one block after the other.
 
         Parameters
         ----------
         progress : callable, optional
-            Gets the number of blocks that are done, and of all, after each block.
+            Called after each block with the number of finished blocks and the number of all blocks.
 
         Returns
         -------
         torch.nn.Module
-            A copy of the model; what is not quantised, it shares with the model.
+            A copy of the model, which shares everything that is not quantised.
         """
         with evaluated(self.model):
             self.layers = self.calibration.convert(progress)
@@ -96,7 +96,7 @@ class ModuleCalibration:
         return deployed
 
     def attach_caches(self, model: Any) -> None:
-        """Let attention of the blocks compute with int8 keys and values."""
+        """Makes attention of the blocks compute with int8 keys and values."""
         path = self.calibration.folder / KEYS_FILE
         if not path.exists():
             raise WrongCalibration(
@@ -113,7 +113,7 @@ class ModuleCalibration:
 
 @dataclass(slots=True)
 class Recorder:
-    """Arguments of all blocks in one run of the model: which tensors come from the block before, and all others."""
+    """Records the arguments of all blocks in one run of the model: tensors of the previous block, and all others."""
 
     names: Sequence[str]
     observer: KeyObserver | None = None
@@ -123,7 +123,7 @@ class Recorder:
 
     @contextmanager
     def attached(self, blocks: Mapping[str, Any]) -> Iterator[None]:
-        """Listen to the blocks."""
+        """Attaches hooks to the blocks."""
         handles = []
         for name, module in blocks.items():
             handles.append(module.register_forward_pre_hook(partial(self.before, name), with_kwargs=True))
@@ -137,7 +137,7 @@ class Recorder:
                 self.observer.leave()
 
     def before(self, name: str, module: Any, args: Any, kwargs: Any) -> None:
-        """Note the arguments of a block."""
+        """Records the arguments of a block."""
         number = len(self.plan)
         if self.names[number : number + 1] != [name]:
             refuse(f"block {name} ran as the {number + 1}. one, expected {self.names[number : number + 1]}", self.names)
@@ -154,13 +154,13 @@ class Recorder:
             self.observer.enter(name)
 
     def after(self, module: Any, args: Any, result: Any) -> None:
-        """Note what a block gives."""
+        """Records the result of a block."""
         self.last = list(tensors(result))
         if self.observer is not None:
             self.observer.leave()
 
     def named(self, carried: Mapping[int, int], tensor: Any) -> Any:
-        """What stands for a tensor: its place in the result of the block before, or a name and its dtype."""
+        """Returns the reference to a tensor: its place in the previous block's result, or a name and its dtype."""
         form = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
         if id(tensor) in carried:
             return form | {"carried": carried[id(tensor)]}
@@ -169,7 +169,7 @@ class Recorder:
         return form | {"name": name}
 
     def values(self) -> Values:
-        """All as arrays by name."""
+        """Returns all tensors as arrays by name."""
         if len(self.plan) < len(self.names):
             refuse(f"block {self.names[len(self.plan)]} did not run", self.names)
         plan = np.frombuffer(json.dumps(self.plan).encode(), np.uint8)
@@ -184,7 +184,7 @@ def refuse(what: str, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModuleBlocks(Sequence[Block]):
-    """Submodules as blocks, made when they are asked for: memory holds copies of the weights of one at most."""
+    """Submodules as blocks, made on demand: memory holds a copy of at most one block's weights."""
 
     modules: Mapping[str, Any]
 
@@ -222,12 +222,12 @@ def module_block(name: str, number: int, module: Any) -> Block:
 
 @contextmanager
 def replaced(modules: Mapping[str, Any], linear: Linear) -> Iterator[None]:
-    """Let modules compute by a function of their name and an array."""
+    """Makes modules compute by a function of their name and an array."""
 
     def run(name: str, x: Any) -> Any:
         return torch.from_numpy(linear(name, x.detach().float().numpy())).to(x.dtype)
 
-    # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
+    # torch's fused encoder layer bypasses `forward` and reads the weights, unless a module has a hook.
     hooks = [module.register_forward_pre_hook(nothing) for module in modules.values()]
     try:
         for name, module in modules.items():
@@ -245,7 +245,7 @@ def nothing(module: Any, args: Any) -> None:
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[None]:
-    """The model in its mode for evaluation, without gradients."""
+    """Runs the model in evaluation mode, without gradients."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -257,7 +257,7 @@ def evaluated(model: Any) -> Iterator[None]:
 
 
 def chosen(model: Any, blocks: Any) -> dict[str, Any]:
-    """The blocks of a model by name, in the order of the model or of the list."""
+    """Returns the blocks of a model by name, in the order of the model or of the list."""
     modules = dict(model.named_modules())
     if blocks is None:
         return {"": model}

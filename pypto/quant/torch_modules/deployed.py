@@ -18,14 +18,14 @@ from pypto.quant.layer import QuantizedLayer
 from pypto.quant.torch_modules.linear import linear_layers, shape_of
 from pypto.runtime.tensors import active_mode, is_dispatched, is_recorded
 
-FORM = "form"  # the buffer that says what the others are
+FORM = "form"  # the buffer that describes the others
 
 
 class DeployedLinear(torch.nn.Module):
-    """A linear layer that runs on a kernel of the CPU; it has no gradient.
+    """A linear layer that runs on a CPU kernel; it has no gradient.
 
-    Codes, scales and what else the kernel reads are buffers, copies of the layer's arrays. They keep their dtypes when
-    the module goes to another one. Its state dict loads into a layer of the same kind alone.
+    The arrays that the kernel reads, such as codes and scales, are buffers: copies of the layer's arrays. They keep
+    their dtypes when the module is cast. A state dict loads only into a layer of the same kind.
 
     Parameters
     ----------
@@ -42,19 +42,19 @@ class DeployedLinear(torch.nn.Module):
             self.register_buffer(name, torch.from_numpy(plain(array).copy()))
         text = f"{product.form} {layer.kind}{product.constant}"
         self.register_buffer(FORM, torch.tensor(list(text.encode()), dtype=torch.uint8))
-        # torch's fused encoder layer reads weights past `forward`, unless a module has a hook.
+        # torch's fused encoder layer bypasses `forward` and reads the weights, unless a module has a hook.
         self.register_forward_pre_hook(nothing)
 
     @property
     def layer(self) -> DeployedLayer:
-        """The layer with the numbers that the buffers have now."""
+        """The layer with the current numbers of the buffers."""
         buffers: dict[str, Any] = self._buffers
         arrays = {name: buffers[name].numpy().view(dtype) for name, dtype in self.dtypes.items()}
         product: Any = self.empty.run
         return replace(self.empty, run=product.with_arrays(arrays))
 
     def forward(self, x: Any) -> Any:
-        """Compute the layer: (…, inputs) to (…, outputs), in the dtype of x."""
+        """Computes the layer: (…, inputs) to (…, outputs), in the dtype of x."""
         check_deployed(f"layer {self.empty.name}", x)
         return torch.from_numpy(self.layer(x.detach().float().numpy())).to(x.dtype)
 
@@ -86,7 +86,7 @@ def nothing(*_: Any) -> None:
 
 
 def check_deployed(what: str, *tensors: Any) -> None:
-    """Refuse inputs that want a gradient, and modes that would not see the kernels."""
+    """Refuses inputs that require a gradient, and torch modes that would not see the kernels."""
     if any(map(is_recorded, tensors)):
         raise WrongCalibration(
             what=f"{what} is deployed, its inputs have no gradient",
@@ -98,36 +98,36 @@ def check_deployed(what: str, *tensors: Any) -> None:
 
 
 def plain(array: Any) -> Any:
-    """An array of a dtype that numpy has by itself: floats of eight bits are bytes."""
+    """Returns an array in a dtype of numpy itself: 8-bit floats become bytes."""
     return array if array.dtype.isbuiltin == 1 else array.view(np.uint8)
 
 
 def text_of(form: Any) -> str:
-    """The text of a buffer of bytes."""
+    """Decodes the text in a buffer of bytes."""
     return bytes(form.cpu().to(torch.uint8).tolist()).decode(errors="replace")
 
 
 def deploy_module(model: Any, layers: Mapping[str, QuantizedLayer | DeployedLayer]) -> Any:
-    """A copy of a torch module whose linear layers, some or all, run on kernels.
+    """Returns a copy of a torch module whose linear layers, some or all, run on kernels.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Stays as it is.
+        The model, which does not change.
     layers : mapping of str to QuantizedLayer or DeployedLayer
-        By the name of the submodule, as `ModuleCalibration.layers` and `pypto.quant.load` have them.
+        Layers by the name of the submodule, as in `ModuleCalibration.layers` and from `pypto.quant.load`.
 
     Returns
     -------
     torch.nn.Module
-        In its mode for evaluation. What is not replaced, it shares with the model.
+        The copy, in evaluation mode. It shares everything that is not replaced with the model.
 
     Raises
     ------
     NoSuchLayer
-        For a name that is no linear layer of the model.
+        If a name is not that of a linear layer of the model.
     WrongCalibration
-        For a layer with other inputs or outputs than the module.
+        If a layer has other inputs or outputs than the module.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def deploy_module(model: Any, layers: Mapping[str, QuantizedLayer | DeployedLaye
 
 
 def check_shape(name: str, layer: QuantizedLayer | DeployedLayer, shape: tuple[int, ...]) -> None:
-    """Refuse a layer of another size than its module."""
+    """Refuses a layer of another size than its module."""
     given = layer.shape if isinstance(layer, DeployedLayer) else layer.weight.codes.shape
     if tuple(given) != shape:
         what = f"layer {name} has the shape {tuple(given)}, and the module's is {shape}"

@@ -1,4 +1,4 @@
-"""Linear layers of a torch module are found here, and replaced by fake-quantised ones for training (QAT)."""
+"""Finds the linear layers of a torch module, and replaces them by fake-quantised ones for training (QAT)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pypto.torch.graph.derivatives import first_derivative
 
 
 class FakeQuantizedLinear(torch.nn.Linear):
-    """A linear layer that computes as it will when it is quantised; gradients pass through the rounding.
+    """A linear layer that computes as its quantised form; gradients pass through the rounding.
 
     `prepare` makes them. Weights are rounded to nearest on the grid of their range, as ``minmax`` does.
     """
@@ -35,7 +35,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
         self.config = config
 
     def forward(self, x: Any) -> Any:
-        """Compute the layer with rounded weights, and with rounded inputs where the configuration has them."""
+        """Computes the layer with rounded weights, and with rounded inputs if the configuration quantises them."""
         inputs = self.config.inputs
         if inputs is not None:
             x = PassedThrough.apply(x, lambda rows: rounded_inputs(rows, inputs.group))
@@ -44,7 +44,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
 
 
 class PassedThrough(torch.autograd.Function):
-    """A rounding whose gradient is that of the identity: Bengio and others, 2013."""
+    """A rounding whose gradient is that of the identity (straight-through estimator; Bengio and others, 2013)."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, rounding: Any) -> Any:
@@ -56,7 +56,7 @@ class PassedThrough(torch.autograd.Function):
 
 
 class FakeQuantize(torch.autograd.Function):
-    """Rows rounded to int8, with the gradients of the rows and of their scales."""
+    """Rounds rows to int8, with the gradients of the rows and of their scales."""
 
     @staticmethod
     def forward(ctx: Any, w: Any, scale: Any) -> Any:
@@ -72,14 +72,14 @@ class FakeQuantize(torch.autograd.Function):
 
 
 def fake_quantize(w: Any, scale: Any) -> Any:
-    """Rows of a torch tensor rounded to int8, for training: rows and scales have gradients.
+    """Rounds rows of a torch tensor to int8, for training: rows and scales have gradients.
 
     Parameters
     ----------
     w : torch.Tensor of shape (rows, columns)
         Float32 or bfloat16.
     scale : torch.Tensor of shape (rows,), float32
-        At least 1e-4 is used. It can be a parameter that is learned: Esser and others, 2020.
+        The scales; smaller ones count as 1e-4. They can be learned parameters (LSQ; Esser and others, 2020).
 
     Returns
     -------
@@ -95,14 +95,14 @@ def fake_quantize(w: Any, scale: Any) -> Any:
 
 
 def rounded(w: Any, scheme: Scheme) -> Any:
-    """A weight as its codes give it back."""
+    """Quantises and dequantises a weight."""
     numbers = w.detach().float().numpy()
     scales, zeros = grid(*ranges(numbers, scheme), scheme)
     return torch.from_numpy(dequantize(quantize(numbers, scales, zeros, scheme), scales, zeros, scheme)).to(w.dtype)
 
 
 def rounded_inputs(x: Any, group: int = 0) -> Any:
-    """Inputs as int8 gives them back, with a scale for each token, or for so many neighbours of a token.
+    """Quantises and dequantises inputs as int8, with a scale for each token or each group of a token.
 
     Examples
     --------
@@ -119,12 +119,12 @@ def rounded_inputs(x: Any, group: int = 0) -> Any:
 
 
 def is_linear(module: Any) -> bool:
-    """Whether a module is a linear layer, and nothing else: subclasses may compute otherwise."""
+    """Says whether a module is exactly a linear layer: subclasses may compute something else."""
     return type(module) in (torch.nn.Linear, FakeQuantizedLinear)
 
 
 def is_transposed(module: Any) -> bool:
-    """Whether a module is the linear layer of transformers whose weight has the inputs first, as GPT-2 has it."""
+    """Says whether a module is transformers' `Conv1D`, a linear layer whose weight has the inputs first (GPT-2)."""
     kind = type(module)
     return (kind.__module__, kind.__name__) == ("transformers.pytorch_utils", "Conv1D")
 
@@ -136,22 +136,22 @@ def linear_layers(model: Any, name: str = "") -> dict[str, Any]:
 
 
 def shape_of(module: Any) -> tuple[int, ...]:
-    """Outputs and inputs of a linear layer."""
+    """Returns outputs and inputs of a linear layer."""
     shape = tuple(module.weight.shape)
     return shape[::-1] if is_transposed(module) else shape
 
 
 def layer_of(name: str, module: Any) -> Layer:
-    """A linear layer in numpy."""
+    """Returns a linear layer in numpy."""
     weight = as_array(module.weight)
     bias = None if module.bias is None else as_array(module.bias.float())
     return Layer(name, weight.T if is_transposed(module) else weight, bias)
 
 
 def unquantized(model: Any, name: str, quantized: Iterable[Any], config: Config) -> dict[str, int]:
-    """Weights of products that stay in floats, with their sizes: those of all modules but tables and some linear ones.
+    """Returns weights of products that stay in floats, with their sizes; tables and given linear layers are excluded.
 
-    Those that `Config.skip` names, by the module or the parameter, are left out.
+    Weights whose module or parameter `Config.skip` names are left out.
     """
     left = {id(module) for module in quantized}
     counts = {}
@@ -167,13 +167,13 @@ def unquantized(model: Any, name: str, quantized: Iterable[Any], config: Config)
 
 
 def names_of(model: Any) -> list[str]:
-    """All names that `Config.skip` may have: linear layers first, then all modules and parameters."""
+    """Returns all names that `Config.skip` may contain: linear layers first, then all modules and parameters."""
     parameters = (name for name, _ in model.named_parameters())
     return [*linear_layers(model), *(name for name, _ in model.named_modules()), *parameters]
 
 
 def is_product(parameter: Any) -> bool:
-    """Whether a parameter is a matrix, or several; numbers that are added to all rows are none."""
+    """Says whether a parameter is a matrix, or several; vectors that are added to all rows are not."""
     return bool(parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1))
 
 
@@ -185,32 +185,32 @@ def warn_of_floats(counts: Mapping[str, int], total: int) -> None:
 
 
 def prepare(model: Any, config: Config) -> Any:
-    """A copy of a torch module whose linear layers compute as quantised ones, for training.
+    """Returns a copy of a torch module whose linear layers compute as quantised ones, for training (QAT).
 
     Parameters
     ----------
     model : torch.nn.Module
     config : Config
-        Weights of any scheme; inputs in int8 per token or per group, or none.
+        A configuration with any scheme of weights, and int8 inputs per token or per group, or float inputs.
 
     Returns
     -------
     torch.nn.Module
-        It shares all parameters with the model, so that training it trains the model.
+        The copy, which shares all parameters with the model, so that training it trains the model.
 
     Raises
     ------
     WrongScheme
-        For static scales of inputs, and for inputs in floats of eight bits.
+        If inputs have static scales or 8-bit floats.
     WrongCalibration
-        For a module without linear layers.
+        If the module has no linear layers.
     NoSuchLayer
-        For a pattern in ``config.skip`` that matches nothing.
+        If a pattern in ``config.skip`` matches nothing.
 
     Warns
     -----
     StaysFloat
-        Where other weights stay in floats, that ``config.skip`` does not name.
+        If other weights stay in floats and ``config.skip`` does not name them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arguments of modules are kept on disk as JSON, with tensors apart as arrays under names."""
+"""Stores arguments of modules on disk: their structure as JSON, and tensors separately as named arrays."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TensorName = Callable[[Any], Any]
 
 
 def described(value: Any, where: str, of_tensor: TensorName) -> Any:
-    """A value that JSON holds; `of_tensor` gives what stands for a tensor.
+    """Describes a value as JSON; `of_tensor` returns the reference to a tensor.
 
     Raises
     ------
     WrongCalibration
-        For objects that are no tensors, numbers, texts, lists, tuples or dictionaries.
+        If an object is not a tensor, number, text, list, tuple or dictionary.
     """
     if is_tensor(value):
         return {"tensor": of_tensor(value)}
@@ -34,7 +34,7 @@ def described(value: Any, where: str, of_tensor: TensorName) -> Any:
 
 
 def rebuilt(description: Any, tensor: Callable[[Any], Any]) -> Any:
-    """The value that a description stands for."""
+    """Builds the value of a description."""
     ((kind, value),) = description.items()
     if kind == "tensor":
         return tensor(value)
@@ -47,7 +47,7 @@ def rebuilt(description: Any, tensor: Callable[[Any], Any]) -> Any:
 
 
 def tensors(value: Any) -> Iterator[Any]:
-    """All tensors of a value, in order."""
+    """Returns all tensors of a value, in order."""
     if is_tensor(value):
         yield value
     elif isinstance(value, Mapping):
