@@ -1,7 +1,7 @@
-"""What only matters beside torch. It loads torch, where there is one, and gives it the operator of launches in graphs.
+"""Integration with torch; importing it registers the operator of launches in graphs, if torch is installed.
 
-`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it. `op`
-makes a differentiable function of a kernel.
+`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
+`op` makes a differentiable function of a kernel.
 
 Read `autograd` and `function`; launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-with suppress(ModuleNotFoundError):  # graphs that are loaded need the operator before anything is traced
+with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before anything is traced
     from pypto.torch.graph.operator import launches
 
     launches()
@@ -24,7 +24,7 @@ __all__ = ["kernels", "op"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is asked for: launches in graphs need this package too, and nothing of Inductor."""
+    """Loads names on demand: launches in graphs need this package, but nothing of Inductor."""
     if name == "kernels":
         from pypto.torch.inductor.collected import kernels
 

@@ -1,4 +1,4 @@
-"""Kernels as differentiable functions of tensors: the forward is a launch, the backward that of the derived kernel."""
+"""Differentiable torch functions from kernels: the forward is a launch, the backward runs the derived kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """A kernel as a function of its inputs, which allocates what it stores.
+    """A kernel as a function of its inputs, which allocates its outputs.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class KernelFunction:
 
     @cached_property
     def adjoints(self) -> dict[tuple[str, ...], AdjointKernel]:
-        """The derived kernels, by the inputs that they differentiate by."""
+        """The derived kernels, by the inputs by which they differentiate."""
         return {}
 
     @cached_property
@@ -66,7 +66,7 @@ class KernelFunction:
         return autograd_function(self)
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        """The outputs: one tensor, or a tuple in the order of the kernel's parameters."""
+        """Returns the outputs: one tensor, or a tuple in the order of the kernel's parameters."""
         if is_traced():
             from pypto.torch.graph.tracing import outside_call
 
@@ -79,7 +79,7 @@ class KernelFunction:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs by name."""
+        """Returns the inputs by name."""
         values = dict(zip(self.inputs, args, strict=False)) | dict(given)
         unknown = [n for n in given if n not in self.inputs]
         missing = [n for n in self.inputs if n not in values]
@@ -91,7 +91,7 @@ class KernelFunction:
         return values
 
     def allocated(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Empty tensors for what the kernel stores."""
+        """Allocates the kernel's outputs."""
         import torch
 
         tensors = {}
@@ -100,16 +100,16 @@ class KernelFunction:
         return tensors
 
     def adjoint(self, wrt: Iterable[str]) -> AdjointKernel:
-        """The derived kernel by some inputs."""
+        """Returns the derived kernel for some inputs."""
         names = tuple(wrt)
         if names not in self.adjoints:
-            request = replace(adjoint(self.kernel, names).request, in_place=False)  # its inputs stay as they are
+            request = replace(adjoint(self.kernel, names).request, in_place=False)  # it does not write its inputs
             self.adjoints[names] = AdjointKernel(self.kernel, request)
         return self.adjoints[names]
 
 
 def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]]) -> KernelFunction:
-    """Make a differentiable function of tensors out of a kernel.
+    """Makes a differentiable function of tensors from a kernel.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mappi
     Returns
     -------
     KernelFunction
-        Called with the inputs in the order of the kernel's parameters, or by name; gives the outputs.
+        A function of the inputs, in the order of the kernel's parameters or by name, which returns the outputs.
 
     Raises
     ------
     WrongGradient
-        When a name in `outputs` is no parameter of the kernel.
+        If a name in `outputs` is not a parameter of the kernel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The `torch.autograd.Function` of a kernel. Loaded beside torch only."""
+"""The `torch.autograd.Function` of a kernel; it is imported only if torch is installed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """One launch of an adjoint: the names of the tensors that it gets, its other arguments, and what it is to find.
+    """One launch of an adjoint: the names of its tensors, its other arguments, and the requested gradients.
 
-    `tensors` are saved ones, and after them come the gradients of `stored`.
+    `tensors` are the saved tensors, followed by the gradients of `stored`.
     """
 
     function: KernelFunction
@@ -29,7 +29,7 @@ class Backward:
     wrt: tuple[str, ...]
 
     def launch(self, *given: Any) -> tuple[Any, ...]:
-        """The gradients by `wrt`, in that order."""
+        """Computes the gradients by `wrt`, in that order."""
         count, f = len(self.tensors), self.function
         tensors = dict(zip(self.tensors, given[:count], strict=True))
         pairs = zip(self.stored, given[count:], strict=True)
@@ -43,7 +43,7 @@ class Backward:
 
 
 def autograd_function(f: KernelFunction) -> Any:
-    """A function whose forward is a launch of a kernel, and whose backward is one of its adjoint."""
+    """Returns a function whose forward launches a kernel, and whose backward launches its adjoint."""
 
     class Launch(torch.autograd.Function):
         @staticmethod
@@ -83,7 +83,7 @@ def autograd_function(f: KernelFunction) -> Any:
 
 
 def check_exported(f: KernelFunction, values: dict[str, Any]) -> None:
-    """Refuse to lose a gradient in a graph that torch.export makes: it would hold the launch of the forward alone.
+    """Refuses torch.export, whose graph would contain only the forward launch and lose the gradient.
 
     Raises
     ------
@@ -100,12 +100,12 @@ def refuse(f: KernelFunction, how: str, way: str) -> NoReturn:
 
 
 def grid_of(f: KernelFunction, values: Any) -> Any:
-    """The grid for some arguments."""
+    """Returns the grid for some arguments."""
     return f.grid(values) if callable(f.grid) else f.grid
 
 
 def like(gradient: Any, stored: Any) -> Any:
-    """A gradient that lies in memory as the stored tensor does; zero for an output that the loss does not use."""
+    """Returns a gradient in the stored tensor's memory layout; zero for an output that the loss does not use."""
     if gradient is None:
         return torch.zeros_like(stored)
     if gradient.stride() == stored.stride():

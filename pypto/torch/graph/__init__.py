@@ -1,8 +1,7 @@
-"""Launches in graphs of torch: each is one operator, `torch.ops.pypto.launch`. Loaded beside torch only.
+"""Launches in torch graphs: each is one operator, `torch.ops.pypto.launch`; imported only if torch is installed.
 
-Read `operator` (what the operator does), `planning` (what it is told of a launch), `names` (how it finds the kernel,
-also in another process), `tracing` (launches that Dynamo traces) and `modes` (launches while torch's dispatcher has a
-mode).
+Read `operator` (the operator), `planning` (the facts that it gets about a launch), `names` (kernel names that hold in
+other processes), `tracing` (launches that Dynamo traces) and `modes` (launches under a torch dispatch mode).
 
 `derivatives` refuses second derivatives that no kernel computes.
 """

@@ -1,4 +1,4 @@
-"""First derivatives that kernels compute: whoever differentiates them once more is told that there is no second one."""
+"""Refuses second derivatives of gradients that kernels compute, because no kernel computes those."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _INSIDE: Final = ("torch", "pypto")
 
 
 class FirstDerivative(torch.autograd.Function):
-    """Gradients as a function of all tensors that they are computed from; their own gradient is an error.
+    """Gradients as a function of all tensors from which they are computed; differentiating it is an error.
 
-    Without it they would be constants to autograd, and second derivatives would miss a term. The error comes when
-    somebody asks for one: `create_graph=True` alone does not say who will.
+    Without it, gradients would be constants to autograd, and second derivatives would miss a term. The error is raised
+    when a second derivative is computed, because `create_graph=True` alone does not tell whether one will be.
     """
 
     @staticmethod
@@ -43,13 +43,13 @@ class FirstDerivative(torch.autograd.Function):
 
 
 def first_derivative(compute: Callable[..., tuple[Any, ...]], operator: str, *given: Any) -> Any:
-    """Gradients that are computed from some tensors, for the backward pass of an operator."""
+    """Returns gradients that are computed from some tensors, for the backward pass of an operator."""
     function: Any = FirstDerivative
     return function.apply(compute, operator, *given)
 
 
 def each(function: Any, info: Any, in_dims: Any, given: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The rule of torch.vmap of a function of autograd that takes the items of a batch one after the other."""
+    """Defines the torch.vmap rule of an autograd function that processes the items of a batch one after the other."""
     dims = tuple(in_dims)
     rows = [
         function.apply(*(x if d is None else x.select(d, item) for x, d in zip(given, dims, strict=True)))
@@ -60,7 +60,7 @@ def each(function: Any, info: Any, in_dims: Any, given: tuple[Any, ...]) -> tupl
 
 
 def caller() -> Caller:
-    """The call of the program that led here, through torch and this package."""
+    """Returns the call in the program that led here through torch and this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
         frame = frame.f_back

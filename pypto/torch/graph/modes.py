@@ -1,7 +1,7 @@
-"""Launches while torch's dispatcher has a mode, as make_fx, FlopCounterMode and torch.export have: they are dispatched.
+"""Launches under a torch dispatch mode, such as make_fx, FlopCounterMode or torch.export, become operators.
 
-A mode sees what goes through the dispatcher. A launch that went past it would be missing in what make_fx traces, and a
-graph without it returns memory that nobody wrote. So a launch on tensors is the operator then, which the mode sees.
+A mode sees only operations of the dispatcher. A launch that bypassed it would be missing in a make_fx graph, which
+would then return uninitialised memory. Under a mode, a launch on tensors is therefore the operator.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TRACING: Final = tuple(getattr(torch._C._TorchDispatchModeKey, name) for name in
 
 
 def dispatched_launch(kernel: Any, given: Mapping[str, Any], grid: Any, args: tuple[Any, ...]) -> None:
-    """`kernel[grid](…)` as the operator.
+    """Runs `kernel[grid](…)` as the operator.
 
     Raises
     ------
     UndispatchedLaunch
-        When the operator cannot take the arguments.
+        If the operator cannot take the arguments.
     RecordedArgument, ReadOnlyArgument
-        When it writes to a tensor that requires grad while autograd records, or to a read-only array.
+        If it writes to a tensor that requires grad while autograd records, or to a read-only array.
     """
     values, signature = kernel._bind(args, given), kernel.signature
     sizes = sizes_of(kernel, grid, values)
@@ -49,7 +49,7 @@ def dispatched_launch(kernel: Any, given: Mapping[str, Any], grid: Any, args: tu
 
 
 def check_written(kernel: Any, written: Sequence[str], values: tuple[Any, ...]) -> None:
-    """Refuse what must not be written and the operator does not find: what autograd records, and read-only arrays."""
+    """Refuses writes that the operator does not detect: to tensors that autograd records, and to read-only arrays."""
     given = dict(zip(kernel.signature.names, values, strict=True))
     for name in written:
         if is_tensor(type(given[name])) and is_recorded(given[name]):
@@ -83,7 +83,7 @@ def as_argument(kernel: Any, name: str, x: Any) -> Any:
 
 
 def row_of(x: Any, is_fixed: bool) -> Row:
-    """What the operator is told of an argument: its kind, and of a tensor its dtype and shape, else its value."""
+    """Describes an argument to the operator: its kind, a tensor's dtype and shape, or its value."""
     if is_fixed:
         return "constant", x, None
     if is_tensor(type(x)):

@@ -1,8 +1,8 @@
 """Names of kernels in graphs: a name means the same kernel in every process, or is refused.
 
-A graph outlives the process that traced it: `torch.export.save` writes it, and caches keep what was compiled from it.
+A graph outlives the process that traced it: `torch.export.save` writes it, and caches keep its compiled code.
 So a launch names its kernel by module, qualified name, and a hash over its source, its options, and the values that it
-reads from outside. What has no such name, as a kernel that reads an object without one, is known to its process alone.
+captures. A kernel without such a name, because it captures an object without a name, is known only to its process.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pypto.frontend import REWRITTEN, KernelSource
 from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
-PROCESS: Final = "process-"  # begins the hash of what is known to one process alone
+PROCESS: Final = "process-"  # prefix of hashes that hold in one process only
 _PLAIN: Final = (type(None), bool, int, float, str, bytes)
 _COMPUTED: Final = ("math", "_operator", "builtins")  # modules of functions that the front end calls on constants
 
 
 class Unnamed(Exception):
-    """Of a value that no name tells from others in another process."""
+    """Raised for a value that no name identifies in another process."""
 
 
 def name_of(kernel: Any, captures: Iterable[Any]) -> str:
-    """The name of a kernel that was built with some values from outside.
+    """Returns the name of a kernel that was built with some captured values.
 
     Raises
     ------
@@ -48,24 +48,24 @@ def name_of(kernel: Any, captures: Iterable[Any]) -> str:
 
 
 def place_of(kernel: Any) -> str:
-    """The module and the qualified name of a kernel."""
+    """Returns the module and the qualified name of a kernel."""
     return f"{module_of(kernel.function.__module__)}:{kernel.function.__qualname__}"
 
 
 def module_of(name: str) -> str:
-    """The name by which others import a module: of one that is run by `python -m`, too."""
+    """Returns the name by which others import a module, also of a module run by `python -m`."""
     spec = getattr(sys.modules.get(name), "__spec__", None) if name == "__main__" else None
     return str(spec.name) if spec is not None else name
 
 
 def text_of(source: KernelSource) -> str:
-    """The lines of a function."""
+    """Returns the source lines of a function."""
     lines = range(source.node.lineno, (source.node.end_lineno or source.node.lineno) + 1)
     return "".join(linecache.getline(source.file, n) for n in lines)
 
 
 def record(value: Any) -> str:
-    """A text that differs for values which kernels could tell apart, and is the same in every process.
+    """Returns a text that is the same in every process and differs for values that kernels could distinguish.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def is_kernel(value: Any) -> bool:
 
 
 def kernels_named(name: str) -> list[Any]:
-    """The kernels of this process that a name may mean; their hashes are still to be compared.
+    """Returns this process's kernels that a name may mean; their hashes are still to be compared.
 
     Modules are looked up and never imported: a graph from a file runs no code that its reader did not ask for.
 
@@ -133,7 +133,7 @@ def kernels_named(name: str) -> list[Any]:
 
 
 def unwrapped(value: Any) -> Any:
-    """The kernel under what chooses its constants."""
+    """Returns the kernel below wrappers that choose its constants."""
     while not is_kernel(value) and hasattr(type(value), "run") and hasattr(value, "arg_names"):
         value = value.fn
     return value

@@ -1,7 +1,7 @@
-"""The operator `torch.ops.pypto.launch`: a launch as graphs of torch hold it, which runs in any process.
+"""The operator `torch.ops.pypto.launch`: the form of a launch in torch graphs, which runs in any process.
 
-A graph holds the name of a kernel, and as JSON where the values of its parameters come from: the operator's lists of
-tensors and numbers, or a constant. Nothing in it counts what one process has traced.
+A graph stores the name of a kernel, and as JSON the source of each parameter's value: the operator's lists of tensors
+and numbers, or a constant. Nothing in it depends on what one process has traced.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Source = tuple[str, Any]  # of a parameter's value: a list of the operator and a
 
 @dataclass(frozen=True)
 class Call:
-    """A launch in a graph: a kernel, and where the values of its parameters come from."""
+    """A launch in a graph: a kernel, and the sources of its parameters' values."""
 
     kernel: Any
     sources: tuple[Source, ...]
 
     @property
     def written(self) -> frozenset[str]:
-        """The arrays that the operator says are written."""
+        """The arrays that the operator declares as written."""
         rows = zip(self.kernel.signature.names, self.sources, strict=True)
         return frozenset(name for name, (kind, _) in rows if kind == "written")
 
@@ -85,7 +85,7 @@ class Launches:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def add(self, kernel: Any, captures: Sequence[Any], sources: tuple[Source, ...]) -> tuple[str, str]:
-        """What a graph says of a launch: the name of the kernel, and its arguments."""
+        """Returns the graph's description of a launch: the name of the kernel, and its arguments."""
         with self.lock:
             name = self.name(kernel, captures)
             arguments = json.dumps([[kind, self.encoded(x) if kind == "constant" else x] for kind, x in sources])
@@ -93,7 +93,7 @@ class Launches:
         return name, arguments
 
     def name(self, kernel: Any, captures: Sequence[Any]) -> str:
-        """The name of a kernel; one of this process alone where another kernel could be meant."""
+        """Returns the name of a kernel; a name for this process only, if it could mean another kernel."""
         try:
             name = name_of(kernel, captures)
         except Unnamed:
@@ -106,7 +106,7 @@ class Launches:
         return self.process_names[id(kernel)]
 
     def encoded(self, value: Any) -> Any:
-        """A constant as JSON holds it."""
+        """Encodes a constant as JSON."""
         if value is None or type(value) in (bool, int, float, str):
             return value
         if type(value) is tuple:
@@ -130,7 +130,7 @@ class Launches:
         written: Sequence[Any],
         read: Sequence[Any],
     ) -> None:
-        """What the operator does."""
+        """Runs the operator."""
         given = {"written": written, "read": read, "integers": integers, "floats": floats}
         call = self.calls.get((kernel, arguments)) or self.call_of(kernel, arguments, given)
         values = call.values(given)
@@ -156,7 +156,7 @@ class Launches:
         refuse(name, "whose source, options or constants are not those that it was traced with", "trace it again")
 
     def is_meant(self, name: str, call: Call, given: Mapping[str, Sequence[Any]]) -> bool:
-        """Whether a kernel has a name, built for the arguments of a launch."""
+        """Says whether a kernel has a name, built for the arguments of a launch."""
         rows: dict[str, Row] = {}
         for parameter, (kind, x) in zip(call.kernel.signature.names, call.sources, strict=True):
             if kind in ("written", "read"):
@@ -171,7 +171,7 @@ class Launches:
             return False
 
     def decoded(self, name: str, value: Any) -> Any:
-        """The constant of a launch."""
+        """Decodes the constant of a launch."""
         if not isinstance(value, dict):
             return value
         ((kind, x),) = value.items()
@@ -186,13 +186,13 @@ class Launches:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether kernels of one name do the same for ever: those of closures may come to differ."""
+    """Says whether kernels of one name always do the same; kernels from closures may differ."""
     x, y = a.function, b.function
     return a is b or (x.__globals__ is y.__globals__ and x.__closure__ is None and y.__closure__ is None)
 
 
 def run(call: Call, grid: tuple[int, ...], values: tuple[Any, ...]) -> None:
-    """Launch, where the kernel writes no more than the graph says."""
+    """Launches, if the kernel writes no more than the graph declares."""
     if MODE.get() == PLAIN and not any(call.kernel.modes):
         plan, _ = call.kernel.ready((*grid, 1, 1)[:3], values)
         more = plan.version.program.written - call.written
@@ -203,7 +203,7 @@ def run(call: Call, grid: tuple[int, ...], values: tuple[Any, ...]) -> None:
 
 
 def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
-    """What a graph says of a launch: `rows` have a row for each argument.
+    """Returns the graph's description of a launch; `rows` has a row for each argument.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[A
 
 
 def sources(signature: Signature, rows: Mapping[str, Row], kinds: Mapping[str, str]) -> tuple[Source, ...]:
-    """Where the value of each parameter comes from."""
+    """Returns the source of each parameter's value."""
     places = {kind: itertools.count() for kind in LISTS}
     by_name = {name: (kind, next(places[kind]) if kind in places else rows[name][1]) for name, kind in kinds.items()}
     return tuple(by_name.get(name, ("constant", signature.defaults.get(name))) for name in signature.names)
@@ -237,5 +237,5 @@ def sources(signature: Signature, rows: Mapping[str, Row], kinds: Mapping[str, s
 
 @functools.lru_cache(maxsize=1)
 def launches() -> Launches:
-    """The operator of this process."""
+    """Returns the operator of this process."""
     return Launches()

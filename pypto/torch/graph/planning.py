@@ -1,7 +1,7 @@
-"""What the operator is told of a launch before it is made: what the kernel writes, and which values it reads.
+"""Plans a launch for torch graphs: which arrays the kernel writes, and which values it captures.
 
-torch orders and copies by what an operator says that it writes. So the kernel's Tile IR is built for arrays of these
-types, of any size. When the operator runs, the version that is launched is held to what was said.
+torch orders and copies according to the writes that an operator declares. So the kernel's Tile IR is built for arrays
+of these types and any size. When the operator runs, the launched version is checked against the declaration.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stand:
 
 
 def build(kernel: Any, rows: Mapping[str, Row]) -> Plan:
-    """What a kernel writes and reads, by its Tile IR for these types: of any size, or of these where it asks for them.
+    """Finds a kernel's writes and captures from its Tile IR for these types, of any size or of these if it needs them.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def build(kernel: Any, rows: Mapping[str, Row]) -> Plan:
 
 @contextmanager
 def own_builtins() -> Iterator[None]:
-    """Python's own `max` and `min`, which kernels mean: torch.export has others in their places while it traces."""
+    """Restores Python's `max` and `min`, which kernels mean: torch.export replaces them while it traces."""
     others = {name: f for name in ("max", "min") if isinstance(f := getattr(builtins, name), partial)}
     for name, f in others.items():
         setattr(builtins, name, f.keywords.get("real_callable", f))

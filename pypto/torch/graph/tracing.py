@@ -1,6 +1,6 @@
-"""Launches in functions that torch.compile traces: they become one operator in the graph, `torch.ops.pypto.launch`.
+"""Launches in functions that torch.compile traces become one operator in the graph, `torch.ops.pypto.launch`.
 
-Dynamo runs `traced_launch` symbolically, and `planned` as it is. Its result is a part of the graph.
+Dynamo traces `traced_launch` symbolically, and executes `planned`, whose result is a constant of the graph.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ torch: Any = importlib.import_module("torch")
 
 
 def traced_subscript(kernel: Any, grid: Grid) -> Callable[..., None]:
-    """`kernel[grid]` in a function that Dynamo traces."""
+    """Replaces `kernel[grid]` in a function that Dynamo traces."""
     return functools.partial(traced_launch, kernel, grid)
 
 
 def outside_subscript(launchable: Any, grid: Any) -> Callable[..., None]:
-    """`launchable[grid]` of what no graph can hold, in a function that Dynamo traces."""
+    """Replaces `launchable[grid]`, of a launchable that no graph can contain, in a function that Dynamo traces."""
     return functools.partial(outside_launch, launchable, grid)
 
 
@@ -35,7 +35,7 @@ def outside_launch(launchable: Any, grid: Any, *args: Any, **given: Any) -> None
 
 
 def traced_launch(kernel: Any, grid: Any, *args: Any, **given: Any) -> None:
-    """`kernel[grid](…)` in a function that Dynamo traces: written for what Dynamo follows."""
+    """Replaces `kernel[grid](…)` in a function that Dynamo traces; it uses only Python that Dynamo follows."""
     names, constants, is_open = parameters(kernel)
     if is_open or len(args) > len(names) or any(n not in names and n not in IGNORED for n in given):
         outside(kernel, grid, args, given)
@@ -118,5 +118,5 @@ def outside_call(function: Any, args: tuple[Any, ...], given: dict[str, Any]) ->
 
 @undisturbed(_OUTSIDE)  # type: ignore[untyped-decorator]
 def outside(kernel: Any, grid: Any, args: Any, given: Any) -> None:
-    """A launch that no graph can hold: Dynamo ends its graph before it, and begins another one behind it."""
+    """Runs a launch that no graph can contain: Dynamo breaks its graph before it and begins another one behind it."""
     kernel.launch(tuple(grid) if isinstance(grid, list) else grid, *args, **given)

@@ -1,8 +1,8 @@
-"""Kernels compiled ahead, by processes of their own, while Inductor writes the next ones.
+"""Compiles kernels ahead in worker processes, while Inductor writes the next ones.
 
-When Inductor writes the first call of a kernel, all is known for which the kernel is compiled: dtypes and ranks of
-buffers, and which of them share memory. This process makes Tile IR, and a worker makes machine code of that, which goes
-to the disk cache. The first launch finds it there, or waits for the worker that has it in hand, or compiles it as ever.
+When Inductor writes the first call of a kernel, its specialisation is known: dtypes and ranks of buffers, and which of
+them share memory. This process builds Tile IR, and a worker compiles it to machine code in the disk cache. The first
+launch finds it there, waits for the worker that is compiling it, or compiles it itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Workers:
         self.count, self.processes, self.sent = count, list[Worker](), list[Job]()
 
     def start(self) -> None:
-        """Have the processes ready for jobs that come soon."""
+        """Starts the processes for jobs that come soon."""
         text = f"import sys; sys.path[:] = {sys.path!r}; from pypto.torch.inductor.worker import work; work()"
         settings, silent = session().settings, subprocess.DEVNULL
         env = {**os.environ, "PYPTO_CACHE_DIR": settings.cache_dir, "PYPTO_LEVEL": settings.level}
@@ -69,18 +69,18 @@ class Workers:
                 self.take(job)
 
     def take(self, job: Job) -> None:
-        """Have the next worker do a job."""
+        """Gives a job to the next worker."""
         self.start()
         self.processes[len(self.sent) % self.count].jobs.put(job)
         self.sent.append(job)
 
     def close(self) -> None:
-        """No more jobs come; nobody waits for those that are left."""
+        """Accepts no more jobs; nobody waits for those that are left."""
         for process in self.processes:
             process.jobs.put(None)
 
     def wait(self) -> None:
-        """Wait until all jobs are done."""
+        """Waits until all jobs are done."""
         for process in self.processes:
             process.thread.join()
 
@@ -94,7 +94,7 @@ class Worker:
         self.thread.start()
 
     def feed(self) -> None:
-        """Hand jobs over. A process that has ended does no more; launches compile what it leaves."""
+        """Passes jobs on. If the process has ended, launches compile the remaining kernels."""
         with suppress(OSError):
             for job in iter(self.jobs.get, None):
                 pickle.dump(job, self.pipe)
@@ -109,13 +109,13 @@ class Worker:
         return self.process.stdin
 
 
-# Who compiles for the graph that is being compiled.
+# The workers of the graph that is being compiled.
 WORKERS: Final[ContextVar[Workers | None]] = ContextVar("WORKERS", default=None)
 
 
 @contextmanager
 def workers(threads: int) -> Iterator[None]:
-    """Workers for the length of a `with` block, as many as `threads` leave beside this process.
+    """Provides workers during a `with` block, as many as `threads` leave beside this process.
 
     They do to the end what they were given. There are none without a disk cache, nor on a single core, nor with a torch
     that does not tell of calls what is needed.
@@ -135,7 +135,7 @@ def workers(threads: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A buffer that is not there yet, as a launch sees it."""
+    """A placeholder for a buffer that does not exist yet, as a launch sees it."""
 
     address: int
     dtype: Any
@@ -150,14 +150,14 @@ class StandIn:
 
 
 def stand_ins(arguments: list[Any], graph: Any) -> list[Any] | None:
-    """What a call will be given: stand-ins for buffers, and numbers; None where Inductor does not tell."""
+    """Returns placeholders for the buffers of a call, and its numbers; None if Inductor does not describe them."""
     roots: dict[str, int] = {}
     values = [stand_in(x, graph, roots) if isinstance(x, str) else hint(x, graph) for x in arguments]
     return None if any(x is None for x in values) else values
 
 
 def stand_in(name: str, graph: Any, roots: dict[str, int]) -> StandIn | None:
-    """A buffer of a graph, at an address behind that of the buffer in which it is a view."""
+    """Returns a placeholder for a buffer, at an address relative to that of the buffer of which it is a view."""
     buffer = graph.try_get_buffer(name)
     if buffer is None:
         return None

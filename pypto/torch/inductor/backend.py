@@ -21,7 +21,7 @@ from pypto.torch.inductor.collected import COLLECTED, Kernels
 
 torch: Any = importlib.import_module("torch")
 
-# Inductor's settings while it compiles for us: each with the reason.
+# Inductor's settings while it compiles for this backend, each with the reason.
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
     "cpu_backend": "triton",  # its own passes ask whether Triton is written for the CPU
     "compile_threads": 1,  # its pool of processes compiles for GPUs; ours is in `ahead.py`
@@ -67,7 +67,7 @@ MODES: Final[Mapping[Any, Mapping[str, Any]]] = MappingProxyType({
 
 
 def pypto(graph: Any, inputs: Any, **given: Any) -> Any:
-    """Refuse the backend name `pypto` of torch.compile: the backend of this version is `pypto-inductor`.
+    """Refuses the backend name `pypto` of torch.compile: the backend of this version is `pypto-inductor`.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def pypto(graph: Any, inputs: Any, **given: Any) -> Any:
 
 
 def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:
-    """Compile a graph of torch.compile: Inductor schedules and fuses, pypto compiles its kernels.
+    """Compiles a graph of torch.compile: Inductor schedules and fuses, pypto compiles its kernels.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
 
 
 def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
-    """Inductor's settings for one compilation."""
+    """Returns Inductor's settings for one compilation."""
     if mode not in MODES:
         raise WrongSetting(setting=f"mode={mode!r}", problem="this mode of torch.compile is for GPUs")
     options = {**MODES[mode], **options}
@@ -132,7 +132,7 @@ def backends(given: str | None) -> str:
 
 
 def tunes(chosen: Mapping[str, Any]) -> bool:
-    """Whether templates are candidates."""
+    """Says whether templates are candidates."""
     return bool(chosen.get("max_autotune") or chosen.get("max_autotune_gemm"))
 
 
@@ -149,7 +149,7 @@ def during(context: Callable[[], AbstractContextManager[None]], function: Callab
 
 @contextmanager
 def compiling(chosen: Mapping[str, Any], kernels: Kernels, threads: int | None = None) -> Iterator[None]:
-    """Inductor's settings and code generator for the CPU, as long as a graph is compiled."""
+    """Sets Inductor's settings and CPU code generator while a graph is compiled."""
     from torch._inductor import config
     from torch._inductor.codegen import common
 

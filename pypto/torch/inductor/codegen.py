@@ -1,4 +1,4 @@
-"""Inductor's code generator for Triton, with what differs where pypto compiles the text."""
+"""Overrides of Inductor's Triton code generator, for text that pypto compiles."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Kernel(triton.TritonKernel):  # type: ignore[misc]
 
     @classmethod
     def gen_common_triton_imports(cls) -> str:
-        """What the text imports; `load.py` serves it, whatever Triton is installed."""
+        """Writes the text's imports; `load.py` serves them, whatever Triton is installed."""
         return IMPORTS
 
     @classmethod
     def inductor_meta_common(cls) -> dict[str, Any]:
-        """Nothing: Inductor's is for its own tuner."""
+        """Returns nothing: Inductor's metadata is for its own tuner."""
         return {}
 
 
@@ -75,7 +75,7 @@ def lines_of(writer: Any, kernel: str) -> list[tuple[str, int, str]]:
 
 
 class Calls:
-    """Writes kernels and their calls: blocks and grids are theirs to know, and a CPU has no streams."""
+    """Writes kernels and their calls: kernels choose blocks and grids themselves, and a CPU has no streams."""
 
     def define_kernel(self: Any, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
         super().define_kernel(kernel_name, kernel_body, *given, **named)  # type: ignore[misc]

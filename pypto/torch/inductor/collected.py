@@ -1,4 +1,4 @@
-"""The kernels of a compiled function: kept with its graphs, and found from the function."""
+"""Collects the kernels of a compiled function: they are kept with its graphs, and found from the function."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ COLLECTED: Final[ContextVar[Kernels | None]] = ContextVar("COLLECTED", default=N
 
 
 def kernels(compiled: Any) -> list[Generated]:
-    """The kernels that Inductor wrote for a compiled function or module, as far as it was called.
+    """Returns the kernels that Inductor has written for a compiled function or module so far.
 
     Parameters
     ----------
     compiled : callable
-        What ``torch.compile(…, backend="pypto-inductor")`` gave.
+        The result of ``torch.compile(…, backend="pypto-inductor")``.
 
     Returns
     -------

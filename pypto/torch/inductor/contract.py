@@ -1,7 +1,7 @@
-"""What of torch's inside the backend `pypto-inductor` leans on, in one place.
+"""Lists the internals of torch on which the backend `pypto-inductor` relies, in one place.
 
-None of it is public, so a new version of torch may have it under another name. `check` looks for all of it before the
-first graph is compiled. What it cannot find it names, with what that is for.
+None of them is public, so a new version of torch may rename them. `check` looks for all of them before the first
+graph is compiled, and names a missing one with its purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RUNTIME: Final = "torch._inductor.runtime"
 
 @dataclass(frozen=True)
 class Need:
-    """A name of torch's inside: where, what for, and the parameters with which it is called or overridden."""
+    """An internal name of torch: its place, its purpose, and the parameters with which it is called or overridden."""
 
     module: str
     name: str
@@ -148,7 +148,7 @@ TEMPLATES: Final = (
 
 
 def check(needs: Iterable[Need] = NEEDS) -> None:
-    """Find out whether this torch has all that is needed.
+    """Checks that this torch has everything that is needed.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What stands for `triton_heuristics` in generated text: blocks that suit a CPU, and launches.
+"""Replaces `triton_heuristics` in generated text: it chooses blocks that suit a CPU, and launches.
 
 Inductor's own decorators try blocks for a GPU. Here a block is chosen from the sizes that Inductor expects: as large as
-the caches like, since the CPU backend cuts it into vectors itself.
+suits the caches, because the CPU backend splits it into vectors itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FAILED: Final[ContextVar[list[str]]] = ContextVar("FAILED")
 
 
 class Generated:
-    """A kernel that Inductor wrote: its `name` and `source`, as `kernel` a kernel, and the `lines` of the model in it.
+    """A kernel that Inductor wrote: its `name` and `source`, its `kernel`, and the `lines` of the model in it.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Generated:
 
 
 class Candidate(Generated):
-    """A kernel that Inductor measures beside others before one of them is taken."""
+    """A kernel that Inductor measures beside others before one of them is chosen."""
 
     def __init__(self, fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> None:
         super().__init__(fn, blocks, meta)
@@ -108,7 +108,7 @@ def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[lis
 
 
 def grid_of(meta: Mapping[str, Any], blocks: Blocks, language: str = "python") -> Any:
-    """Inductor's expressions for a grid, in Python or C++ ("cpp")."""
+    """Returns Inductor's expressions for a grid, in Python or C++ ("cpp")."""
     grid = getattr(_theirs, meta["grid_type"])(inductor_meta=meta, mode=language)
     grid.generate(blocks)
     return grid
@@ -142,7 +142,7 @@ def least(most: int, hint: int) -> int:
 
 
 def pointwise(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """Elements on their own, of up to three dimensions: rows of stride 1, or squares where accesses cross."""
+    """Chooses blocks of elementwise kernels of up to three dimensions: rows of stride 1, or squares for transposes."""
 
     def blocks(fn: JITFunction) -> Blocks:
         x, y, z = (size_hints.get(name, 1) for name in "xyz")
@@ -156,7 +156,7 @@ def pointwise(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], *
 
 
 def reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """A loop over blocks of the reduced elements: along a row, or over rows with outputs side by side."""
+    """Chooses blocks for a loop over the reduced elements: along a row, or over rows with adjacent outputs."""
 
     def blocks(fn: JITFunction) -> Blocks:
         x, r0, r1 = (size_hints.get(name, 1) for name in ("x", "r0_", "r1_"))
@@ -172,7 +172,7 @@ def reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], *
 
 
 def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """All reduced elements in one block."""
+    """Chooses one block for all reduced elements."""
 
     def blocks(fn: JITFunction) -> Blocks:
         x, r = size_hints.get("x", 1), size_hints.get("r0_", 1) * size_hints.get("r1_", 1)

@@ -1,7 +1,7 @@
-"""Kernels from Inductor's text.
+"""Loads kernels from Inductor's text.
 
-The text imports `triton` and parts of Inductor that are made for GPUs. It gets ours in their place, by an `__import__`
-of its own: no module of the process is replaced, and a Triton that is installed takes no part.
+The text imports `triton` and parts of Inductor that are made for GPUs. Its own `__import__` gives it pypto's modules
+instead: no module of the process is replaced, and an installed Triton is not used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lines of a model that a generated kernel computes.
+"""Finds the lines of a model that a generated kernel computes.
 
 Each node of torch's graph knows the stack of calls that made it. Of these frames, the innermost one outside of torch is
 the model's own line.

@@ -1,7 +1,7 @@
-"""Along which dimension of its iteration space a generated kernel walks through memory.
+"""Finds the dimension of its iteration space along which a generated kernel walks through memory.
 
-Inductor hands a kernel to its heuristics as text and nothing else, so addresses are read from the text's AST. They
-choose the sizes of blocks. Whether a kernel is right depends on none of them.
+Inductor passes a kernel to its heuristics only as text, so addresses are read from the text's AST. They decide only the
+sizes of blocks; the correctness of a kernel does not depend on them.
 
 Inductor names an index by its dimension: `x0`, `y1`, `r0_2`. In the address of a load, an index that stands alone has
 stride 1, and one with a factor has a larger one: ``tl.load(in_ptr0 + (x0 + 1024*r0_1), …)`` walks along x.

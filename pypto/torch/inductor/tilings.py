@@ -1,4 +1,4 @@
-"""Tilings of a kernel: which of Inductor's searches for one can find nothing.
+"""Speeds up the tilings of a kernel: it skips those of Inductor's searches that cannot find one.
 
 Inductor splits a dimension where an address divides its index, and finds out by matching the address with a sum of
 quotients and remainders. A match in sympy takes up to seconds, and most addresses divide nothing: that can be seen.

@@ -1,4 +1,4 @@
-"""A process that compiles kernels for another one; it needs no torch. See `ahead.py`."""
+"""A process that compiles kernels for another one; it does not need torch. See `ahead.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto.torch.inductor.jobs import Job, put_code
 
 
 def work(source: IO[bytes] | None = None) -> None:
-    """Do jobs from standard input until it ends.
+    """Does jobs from standard input until it ends.
 
     An error is not told: whoever launches the kernel compiles it, and finds the same.
     """
