@@ -53,7 +53,7 @@ class MovementRow:
 
 
 def reshaped(shape: Shape, attrs: Attrs) -> Shape:
-    if math.prod(attrs["shape"]) != math.prod(shape):
+    if -1 in attrs["shape"] or math.prod(attrs["shape"]) != math.prod(shape):
         raise TypeError(f"an array of shape {shape} cannot be reshaped to {attrs['shape']}")
     return tuple(attrs["shape"])
 

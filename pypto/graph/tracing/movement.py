@@ -26,9 +26,9 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
     if order != "C":
         raise NotTraced(here().loc(), what="reshape", problem=f"order={order!r}", way="transpose first")
     sizes = sizes_of(shape[0] if len(shape) == 1 else shape)
-    if -1 in sizes:
-        known = math.prod(n for n in sizes if n != -1)
-        sizes = tuple(x.size // (known or 1) if n == -1 else n for n in sizes)
+    known = math.prod(n for n in sizes if n != -1)
+    if sizes.count(-1) == 1 and known != 0:  # beside a dimension of size 0, any size would do
+        sizes = tuple(x.size // known if n == -1 else n for n in sizes)
     result = checked("reshape", lambda: x.moved("reshape", shape=sizes))
     if copy or (result.strides is None and x.size):
         copied = Tensor.fresh(x.graph, result.node)
