@@ -131,7 +131,7 @@ def test_what_would_differ_is_refused(function: Callable[..., Any], problem: str
 @pytest.mark.parametrize("shape", [(0, 2, -1), (-1, 5), (0, -1), (-1, -1), (5, 2)])
 def test_a_shape_that_numpy_refuses_is_refused(shape: tuple[int, ...]) -> None:
     x = np.zeros((0, 4) if shape[1] == 2 else (3, 4), np.float32)
-    with pytest.raises(ValueError, match="reshape|unknown"):
+    with pytest.raises(ValueError, match=r"reshape|unknown"):
         x.reshape(shape)
     with pytest.raises(WrongShapes, match="cannot be reshaped to"):
         pto.fuse(lambda x: x.reshape(shape) + 1)(x)
