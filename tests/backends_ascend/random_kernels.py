@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import traceback
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 
 from pypto.errors import Diagnostic
 from pypto.ops.table import TABLE
-from tests.backends_ascend.units import units
+from tests.backends_ascend.units import search, units
 from tests.conformance.expressions import LAYOUTS, Program, programs
 from tests.conformance.sources import define
 from tests.conformance.test_random import check_sum, launch
@@ -117,26 +115,5 @@ def differing(cases: list[Case], chip: str = "ascend910b2") -> list[tuple[Case, 
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--chip", choices=("ascend910b2", "ascend950"), default="ascend910b2")
-    options = parser.parse_args()
-    cases, differ = drawn(options.count, options.seed), 0
-    refused: Counter[str] = Counter()
-    for start in range(0, len(cases), EACH):
-        some = cases[start : start + EACH]
-        failed = differing(some, options.chip)
-        for case, words in failed:
-            print(f"--- {case}\n{words}")
-        differ += len(failed)
-        refused.update(case.refused for case in some if case.refused not in ("", "failed"))
-        print(f"{start + len(some)} kernels: {differ} differ, {refused.total()} were refused", flush=True)
-    for reason, count in refused.most_common():
-        print(f"{count:5}  {reason}")
-    return 1 if differ else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(search(__doc__, drawn, differing, EACH, None))

@@ -6,11 +6,9 @@ device, compares each with float64, and shows those that differ.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import traceback
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,12 +16,11 @@ import ml_dtypes
 import numpy as np
 
 from pypto.errors import Diagnostic
-from tests.backends_ascend.units import units
+from tests.backends_ascend.units import search, units
 from tests.conformance.sources import define
 
 Array = np.ndarray[Any, Any]
 EACH: Final = 24  # that are compiled and compared before the next ones are
-CHIPS: Final = ("ascend910b2", "ascend950")
 SIZES: Final = (16, 24, 32, 40, 48)
 EIGHT: Final = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 DTYPES: Final = (np.float32, np.float32, np.float16, ml_dtypes.bfloat16, *EIGHT)
@@ -191,26 +188,5 @@ def differing(cases: list[Case], chip: str) -> list[tuple[Case, str]]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--chip", choices=CHIPS, default=CHIPS[0])
-    options = parser.parse_args()
-    cases, differ = drawn(options.count, options.seed), 0
-    refused: Counter[str] = Counter()
-    for start in range(0, len(cases), EACH):
-        some = cases[start : start + EACH]
-        failed = differing(some, options.chip)
-        for case, words in failed:
-            print(f"--- {case}\n{words}")
-        differ += len(failed)
-        refused.update(case.refused for case in some if case.refused not in ("", "failed"))
-        print(f"{start + len(some)} kernels: {differ} differ, {refused.total()} were refused", flush=True)
-    for reason, count in refused.most_common():
-        print(f"{count:5}  {reason}")
-    return 1 if differ else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(search(__doc__, drawn, differing, EACH, 0))

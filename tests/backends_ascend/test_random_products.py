@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backends_ascend.random_products import CHIPS, Case, compare, differing, drawn
+from tests.backends_ascend.random_products import Case, compare, differing, drawn
+from tests.backends_ascend.units import CHIPS
 from tests.sim.device import needs_compiler
 
 pytestmark = needs_compiler

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from pypto.runtime.devices import Device
 
 TOP: Final = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 EACH: Final = 24  # kernels of a unit
+CHIPS: Final = ("ascend910b2", "ascend950")
 
 
 def joined(texts: list[str]) -> str:
@@ -125,3 +128,27 @@ def units(chip: str = "ascend910b2") -> Iterator[tuple[Units, Device]]:
     backend = AscendBackend(target, Path, lambda: made)
     backend.found.append(made)  # type: ignore[arg-type]  # it stands for a toolchain
     yield made, Device("ascend-sim", place.acl, backend, pto.device)
+
+
+def search(
+    described: str | None, drawn: Callable[..., list[Any]], differing: Callable[..., Any], each: int, seed: int | None
+) -> int:
+    """The command line of a search: draw kernels, compare `each` of them at a time, and show those that differ."""
+    parser = argparse.ArgumentParser(description=described)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=seed)
+    parser.add_argument("--chip", choices=CHIPS, default=CHIPS[0])
+    options = parser.parse_args()
+    cases, differ = drawn(options.count, options.seed), 0
+    refused: Counter[str] = Counter()
+    for start in range(0, len(cases), each):
+        some = cases[start : start + each]
+        failed = differing(some, options.chip)
+        for case, words in failed:
+            print(f"--- {case}\n{words}")
+        differ += len(failed)
+        refused.update(case.refused for case in some if case.refused not in ("", "failed"))
+        print(f"{start + len(some)} kernels: {differ} differ, {refused.total()} were refused", flush=True)
+    for reason, count in refused.most_common():
+        print(f"{count:5}  {reason}")
+    return 1 if differ else 0
