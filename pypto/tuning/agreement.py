@@ -1,7 +1,7 @@
-"""Whose results are right: the configurations are grouped by what they stored, and one group may have a majority.
+"""Majority vote on results: configurations with equal results form a group, and a majority group is correct.
 
-Results count with their coverage, the elements that a run stored. A configuration that stores fewer elements than
-another one is never right by itself, however many agree with it.
+The coverage of a result, which is the set of stored elements, counts as well. A configuration that stores fewer
+elements than another one is never correct, however many agree with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMED: Final = 4  # configurations that a sentence names
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a run left in an array.
+    """The contents of an array after a run.
 
     `stored` is true for the elements that the run changed. It is `exact` where the kernel does not read the array: then
     the array was filled with something else before the run, and no stored element is missed.
@@ -34,7 +34,7 @@ class Output:
     exact: bool
 
     def like(self, other: Output) -> bool:
-        """Whether two runs computed the same, but for the rounding of sums."""
+        """Whether two runs agree, up to the rounding of sums."""
         if not self.exact:
             return alike(self.values, other.values)
         if not np.array_equal(self.stored, other.stored):
@@ -56,17 +56,17 @@ class Group:
         return sum(int(np.count_nonzero(output.stored)) for output in self.outputs)
 
     def covers(self, other: Group) -> bool:
-        """Whether it stores every element that the other group stores."""
+        """Whether this group stores every element that the other group stores."""
         pairs = zip(self.outputs, other.outputs, strict=True)
         return not any(bool((theirs.stored & ~ours.stored).any()) for ours, theirs in pairs)
 
     def coverage(self) -> str:
-        """How much of each array it stores, in words."""
+        """Describe how much of each array the group stores."""
         parts = (f"{np.count_nonzero(o.stored)} of {o.stored.size} elements of `{o.name}`" for o in self.outputs)
         return " and ".join(parts) or "nothing"
 
     def difference(self, other: Group) -> str:
-        """What distinguishes its results from those of another group, in words."""
+        """Describe how the results differ from those of another group."""
         if self.stored != other.stored and not (self.covers(other) and other.covers(self)):
             return f"it stores {self.coverage()}, not {other.coverage()}"
         pairs = [(a, b) for a, b in zip(self.outputs, other.outputs, strict=True) if not a.like(b)]
@@ -90,7 +90,7 @@ class Groups:
         self.groups.append(Group(copies, [member]))
 
     def right(self, votes: Callable[[Group], int] = lambda group: len(group.members)) -> Group | None:
-        """The group that has more votes than all others together, and stores every element that any group stores."""
+        """Return the group with an absolute majority that stores every element that any group stores, or None."""
         if len(self.groups) == 1:
             return self.groups[0]
         total = sum(map(votes, self.groups))
@@ -99,7 +99,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """How many witnesses a group has, where the grid may be the reason for a disagreement.
+    """Counts independent witnesses of a group, because a wrong grid can make many configurations fail alike.
 
     A grid that depends on none of the tuned constants gives each block size another part of the work. All
     configurations of one block size then make the same mistake, so they are one witness, not several.
@@ -119,12 +119,12 @@ class Witnesses:
     bound: bool
 
     def suspects(self, groups: Groups) -> list[str]:
-        """Those of the `free` constants that decide about the result."""
+        """Return the `free` constants on which the result depends."""
         rows = [(n, self.constants(m)) for n, group in enumerate(groups.groups) for m in group.members]
         return [name for name in self.free if decides(name, rows)] or self.all_varying(rows)
 
     def all_varying(self, rows: Sequence[tuple[int, Constants]]) -> list[str]:
-        """Where no two rows differ in one constant alone: all that vary, if the grid depends on nothing."""
+        """Return all varying constants, if no two rows differ in one constant only and the grid depends on none."""
         return [] if self.bound else [name for name in self.free if len({repr(c.get(name)) for _, c in rows}) > 1]
 
     def votes(self, groups: Groups) -> Callable[[Group], int]:
@@ -139,7 +139,7 @@ class Witnesses:
 
 
 def decides(name: str, rows: Sequence[tuple[int, Constants]]) -> bool:
-    """Whether two rows that differ in one constant alone are of different groups."""
+    """Whether two rows that differ in this constant only are in different groups."""
     seen: dict[str, int] = {}
     for group, constants in rows:
         other_constants = repr(sorted((n, repr(value)) for n, value in constants.items() if n != name))
@@ -149,7 +149,7 @@ def decides(name: str, rows: Sequence[tuple[int, Constants]]) -> bool:
 
 
 def changed(before: Array, after: Array, exact: bool) -> Array:
-    """Which elements a run changed: bit by bit, or by more than rounding."""
+    """Return which elements a run changed, bitwise or by more than rounding."""
     if exact or before.dtype.kind in "iub":
         bits = f"u{before.dtype.itemsize}"
         different: Array = before.view(bits) != after.view(bits)
@@ -158,7 +158,7 @@ def changed(before: Array, after: Array, exact: bool) -> Array:
 
 
 def alike(a: Array, b: Array) -> bool:
-    """Whether two results are those of one computation, but for the rounding of sums.
+    """Whether two results are equal, up to the rounding of sums.
 
     Most are so bit by bit, which is found out in a small part of the time.
     """
@@ -171,7 +171,7 @@ def alike(a: Array, b: Array) -> bool:
 
 
 def close(a: Array, b: Array) -> Array:
-    """Which elements of two arrays of floats differ by no more than the rounding of sums."""
+    """Return which elements of two float arrays are equal up to the rounding of sums."""
     tolerance = _TOLERANCE[8 * a.dtype.itemsize]
     x, y = a.astype(np.float64), b.astype(np.float64)
     scale = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
@@ -179,14 +179,14 @@ def close(a: Array, b: Array) -> Array:
 
 
 def largest_difference(a: Array, b: Array, where: Array) -> float:
-    """The largest difference of two arrays among some elements."""
+    """Return the largest difference of two arrays among some elements."""
     with np.errstate(all="ignore"):
         difference = np.abs(a.astype(np.float64) - b.astype(np.float64))[where]
     return float(np.max(difference)) if difference.size else math.nan
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a sentence, the first few of many."""
+    """List names in a sentence, shortened to the first few."""
     known = list(names)
     if len(known) > _NAMED:
         return f"{', '.join(known[: _NAMED - 1])} and {len(known) - _NAMED + 1} more"

@@ -1,4 +1,4 @@
-"""Constants that are found by trial: every configuration runs once per key, and the fastest stays."""
+"""Autotuning of a kernel's constants: every configuration runs once per key, and the fastest one is used."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Autotuner(KernelInterface):
         values = {name: {repr(constants(c, set(arg_names)).get(name)) for c in self.configs} for name in arg_names}
         self.tuned = frozenset(name for name, of in values.items() if len(of) > 1)
         self.bound_grids: dict[Any, bool] = {}
-        # What the user's own function measures may be anything, and a later one something else.
+        # A user's function may measure any quantity, and a later function another one.
         source = source_of(self.base_fn) if cache_results and do_bench is None else ""
         self.parameters = frozenset(self.arg_names)
         self.winners = Winners(self.__name__, source, self.configs, self.parameters)
@@ -93,18 +93,18 @@ class Autotuner(KernelInterface):
 
     @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch with the best configuration, after trying them all where the key is new."""
+        """Launch with the best configuration; a new key first tries all configurations."""
         result = self.fn.run(*args, **self.completed(args, kwargs))
         self.nargs = None
         return result
 
     def completed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name of a launch, with those of the best configuration, whose hook has run.
+        """Return a launch's arguments by name, with the best configuration's constants, and run its hook.
 
         Raises
         ------
         WrongConfiguration
-            When the launch gives what is tuned.
+            When the launch passes a tuned constant.
         """
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self.configs[0]
@@ -131,7 +131,7 @@ class Autotuner(KernelInterface):
 
     @Boundary()
     def tune(self, *args: Any, grid: Any, **kwargs: Any) -> TuningReport:
-        """Search for these arguments, whatever is known of them from before, and use what wins from now on.
+        """Search again for these arguments, and use the winner from now on.
 
         Takes what a launch takes; the user's arrays stay as they are. Gives the report of this search.
         """
@@ -142,7 +142,7 @@ class Autotuner(KernelInterface):
         return TuningReport(self.__name__, (self.latest,))
 
     def inspect(self, *args: Any, **kwargs: Any) -> Any:
-        """What a launch with these arguments runs, with what was chosen for them; see `Kernel.inspect`.
+        """Inspect the kernel with the configuration chosen for these arguments; see `Kernel.inspect`.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class Autotuner(KernelInterface):
         return self.fn.inspect(*args, **kwargs, **config.kwargs)
 
     def winner(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
-        """The configuration that launches with these arguments use."""
+        """Return the configuration that launches with these arguments use."""
         named = call_by_name(self.arg_names, args, kwargs)
         chip, plain = chip_of(named), self.key_of(named)
         known = [config for place, config in self.cache.items() if place[: len(plain)] == plain]
@@ -170,7 +170,7 @@ class Autotuner(KernelInterface):
         return (*(key_value(given[name]) for name in self.keys if name in given), *dtypes)
 
     def keys_of(self, named: Mapping[str, Any], grid: Any) -> tuple[Key, ...]:
-        """The keys under which a winner may be known.
+        """Return the keys under which a winner may be stored.
 
         One that was found for a grid that depends on the tuned constants would do a part of the work on a grid that
         does not. There, it counts for grids of the same size, or for all where it does not change what a program does.
@@ -181,7 +181,7 @@ class Autotuner(KernelInterface):
         return (*key, _ANY_GRID), (*key, f"grid {sizes(grid, {**named, **self.configs[0].all_kwargs()})}")
 
     def is_bound(self, grid: Any, named: Mapping[str, Any]) -> bool:
-        """Whether a grid is a function that asks for a tuned constant."""
+        """Whether a grid is a function that reads a tuned constant."""
         code = getattr(grid, "__code__", None)
         if not callable(grid) or code in self.bound_grids:
             return callable(grid) and self.bound_grids[code]
@@ -191,7 +191,7 @@ class Autotuner(KernelInterface):
         return bound
 
     def choose(self, keys: Sequence[Key], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
-        """The fastest of the right ones. The user's arrays are as before, but for those to reset."""
+        """Choose the fastest correct configuration; the user's arrays are restored, except those to reset."""
         named = call_by_name(self.arg_names, args, kwargs)
         best = None
         for key in keys:
@@ -207,14 +207,14 @@ class Autotuner(KernelInterface):
 
     @unseen()
     def search(self, keys: Sequence[Key], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
-        """Try the configurations, and keep the fastest, on a `chip` where one is named.
+        """Try the configurations, for a `chip` if one is named, and store the fastest.
 
         It is kept under the last of the keys, or under the first one where the size of the grid does not matter.
 
         Raises
         ------
         Disagreement
-            When they compute different things, and no majority tells which ones are right.
+            When results differ, and no majority shows which ones are correct.
         """
         start, target = self.clock(), machine(chip)[0]
         configs = [c for c in self.prune_configs(kwargs) if c.fits(target)]
@@ -252,7 +252,7 @@ class Autotuner(KernelInterface):
         return best.config
 
     def predict(self, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str, config: Config) -> float:
-        """Milliseconds of one configuration in a chip's model."""
+        """Return the milliseconds of one configuration in a chip's timing model."""
         return predicted(self.fn, args, {**kwargs, **config.all_kwargs()}, chip)
 
     def rank(self, *args: Any, grid: Any, target: str = "ascend910b2", **kwargs: Any) -> TuningReport:
@@ -282,11 +282,11 @@ class Autotuner(KernelInterface):
         return TuningReport(self.__name__, (self.latest,))
 
     def trial(self, args: tuple[Any, ...], kwargs: dict[str, Any], config: Config) -> Bench:
-        """A configuration, compiled and ready to run on memory of its own."""
+        """Compile a configuration for runs on private memory."""
         return Bench.of(self, args, kwargs, config)
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> Any:
-        """Times of one configuration: median, 20 % and 80 % quantile in milliseconds."""
+        """Measure one configuration: median, 20 % and 80 % quantile in milliseconds."""
         trial = self.trial(args, meta, config)
         try:
             if self.user_do_bench is not None:
@@ -331,7 +331,7 @@ class Autotuner(KernelInterface):
         return self.winners.read(path)
 
     def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
-        """The configurations that are worth a trial for these arguments."""
+        """Return the configurations to try for these arguments."""
         named, configs = self.nargs or {}, self.configs
         if self.early_config_prune is not None:
             configs = list(self.early_config_prune(configs, named, **kwargs))
@@ -344,12 +344,12 @@ class Autotuner(KernelInterface):
 
 
 def at(key: Key, chip: str) -> Key:
-    """Where the cache has the winner of a key."""
+    """Return the cache key of a winner."""
     return (*key, chip) if chip else key
 
 
 def key_value(value: Any) -> Any:
-    """An argument as a part of a key: an array is its shape."""
+    """Return an argument as a part of a key; an array counts by its shape."""
     return tuple(value.shape) if is_array(value) or hasattr(value, "shape") else value
 
 

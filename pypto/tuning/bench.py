@@ -1,4 +1,4 @@
-"""One configuration on memory of its own: what is called, and what is put back before every call."""
+"""The benchmark of one configuration on private memory, which is restored before every call."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Bench:
                      has_no_atomics(version))  # fmt: skip
 
     def prepare(self, fill: int | None = None) -> None:
-        """Give the memory what the user's has; a byte to arrays of which the kernel reads nothing, if there is one."""
+        """Copy the user's memory to the stand-ins, or fill arrays that the kernel does not read with a byte."""
         self.memory.restore()
         for name in self.unread if fill is not None else ():
             array = self.memory.typed[name] if isinstance(self.memory, Copies) else None
@@ -81,7 +81,7 @@ class Bench:
         self.tuner.post_hook(self.named, exception=None)
 
     def probe(self) -> bool:
-        """Run the first program of several alone, unless programs may wait for each other or add up."""
+        """Run the first of several programs alone, unless programs may wait for each other or accumulate."""
         if not self.separate or programs_of(self.kwargs.get("grid"), self.named) < 2:
             return False
         with mode(watch=None):
@@ -90,23 +90,23 @@ class Bench:
         return True
 
     def arrays(self) -> list[tuple[str, Array, bool]]:
-        """The arrays that a run stores to, as it left them: name, elements, and whether `prepare` can fill them."""
+        """Return the arrays that a run stored: name, elements, and whether `prepare` can fill them."""
         if isinstance(self.memory, Copies):
             return [(name, array, name in self.unread) for name, array in self.memory.typed.items()]
         return [(name, as_numpy(x), False) for name, x, _ in self.memory.copies]
 
     def restore(self) -> None:
-        """Undo what runs did to the user's memory."""
+        """Restore the user's memory after the runs."""
         if isinstance(self.memory, Snapshot):
             self.memory.restore()
 
 
 def nothing(named: Mapping[str, Any], **_: Any) -> None:
-    """The hook where there is none."""
+    """Do nothing, as the default hook."""
 
 
 def in_order(*functions: Callable[[], None]) -> Callable[[], None]:
-    """One function that calls several."""
+    """Return a function that calls several functions in order."""
 
     def call_all() -> None:
         for function in functions:
@@ -116,15 +116,15 @@ def in_order(*functions: Callable[[], None]) -> Callable[[], None]:
 
 
 def programs_of(grid: Any, named: Mapping[str, Any]) -> int:
-    """The number of programs of a grid; 0 if unknown."""
+    """Return the number of programs of a grid, or 0 if it is unknown."""
     programs = sizes(grid, named)
     return math.prod(programs) if programs and all(isinstance(n, int) for n in programs) else 0
 
 
 def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -> Any:
-    """What is equal for configurations that run the same machine code for the same programs on as many threads.
+    """Return a key that configurations share if they run equal machine code with equal grids and threads.
 
-    None if that is not known.
+    The key is None if that is unknown.
     """
     artifact = getattr(getattr(version, "program", None), "artifact", None)
     programs = sizes(grid, named)
@@ -135,7 +135,7 @@ def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -
 
 
 def median_of(prepare: Callable[[], None], call: Callable[[], None], clock: Clock) -> tuple[float, float, float]:
-    """Median, 20 % and 80 % quantile of a few runs, of which one is for warming up; slow calls run twice."""
+    """Measure median, 20 % and 80 % quantile of a few runs after a warm-up run; slow calls run twice."""
     times: list[float] = []
     while len(times) < 2 or (len(times) < _MOST_RUNS and sum(times) < _REPEAT_MS):
         prepare()

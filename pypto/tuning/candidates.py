@@ -1,4 +1,4 @@
-"""A search is set up here: its candidates in an order, how they are measured, what is said where they differ."""
+"""The set-up of a search: the order of its candidates, their measurement, and the error if results differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGE: Final = 100  # configurations of a space of which not all are tried
 
 
 def new_search(tuner: Autotuner, configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Search:
-    """A search over configurations: in their order, or where time is bounded in one that is spread over them."""
+    """Set up a search over configurations, in their order, or in a spread order if time is limited."""
     places = points([constants(c, tuner.parameters) for c in configs])
     bounded = math.isfinite(tuner.budget) and tuner.perf_model is None
     order = spread(places) if bounded else range(len(configs))
@@ -42,7 +42,7 @@ def new_search(tuner: Autotuner, configs: Sequence[Config], args: tuple[Any, ...
 
 
 def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseException:
-    """What is raised where nothing was chosen."""
+    """Return the error for a search that chose nothing."""
     if not any(o.status == "wrong" for o in search.outcomes):
         none = PyptoError(f"{tuner.__name__}: none of {len(tuner.configs)} configurations is to be tried on {target}")
         return next((o.error for o in search.outcomes if o.error is not None), none)
@@ -52,13 +52,13 @@ def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseExceptio
 
 
 def about_grid(search: Search) -> str:
-    """That the grid does not depend on what makes results differ, where it is so."""
+    """Return a sentence if the grid ignores the constants that make results differ."""
     suspects = search.witnesses.suspects(search.groups) if search.witnesses else []
     return f"; the grid does not depend on {listed(suspects)}" if suspects else ""
 
 
 def ranked(measure: Callable[..., float], search: Search) -> Outcome | None:
-    """The fastest configuration by a chip's model."""
+    """Return the fastest configuration in a chip's timing model."""
     for outcome in search.outcomes:
         if search.has_twin(outcome, outcome.launch):
             continue

@@ -1,4 +1,4 @@
-"""An autotuner as HTML for a notebook's cell: the kernel, what is tuned, what was chosen, and what was tried."""
+"""The HTML card of an autotuner in a notebook: the kernel, its tuned constants, the choices and the trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def autotuner_card(tuner: Autotuner) -> Markup:
-    """The card of an autotuner."""
+    """Return the card of an autotuner as HTML."""
     keys = ", ".join(tuner.keys) or "()"
     text = f"{len(tuner.configs)} configurations; the fastest is found for each key ({keys}) and all dtypes of arrays"
     tried = [part for section in tuner.sections.values() for part in section_parts(section)]
@@ -24,7 +24,7 @@ def autotuner_card(tuner: Autotuner) -> Markup:
 
 
 def chosen(tuner: Autotuner) -> Markup:
-    """The configuration of every key that was met."""
+    """Return the configuration of every known key."""
     if not tuner.cache:
         return note("Not tuned yet: the first launch does it.")
     rows = [(", ".join(map(str, key)), name_of(config)) for key, config in tuner.cache.items()]

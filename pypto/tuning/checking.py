@@ -1,4 +1,4 @@
-"""What can be wrong with what is to be tuned: found where the decorator stands, before anything is launched."""
+"""Checks of the autotuner's arguments, which report mistakes at the decorator, before any launch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ONE = "pto.Config({'BLOCK': 64})"
 
 
 def check_configs(configs: Any) -> list[Config] | Space:
-    """What is to be tried, as a list or a space of configurations.
+    """Return the configurations to try, as a list or a space.
 
     Raises
     ------
     WrongDecorator
-        When it is the kernel itself: `@pto.autotune` without its arguments.
+        When the argument is the kernel itself: `@pto.autotune` without arguments.
     WrongConfiguration
-        When something of it is no `Config`.
+        When an element is no `Config`.
     """
     if isinstance(configs, FunctionType) or hasattr(configs, "arg_names"):
         way = f"write `@pto.autotune([{_ONE}, …], key=[…])` above `@pto.jit`"
@@ -51,12 +51,12 @@ def no_config(problem: str, way: str) -> WrongConfiguration:
 
 
 def check_options(options: Iterable[str], function: Callable[..., Any]) -> None:
-    """Refuse options that `pto.autotune` has not.
+    """Refuse unknown options of `pto.autotune`.
 
     Raises
     ------
     WrongOption
-        For the first of them.
+        For the first unknown option.
     """
     fixed = ("self", "fn", "arg_names")
     known = [name for name in inspect.signature(function).parameters if name not in fixed]
@@ -81,7 +81,7 @@ def check_kernel(fn: Launchable, decorator: str) -> None:
 
 
 def check_names(fn: Launchable, configs: Iterable[Config], lists: Mapping[str, Any]) -> None:
-    """Refuse names that are no parameters, in configurations and in options such as `key`.
+    """Refuse names in configurations and in options such as `key` that are no parameters.
 
     Triton takes every name; for its kernels such a name of an option is a warning.
 
@@ -106,7 +106,7 @@ def check_names(fn: Launchable, configs: Iterable[Config], lists: Mapping[str, A
 
 
 def check_kernel_options(config: Config, names: list[str]) -> None:
-    """Refuse options of a kernel that have no such value.
+    """Refuse invalid values of a kernel's options.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_kernel_options(config: Config, names: list[str]) -> None:
 
 
 def wrong_names(option: str, given: Sequence[str], names: list[str]) -> tuple[str, str]:
-    """What is wrong with a list of names, and what to write; empty where nothing is."""
+    """Return the mistake in a list of names and its correction, or empty strings."""
     if isinstance(given, str):
         return f"`{option}` is a list of names, not a string", f"write `{option}=[{given!r}]`"
     unknown = [name for name in given if name not in names]
@@ -138,7 +138,7 @@ def nearest(name: str, names: list[str]) -> str:
 
 
 def is_lenient(fn: Launchable) -> bool:
-    """Whether a kernel under its decorators is one whose names Triton would take as they are."""
+    """Whether a kernel under its decorators comes from Triton, which accepts every name."""
     while not getattr(fn, "lenient", False) and hasattr(fn, "fn"):
         fn = fn.fn
     return bool(getattr(fn, "lenient", False))

@@ -1,4 +1,4 @@
-"""What is tried: single configurations, and spaces of them."""
+"""Configurations of tuned constants, and spaces of configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HINTS: Final = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 
 
 class Config:
-    """Values for some of a kernel's constants, to be tried.
+    """A candidate of tuning: values for some of a kernel's constants.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Config:
         self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
 
     def all_kwargs(self) -> dict[str, Any]:
-        """What the kernel is launched with."""
+        """Return the keywords with which the kernel is launched."""
         hints = {name: getattr(self, name) for name in HINTS if getattr(self, name) is not None}
         return {**self.kwargs, **hints, **self.others}
 
@@ -76,7 +76,7 @@ class Config:
         return f"Config({', '.join(f'{k}={v!r}' for k, v in self.kwargs.items())})"
 
     def fits(self, target: str) -> bool:
-        """Whether it is to be tried on this target."""
+        """Whether this configuration applies to a target."""
         return target.startswith(self.target)
 
     def __eq__(self, other: object) -> bool:
@@ -90,7 +90,7 @@ class Config:
 
 
 class Space:
-    """All combinations of values for some of a kernel's constants, to be searched within a time.
+    """A search space: all combinations of values for some of a kernel's constants, searched within a time limit.
 
     Parameters
     ----------
@@ -125,35 +125,35 @@ class Space:
 
 
 def as_constant(value: Any) -> Any:
-    """A value that configurations can be told apart by: a tuple for a list, as of names of passes."""
+    """Return a hashable form of a value: a list, such as names of passes, becomes a tuple."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def constants(config: Config, parameters: Container[str] = ()) -> dict[str, Any]:
-    """What a configuration tells the kernel: its constants, and of the hints for GPUs those that are parameters."""
+    """Return a configuration's constants, and those hints for GPUs that are parameters of the kernel."""
     more = {**config.all_kwargs(), **config.kwargs}
     return {name: value for name, value in sorted(more.items()) if name in config.kwargs or name in parameters}
 
 
 def no_constants(given: Any, others: dict[str, Any]) -> WrongConfiguration:
-    """That a configuration gets its constants as a dict."""
+    """Return the error for constants that are no dict."""
     shown = others if given is None else {"BLOCK": 64}
     problem = "the constants are a dict" + ("" if given is None else f", not {given!r}")
     return WrongConfiguration(kernel="pto.Config", problem=problem, way=f"write `pto.Config({shown!r})`")
 
 
 def name_of(config: Config, parameters: Container[str] = ()) -> str:
-    """A configuration's constants, the same in every process."""
+    """Return the name of a configuration, which is equal in every process."""
     return ", ".join(f"{name}={value!r}" for name, value in constants(config, parameters).items())
 
 
 def launch_of(config: Config, parameters: Container[str]) -> Any:
-    """What is equal for configurations that launch the same: what GPUs alone are told makes no difference."""
+    """Return a key that configurations with equal launches share; hints for GPUs do not count."""
     return name_of(config, parameters), config.pre_hook
 
 
 def labels(configs: Sequence[Config], parameters: Container[str] = ()) -> dict[int, str]:
-    """Names of configurations by their `id`: the constants, and the hints for GPUs where these tell some apart."""
+    """Return names of configurations by their `id`: the constants, with hints for GPUs if they distinguish some."""
     names = {id(c): name_of(c, parameters) for c in configs}
     doubles = {name for name, count in Counter(names.values()).items() if count > 1}
     printed = {name: {repr(c.all_kwargs().get(name)) for c in configs} for name in (*HINTS, *sorted(others(configs)))}

@@ -1,4 +1,4 @@
-"""What a grid says of the tuned constants: which of them it depends on, and its sizes for a configuration."""
+"""The dependence of a grid on tuned constants: the constants that it reads, and its sizes for a configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Meta(dict[str, Any]):
-    """The arguments of a grid function, which notes the names that the function asks for."""
+    """The arguments of a grid function; records the names that the function reads."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
@@ -35,7 +35,7 @@ class Meta(dict[str, Any]):
 
 
 def names_read(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
-    """The names that a grid depends on. All of them, where its function cannot be called with these arguments."""
+    """Return the names that a grid depends on, or all names if its function fails for these arguments."""
     if not callable(grid):
         return frozenset()
     meta = Meta(named)
@@ -47,7 +47,7 @@ def names_read(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
 
 
 def sizes(grid: Any, named: Mapping[str, Any]) -> Any:
-    """A grid's sizes as something that can be compared; None where its function does not give them."""
+    """Return a grid's sizes as a comparable value, or None if its function fails."""
     try:
         size = grid(dict(named)) if callable(grid) else grid
         return tuple(size) if isinstance(size, Iterable) else (size,)

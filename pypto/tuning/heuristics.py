@@ -1,4 +1,4 @@
-"""Constants that are computed from the other arguments at launch."""
+"""Heuristics: rules that compute a kernel's constants from the other arguments at launch."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Heuristics(KernelInterface):
         return self.fn.run(*args, **self.completed(args, kwargs))
 
     def completed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name of a launch, with what the rules give.
+        """Return a launch's arguments by name, with the results of the rules.
 
         Raises
         ------
         WrongConfiguration
-            When a rule asks for what is no parameter.
+            When a rule reads a name that is no parameter.
         """
         kwargs = dict(kwargs)
         defaults = getattr(getattr(self.fn, "signature", None), "defaults", {})

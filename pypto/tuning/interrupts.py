@@ -1,9 +1,8 @@
-"""Ctrl-C during a search, which is not lost where Python throws the exception away.
+"""Ctrl-C during a search: a handler records the signal, so that it is not lost in a finaliser.
 
-Python raises ``KeyboardInterrupt`` between any two instructions of the main thread. Where these are of a finaliser
-(``__del__``, a callback of a weak reference) it prints the exception and goes on. A search frees many objects with
-finalisers, those of LLVM among them. So the handler here notes the signal before it raises, and the search asks between
-its steps.
+Python raises ``KeyboardInterrupt`` between any two instructions of the main thread. In a finaliser (``__del__``, a
+callback of a weak reference) it prints the exception and continues. A search frees many objects with finalisers, as
+LLVM's are. So the handler records the signal before it raises, and the search checks the record between its steps.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ Handler = Callable[[int, FrameType | None], Any]
 
 @dataclass
 class Interrupts:
-    """Whether a signal came that nobody has seen as an exception."""
+    """Records whether a signal arrived whose exception was lost."""
 
     pending: bool = False
 
     def check(self) -> None:
-        """Raise ``KeyboardInterrupt`` for a signal whose own exception was thrown away."""
+        """Raise ``KeyboardInterrupt`` for a signal whose exception was lost."""
         if self.pending:
             raise KeyboardInterrupt
 
     def take(self) -> bool:
-        """Whether a signal is pending; it is not any more."""
+        """Clear a pending signal, and tell whether there was one."""
         was, self.pending = self.pending, False
         return was
 
     def handler(self, before: Handler) -> Handler:
-        """A handler that notes the signal and then does what the one before does."""
+        """Return a handler that records the signal and then calls the previous handler."""
 
         def handle(number: int, frame: FrameType | None) -> Any:
             self.pending = True
@@ -56,10 +55,10 @@ def in_finaliser(frame: FrameType | None) -> bool:
 
 @contextmanager
 def noting_interrupts() -> Iterator[Interrupts]:
-    """Note Ctrl-C for the length of a `with` block.
+    """Record Ctrl-C within a `with` block.
 
-    Only where Python's own handler would raise ``KeyboardInterrupt``: a program that handles the signal itself keeps
-    its handler, and threads beside the main one get no signals.
+    This replaces only Python's default handler: a program with its own handler keeps it, and threads other than the
+    main thread get no signals.
     """
     interrupts = Interrupts()
     before = signal.getsignal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What can be launched over a grid, and wrapped by what chooses its constants."""
+"""The interface of launchable kernels, which autotuners and heuristics wrap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwa
 
 
 class KernelInterface(Pickled):
-    """Launched as ``kernel[grid](arguments…)``, which is ``kernel.run(arguments…, grid=grid)``."""
+    """A kernel that ``kernel[grid](arguments…)`` launches, by ``kernel.run(arguments…, grid=grid)``."""
 
     run: Callable[..., Any]
     lenient = False  # names that are no parameters are an error
@@ -43,14 +43,14 @@ class KernelInterface(Pickled):
 
 
 def base_of(fn: Launchable) -> Any:
-    """The Python function at the bottom of a kernel and its wrappers."""
+    """Return the Python function below a kernel's wrappers."""
     while hasattr(fn, "fn"):
         fn = fn.fn
     return fn
 
 
 def let_vary(fn: Launchable, names: Iterable[str]) -> None:
-    """Tell the kernel under wrappers which constants they choose: many versions for these are meant."""
+    """Tell the kernel which constants its wrappers choose, so that many versions cause no warning."""
     while not hasattr(type(fn), "specializations") and hasattr(fn, "fn"):
         fn = fn.fn
     if hasattr(fn, "tuned"):
@@ -58,5 +58,5 @@ def let_vary(fn: Launchable, names: Iterable[str]) -> None:
 
 
 def call_by_name(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a launch by name."""
+    """Return the arguments of a launch by name."""
     return {**dict(zip(names, args, strict=False)), **kwargs}

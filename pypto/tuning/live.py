@@ -1,4 +1,4 @@
-"""A table of what is being tried, on a terminal and in a notebook; silent elsewhere, as in continuous integration."""
+"""The live table of a search on a terminal or in a notebook; other outputs, such as logs, stay silent."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _PER_SECOND: Final = 8  # how often the table changes
 
 
 def notebook() -> bool:
-    """Whether this runs in a notebook's cell."""
+    """Whether this code runs in a notebook's cell."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def is_watched() -> bool:
-    """Whether someone sees what is written while it is written."""
+    """Whether the output is interactive."""
     return not os.environ.get("CI") and (sys.stderr.isatty() or notebook())
 
 
 @contextmanager
 def watching(kernel: str, outcomes: list[Outcome], names: Mapping[int, str]) -> Iterator[Callable[[Outcome], None]]:
-    """Gives a function to be told of every outcome."""
+    """Show the table within a `with` block, and yield a function that takes every outcome."""
     if not is_watched():
         yield lambda outcome: None
         return
@@ -65,7 +65,7 @@ def in_cell() -> Iterator[Callable[[Any], None]]:
 
 
 def html_of(drawn: Any) -> str:
-    """What rich draws, as HTML."""
+    """Render rich's output as HTML."""
     from rich.console import Console
 
     console = Console(record=True, file=io.StringIO(), width=100, force_jupyter=False)
@@ -74,7 +74,7 @@ def html_of(drawn: Any) -> str:
 
 
 def picture(kernel: str, outcomes: list[Outcome], names: Mapping[int, str]) -> Any:
-    """The bar, and the fastest configurations so far."""
+    """Draw the progress bar and the fastest configurations so far."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Times by the timing model of a chip, where a launch's own say nothing: on a simulated chip, and on one not there."""
+"""Predicted times: a chip's timing model replaces measurements on a simulated chip or without the chip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREDICTED: Final = ", predicted"  # behind a chip's name: times are those of its
 
 
 def chip_of(named: Mapping[str, Any]) -> str:
-    """The chip that a launch with these arguments runs on, and whether its model tells the times; empty for the CPU."""
+    """Return the chip of a launch, or an empty string for the CPU, and whether its timing model gives the times."""
     from pypto.compile import session
 
     of_arrays = next((x.device for x in named.values() if isinstance(x, DeviceArray)), None)
@@ -23,7 +23,7 @@ def chip_of(named: Mapping[str, Any]) -> str:
 
 
 def predicted(kernel: Launchable, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str) -> float:
-    """Milliseconds that a launch takes on a chip. It is made but for the last step: nothing runs."""
+    """Predict the milliseconds of a launch on a chip, without running it."""
     from pypto.debug.simulate import predicted_launch
 
     seconds: list[float] = []

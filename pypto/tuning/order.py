@@ -1,4 +1,4 @@
-"""In which order configurations are tried: spread over all of them, then from the best to its neighbours."""
+"""The order of trials: a sample spread over all configurations, then a local search around the fastest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SPREAD: Final = 2000  # points that are spread by their distances; more ar
 
 
 def points(constants: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """Each configuration as a point: of every constant that varies, the rank of its value among all values."""
+    """Map each configuration to a point: for every varying constant the rank of its value."""
     names = list(dict.fromkeys(name for row in constants for name in row))
     columns = [[row.get(name) for row in constants] for name in names]
     ranked = [ranks(column) for column in columns if len({repr(x) for x in column}) > 1]
@@ -22,7 +22,7 @@ def points(constants: Sequence[Mapping[str, Any]]) -> list[Point]:
 
 
 def ranks(column: Sequence[Any]) -> list[int]:
-    """Numbers by their size, all else in the order in which it first occurs."""
+    """Rank numbers by size, and other values by first occurrence."""
     values = list({repr(x): x for x in column}.values())
     if all(isinstance(x, int | float) for x in values):
         values.sort()
@@ -31,7 +31,7 @@ def ranks(column: Sequence[Any]) -> list[int]:
 
 
 def spread(points: Sequence[Point]) -> list[int]:
-    """The points in an order of which every beginning is spread over all: the next is the farthest from those before.
+    """Order points by farthest-point sampling, so that every prefix is spread over all points.
 
     The first is the one in the middle.
     """
@@ -49,7 +49,7 @@ def spread(points: Sequence[Point]) -> list[int]:
 
 
 def by_number(count: int) -> list[int]:
-    """The numbers below `count` by their bits in reverse, which spreads them as well."""
+    """Order the numbers below `count` by their reversed bits, which also spreads them."""
     bits = max(1, (count - 1).bit_length())
     reverse = (int(f"{n:0{bits}b}"[::-1], 2) for n in range(1 << bits))
     return [n for n in reverse if n < count]
@@ -57,7 +57,7 @@ def by_number(count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Which points lie next to a point: one step away along one constant, then along two at once.
+    """The neighbours of points: one step away along one constant, then along two constants at once.
 
     A step leads to the next value for which there is a point, so that a gap in the space ends no line.
     """
@@ -71,12 +71,12 @@ class Neighbours:
         return Neighbours({point: n for n, point in enumerate(points)}, highest)
 
     def adjacent(self, point: Point) -> list[int]:
-        """One step along one constant."""
+        """Return the neighbours one step away along one constant."""
         steps = (self.along(point, axis, way) for axis, way in product(range(len(point)), (1, -1)))
         return list(dict.fromkeys(n for step in steps for n in step))
 
     def across(self, point: Point) -> list[int]:
-        """One step along two constants: products of block sizes keep their size so."""
+        """Return the neighbours one step away along two constants, which can preserve products of block sizes."""
         others = []
         for (a, b), (up, down) in product(combinations(range(len(point)), 2), product((1, -1), repeat=2)):
             moved = list(point)

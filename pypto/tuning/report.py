@@ -1,4 +1,4 @@
-"""What tuning found, for people: a table, a plot, a page for notebooks."""
+"""The report of tuning as a text table, a plot and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDER: Final = ("ok", "equal", "wrong", "failed", "untried")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One configuration for one key. Times are in milliseconds, infinite where there are none."""
+    """The result of one configuration for one key; times are in milliseconds, and infinite if unknown."""
 
     config: str
     status: str
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """All configurations for one key, the fastest at the head."""
+    """The results of all configurations for one key, the fastest first."""
 
     key: tuple[Any, ...]
     seconds: float
@@ -53,7 +53,7 @@ class Section:
     @staticmethod
     def of(key: tuple[Any, ...], outcomes: Sequence[Outcome], names: Mapping[int, str], chosen: Outcome | None,
            seconds: float, interrupted: bool) -> Section:  # fmt: skip
-        """The rows of a search; `names` are those of the configurations, by their `id`."""
+        """Make the section of a search; `names` has the configurations' names by their `id`."""
         ordered = sorted(outcomes, key=lambda o: (o is not chosen, _ORDER.index(o.status), o.low))
         rows = (Row(names[id(o.config)], o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
         return Section(key, seconds, tuple(rows), interrupted)
@@ -91,7 +91,7 @@ class TuningReport(Shown):
         return "\n".join(lines)
 
     def tables(self) -> list[Table]:
-        """The sections as tables of rich."""
+        """Return the sections as rich tables."""
         from rich.table import Table
 
         tables = []
@@ -139,7 +139,7 @@ class TuningReport(Shown):
 
 
 def section_parts(section: Section) -> Iterator[Markup]:
-    """A section as HTML: its title and its table, with the chosen configuration marked."""
+    """Return a section as HTML: its title and its table, with the chosen configuration marked."""
     yield note(section.title)
     pairs = zip(section.rows, section.cells(), strict=True)
     rows = (cells("td", texts, _NUMBERS, class_="best" if row.chosen else "") for row, texts in pairs)
@@ -147,13 +147,13 @@ def section_parts(section: Section) -> Iterator[Markup]:
 
 
 def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    """A line of the table: times to the right, words to the left."""
+    """Return a line of the table, with times aligned right and words aligned left."""
     cells = [c.rjust(w) if 0 < n < 5 else c.ljust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))]
     return "  ".join(["", *cells]).rstrip()
 
 
 def shown_figure(kind: type[Any]) -> type[Any]:
-    """Matplotlib's figure as one that shows itself: without pyplot, a notebook prints only its size."""
+    """Wrap matplotlib's figure so that a notebook shows it, which otherwise needs pyplot."""
 
     def _repr_png_(figure: Any) -> bytes:
         file = io.BytesIO()

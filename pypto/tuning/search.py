@@ -1,7 +1,7 @@
-"""The search: every candidate runs once, wrong ones leave, and the fast ones race until one is left or time is up.
+"""The tuning search: every candidate runs once, wrong ones are dropped, and the fast ones race for the best time.
 
-A large space is not tried as a whole. A sample that is spread over it comes first, then the neighbours of the fastest,
-for as long as one of them is faster.
+The search covers only a part of a large space: first a sample that is spread over it, then the neighbours of the
+fastest candidates, as long as one of them is faster.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ Measure = Callable[[Callable[[], None]], Any]
 
 
 class Trial(Protocol):
-    """One configuration, ready to run on memory of its own.
+    """A compiled configuration, ready to run on private memory.
 
-    `prepare` puts the memory back; where `fill` is given, arrays that the kernel does not read get that byte all over.
-    `arrays` are those that it stores to: the name, the array, and whether it was filled. Trials whose `code` is equal
-    run the same code in the same way; None is equal to nothing. `probe` runs the first program alone, and says whether
-    it could.
+    `prepare` restores the memory, and fills arrays that the kernel does not read with the byte `fill` if given.
+    `arrays` are the stored arrays: the name, the array, and whether it was filled. Trials with equal `code` run equal
+    code in the same way; None equals nothing. `probe` runs the first program alone, and tells whether that is possible.
     """
 
     @property
@@ -52,10 +51,9 @@ class Trial(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a candidate. `status` is ``ok``, ``failed``, ``wrong``, ``equal`` or ``untried``.
+    """The outcome of a candidate. `status` is ``ok``, ``failed``, ``wrong``, ``equal`` or ``untried``.
 
-    `launch` is what a kernel is launched with: candidates with an equal one are the same. `twin` is the candidate that
-    was tried in place of an equal one.
+    Candidates with an equal `launch` key are duplicates. `twin` is the candidate that was tried instead of a duplicate.
     """
 
     config: Config
@@ -72,12 +70,12 @@ class Outcome:
 
     @property
     def low(self) -> float:
-        """The 20 % quantile in milliseconds, by which candidates compare: what disturbs a run makes it slower."""
+        """The 20 % quantile in milliseconds, which ranks candidates, because disturbances only make runs slower."""
         return self.quantiles[1]
 
     @property
     def quantiles(self) -> tuple[float, float, float]:
-        """Median, 20 % and 80 % quantile in milliseconds."""
+        """The median, 20 % and 80 % quantile in milliseconds."""
         if self.status == "equal" and self.twin is not None:
             return self.twin.quantiles
         if self.status != "ok" or not self.times:
@@ -136,12 +134,12 @@ class Search:
     start: int = 0
 
     def run(self) -> Outcome | None:
-        """The fastest of those that are right; None where none could run, or nobody knows which ones are right.
+        """Run the search; return the fastest correct candidate, or None if none ran or no majority is correct.
 
         Raises
         ------
         KeyboardInterrupt
-            When the search is interrupted before anything is known.
+            When an interrupt arrives before any result.
         """
         self.start = self.clock()
         try:
@@ -171,7 +169,7 @@ class Search:
     # --- which candidates are tried ---
 
     def candidates(self) -> Iterator[Outcome]:
-        """All of them, or of a large space those that a local search comes to."""
+        """Yield all candidates, or for a large space those that a local search reaches."""
         if not self.points:
             yield from self.outcomes
             return
@@ -186,7 +184,7 @@ class Search:
                 outcome.reason = "no neighbour of the fastest is faster"
 
     def following(self, neighbours: Neighbours, seen: set[int]) -> list[int]:
-        """The untried neighbours of the fastest candidate that has some, among the few fastest ones."""
+        """Return the untried neighbours of the fastest candidate, among the few fastest, that has some."""
         order = sorted((n for n in seen if self.outcomes[n].status == "ok"), key=lambda n: self.outcomes[n].low)
         for step in (neighbours.adjacent, neighbours.across):
             for n in order[:_BEST]:
@@ -198,7 +196,7 @@ class Search:
     # --- one candidate ---
 
     def first_run(self, outcome: Outcome) -> None:
-        """Compile, run at least twice, and keep what it computed beside what the others did."""
+        """Compile a candidate, run it at least twice, and add its results to the vote."""
         try:
             if not self.has_twin(outcome, outcome.launch):
                 trial = self.trial(outcome.config)
@@ -211,7 +209,7 @@ class Search:
         self.tell(outcome)
 
     def has_twin(self, outcome: Outcome, what: Any) -> bool:
-        """Whether a candidate before it is the same launch or code, which then stands for both."""
+        """Whether an earlier candidate has an equal launch or equal code, and so stands for both."""
         if what is None:
             return False
         twin = self.known.setdefault(what, outcome)
@@ -221,7 +219,7 @@ class Search:
         return twin is not outcome
 
     def observe(self, outcome: Outcome, trial: Trial) -> None:
-        """Run a candidate, and see which elements it stores and how long it takes."""
+        """Run a candidate, and observe which elements it stores and how long it takes."""
         if self.measure is not None:
             outputs, outcome.times = self.measured_by_user(trial, self.measure)
         else:
@@ -238,7 +236,7 @@ class Search:
             outcome.times.append(self.timed(trial))
 
     def watched(self, trial: Trial, fill: int) -> tuple[list[Output], float]:
-        """One run: what it stored, and its milliseconds."""
+        """Make one run, and return the stored arrays and the milliseconds."""
         trial.prepare(fill)
         before = [values.copy() for _, values, _ in trial.arrays()]
         milliseconds = self.timed_call(trial)
@@ -246,7 +244,7 @@ class Search:
 
     @staticmethod
     def measured_by_user(trial: Trial, measure: Measure) -> tuple[list[Output], list[float]]:
-        """What a user's own measurement says, and what its last run stored."""
+        """Measure by the user's function, and return the arrays that its last run stored."""
         before: list[Array] = []
 
         def run() -> None:
@@ -259,7 +257,7 @@ class Search:
         return stored(trial, before) if before else [], milliseconds
 
     def timed(self, trial: Trial) -> float:
-        """Milliseconds of a run."""
+        """Time a run in milliseconds."""
         trial.prepare()
         return self.timed_call(trial)
 
@@ -271,7 +269,7 @@ class Search:
     # --- what the candidates say of each other ---
 
     def drop_wrong(self) -> None:
-        """Where results differ, those of a majority that stores all elements are right; without one, none is."""
+        """Drop wrong results: if results differ, only a majority that stores all elements is correct."""
         if len(self.groups.groups) < 2:
             return
         right = self.groups.right(self.witnesses.votes(self.groups)) if self.witnesses else self.groups.right()
@@ -289,9 +287,9 @@ class Search:
         return f"it computes something else than {others}: {group.difference(right)}"
 
     def are_alike(self) -> bool:
-        """Whether a program does the same in all right candidates, so that the size of the grid does not matter.
+        """Whether a program stores equal elements in all correct candidates, so that the grid's size does not matter.
 
-        Only asked for where the grid depends on no tuned constant.
+        This is tested only if the grid depends on no tuned constant.
         """
         if self.witnesses is None or self.witnesses.bound:
             return False
@@ -306,7 +304,7 @@ class Search:
         return len(groups.groups) == 1
 
     def race(self) -> None:
-        """Rounds of more and more runs, in turns; after each the slower half leaves."""
+        """Race the candidates by successive halving: each round has more runs, and drops the slower half."""
         racing = sorted(self.right(), key=lambda o: o.best)
         runs = 2
         while len(racing) > 1 and not self.late() and self.measure is None:
@@ -325,7 +323,7 @@ class Search:
 
 
 def stored(trial: Trial, before: Sequence[Array]) -> list[Output]:
-    """What a run left in the arrays of a trial."""
+    """Return the contents of a trial's arrays after a run."""
     rows = zip(trial.arrays(), before, strict=True)
     return [Output(name, values, changed(old, values, exact), exact) for (name, values, exact), old in rows]
 

@@ -1,4 +1,4 @@
-"""Arrays as they were before a trial."""
+"""Snapshots of arrays, which are restored after a trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zero(x: Any) -> None:
 
 
 def written_by(version: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a compiled version writes to; those with pointers from elsewhere count all."""
+    """Return the arguments that a compiled version writes; with foreign pointers, that is every argument."""
     writer = version[0] if isinstance(version, list) else version
     written = getattr(getattr(writer, "program", None), "written", None)
     roots = named.keys() if written is None else {name.partition(".")[0] for name in written}
@@ -35,19 +35,19 @@ def written_by(version: Any, named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def function_of(version: Any) -> Any:
-    """The Tile IR of a compiled version; None if unknown."""
+    """Return the Tile IR of a compiled version, or None if it is unknown."""
     function = version[0] if isinstance(version, list) else version
     return getattr(getattr(function, "program", None), "function", None)
 
 
 def has_no_atomics(version: Any) -> bool:
-    """Whether the programs of a compiled version have nothing to do with each other."""
+    """Whether a compiled version has no atomics, so that its programs are independent."""
     function = function_of(version)
     return function is not None and not any(map(is_atomic, function.walk()))
 
 
 def unread_by(version: Any, written: Mapping[str, Any], named: Mapping[str, Any]) -> frozenset[str]:
-    """The written arrays that a compiled version loads nothing from, nor from memory that they share."""
+    """Return the written arrays that a compiled version does not load, not even through shared memory."""
     function = function_of(version)
     if function is None:
         return frozenset()
@@ -62,7 +62,7 @@ def unread_by(version: Any, written: Mapping[str, Any], named: Mapping[str, Any]
 
 
 def as_numpy(x: Any) -> Array:
-    """The elements of an array or tensor, of types that numpy lacks as their bits."""
+    """Return the elements of an array or tensor as numpy, with types that numpy lacks as their bits."""
     if isinstance(x, np.ndarray):
         return x
     host = x.detach().cpu()
@@ -74,7 +74,7 @@ def as_numpy(x: Any) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Copies of arrays, to be put back: each with its name and its copy."""
+    """Copies of arrays with their names, to restore the arrays later."""
 
     copies: tuple[tuple[str, Any, Any], ...]
 

@@ -1,7 +1,7 @@
-"""Winners that outlive the process: in the disk cache, and in a JSON file beside the user's code.
+"""Stored winners of tuning, in the disk cache and in JSON files beside the user's code.
 
-Both are hints. A stored winner counts only if it is one of the configurations that would be tried, so that what is
-stored can make a launch slower, and never wrong.
+Both are hints. A stored winner is used only if it is one of the configurations to try, so a wrong entry can make a
+launch slower, but never incorrect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TuningFileError(PyptoError, ValueError):
 
 @dataclass
 class Winners:
-    """The winners of one kernel: those of files, and those of the disk cache, which is not asked without a source."""
+    """The winners of one kernel from files and from the disk cache, which needs the kernel's source."""
 
     kernel: str
     source: str
@@ -39,7 +39,7 @@ class Winners:
     from_files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def find(self, key: Key, chip: str = "") -> Config | None:
-        """The stored winner for a key on this machine, or on a chip."""
+        """Return the stored winner for a key on this machine or on a chip."""
         name = self.from_files.get((machine(chip)[0], repr(key))) or self.stored(key, chip)
         return None if name is None else next((c for c in self.configs if self.name_of(c) == name), None)
 
@@ -66,7 +66,7 @@ class Winners:
         return session().cache
 
     def cache_key(self, key: Key, chip: str = "") -> Any:
-        """What a winner depends on; None without a source."""
+        """Return the disk cache key of a winner, or None without a source."""
         from pypto.runtime.disk_cache.cache import CacheKey
 
         if not self.source:
@@ -76,7 +76,7 @@ class Winners:
         return CacheKey((*parts.items(), ("machine", "\n".join(machine(chip))), ("key", repr(key))))
 
     def read(self, path: str | Path) -> int:
-        """Take the winners of a file; gives how many there are for this kernel.
+        """Read the winners of a file, and return how many are for this kernel.
 
         Raises
         ------
@@ -103,7 +103,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[str, float]]) -> int:
-    """Write winners, by target and key, to a file, which keeps those of other kernels and machines; how many it has."""
+    """Write winners to a file, keep its winners of other kernels and machines, and return how many it has."""
     file = Path(path)
     new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name, "ms": f"{ms:.4g}"}
            for (target, key), (name, ms) in chosen.items()]  # fmt: skip
@@ -119,7 +119,7 @@ def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[str
 
 
 def machine(chip: str = "") -> tuple[str, ...]:
-    """Where times are taken, here or for a chip: first the target's name, then all that they depend on."""
+    """Return the machine or chip that times belong to: the target's name, then every fact that they depend on."""
     from pypto.compile import compiler_hash, session
     from pypto.options import KernelOptions
 
@@ -134,7 +134,7 @@ def machine(chip: str = "") -> tuple[str, ...]:
 
 
 def source_of(function: Any) -> str:
-    """A hash of the kernel's source; nothing where that is not known."""
+    """Hash the kernel's source; the result is empty if the source is unknown."""
     try:
         return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
     except (OSError, TypeError):
