@@ -59,11 +59,11 @@ def refusal(host: Host) -> str | None:
     >>> refusal(Host((3, 10), "cpython", 64, "linux", "x86_64", musl=False))
     'pypto-jit needs Python 3.11 or later and this is Python 3.10: make an environment with a newer Python.'
     """
-    needed, found = (".".join(map(str, version)) for version in (OLDEST, host.version))
+    needed, actual = (".".join(map(str, version)) for version in (OLDEST, host.version))
     libc = " with musl" if host.musl else ""
     place = f"{SYSTEM_NAMES}, and this is {host.system}{libc} on {host.machine}"
     rows = (
-        (host.version >= OLDEST, f"needs Python {needed} or later and this is Python {found}", _NEWER),
+        (host.version >= OLDEST, f"needs Python {needed} or later and this is Python {actual}", _NEWER),
         (host.implementation == "cpython", f"needs CPython and this is {host.implementation}", _CPYTHON),
         (host.bits == 64, f"needs a 64-bit Python and this one has {host.bits} bits", _BUILD),
         ((host.system, host.machine) in SUPPORTED and not host.musl, f"runs on {place}", _ELSEWHERE),

@@ -76,12 +76,12 @@ def load(path: str | os.PathLike[str], threads: int = 0) -> Library:
         raise NotALibrary(path=path, problem=str(error)) from None
     try:
         start = ctypes.addressof(ctypes.c_char.in_dll(library, _MANIFEST))
-        found = json.loads(ctypes.string_at(start)[:_LONGEST])
+        document = json.loads(ctypes.string_at(start)[:_LONGEST])
     except ValueError as error:
         raise NotALibrary(path=path, problem=str(error)) from None
-    if found.get("abi") != ABI:
-        raise NotALibrary(path=path, problem=f"its interface is version {found.get('abi')}, and this one's is {ABI}")
-    return Library(str(path), [LoadedKernel.of(library, str(path), found, threads)])
+    if document.get("abi") != ABI:
+        raise NotALibrary(path=path, problem=f"its interface is version {document.get('abi')}, and this one's is {ABI}")
+    return Library(str(path), [LoadedKernel.of(library, str(path), document, threads)])
 
 
 class Library:
@@ -127,9 +127,9 @@ class LoadedVersion:
     def problem(self, values: Mapping[str, Any]) -> str:
         """Why it does not take these arguments, arrays as `ArrayInfo`; empty if it does."""
         for parameter in self.parameters:
-            found = mismatch(parameter, values[parameter["name"]])
-            if found:
-                return found
+            problem = mismatch(parameter, values[parameter["name"]])
+            if problem:
+                return problem
         for kind, arg, dim, expected in self.facts:
             if observe((kind, arg, dim), values) != expected:
                 return unlike(kind, arg, dim, expected)
@@ -200,14 +200,14 @@ class LoadedKernel:
     signature: Signature
 
     @staticmethod
-    def of(library: Any, path: str, found: Mapping[str, Any], threads: int) -> LoadedKernel:
+    def of(library: Any, path: str, document: Mapping[str, Any], threads: int) -> LoadedKernel:
         """From a manifest."""
-        versions = tuple(version_of(library, row) for row in found["versions"])
+        versions = tuple(version_of(library, row) for row in document["versions"])
         first = versions[0].parameters
         names = tuple(p["name"] for p in first)
         defaults = {p["name"]: _UNGIVEN for p in first if p["kind"] == "constant"}
-        signature = Signature(found["kernel"], names, tuple(n in defaults for n in names), defaults, {})
-        return LoadedKernel(found["kernel"], path, versions, threads or cpus(), signature)
+        signature = Signature(document["kernel"], names, tuple(n in defaults for n in names), defaults, {})
+        return LoadedKernel(document["kernel"], path, versions, threads or cpus(), signature)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         def launch(*args: Any, **given: Any) -> None:

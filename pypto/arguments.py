@@ -36,8 +36,8 @@ def spec_of(infos: dict[str, Any], signature: Signature, arg: str, given: Any, c
     if isinstance(value, tuple) and not constant:
         fixed = fixed_fields(type(value)) or (False,) * len(value)
         specs = [spec_of(infos, signature, f"{arg}.{n}", x, fixed[n]) for n, x in enumerate(value)]
-        made: tuple[Any, ...] = getattr(value, "_make", tuple)(specs)
-        return made
+        spec: tuple[Any, ...] = getattr(value, "_make", tuple)(specs)
+        return spec
     info = None if constant else array_info(value, kernel, arg)
     infos[arg] = info or value
     stated = signature.typed.get(arg)

@@ -49,7 +49,7 @@ class Session:
     lock: threading.RLock = field(default_factory=threading.RLock)
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
-    told: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
+    warned: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
     # hashes of compilers by their files, and the folder of the backend among these
     compilers: dict[tuple[str, str], str] = field(default_factory=dict)
     alarm: Alarm = alarm  # for compilations that take long
@@ -200,8 +200,8 @@ def prepared(function: Function, timings: dict[str, float]) -> Function:
     from pypto.passes.preparing import PREPARE
 
     with timed(timings, "prepare"):
-        made = run_unverified(function, PREPARE)
-    return verified(made, timings)
+        prepared_function = run_unverified(function, PREPARE)
+    return verified(prepared_function, timings)
 
 
 def verified(function: Function, timings: dict[str, float]) -> Function:
@@ -299,7 +299,7 @@ def tell_of_waiting(function: Function) -> None:
 
     for loop in waiting_loops(function):
         said = BusyWaiting(loop.loc, kernel=function.name)
-        warnings.warn_explicit(said, BusyWaiting, loop.loc.file, loop.loc.line, registry=session().told)
+        warnings.warn_explicit(said, BusyWaiting, loop.loc.file, loop.loc.line, registry=session().warned)
 
 
 def key_parts(function: Function, options: KernelOptions, backend: Backend) -> tuple[tuple[str, str], ...]:

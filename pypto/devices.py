@@ -138,8 +138,8 @@ class Target(TargetName):
 
         shared = session()
         backend = getattr(shared.devices.device_or_chip(name), "backend", None) or shared.backend(KernelOptions())
-        found: TargetConstants = backend.constants
-        return found
+        constants: TargetConstants = backend.constants
+        return constants
 
     if not TYPE_CHECKING:
 

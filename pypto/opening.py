@@ -32,11 +32,11 @@ class Devices:
         """A device."""
         plugin = registry.plugin_of(name)
         name = plugin.canonical(name)
-        return self.kept(name, lambda: plugin.open(name, Services(self.settings, self.named)))
+        return self.open_once(name, lambda: plugin.open(name, Services(self.settings, self.named)))
 
     def chip(self, name: str) -> Any:
         """A chip that is not there, to compile for."""
-        return self.kept(name, lambda: registry.plugin_for_target(name).target(name))
+        return self.open_once(name, lambda: registry.plugin_for_target(name).target(name))
 
     def device_or_chip(self, name: str) -> Any:
         """A device or chip by its name; without a name, the device in force."""
@@ -47,7 +47,7 @@ class Devices:
         except UnknownDevice:
             return self.chip(name)
 
-    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+    def open_once(self, name: str, make: Callable[[], Any]) -> Any:
         with self.lock:
             if name not in self.known:
                 self.known[name] = make()

@@ -127,8 +127,8 @@ def suggestion(name: str, known: Iterable[str], form: str = "; did you mean {}?"
     """A hint at the nearest known name, or nothing."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [n for n in known if not n.startswith((".", "__"))], 1)
-    return form.format(near[0]) if near else ""
+    close_names = get_close_matches(name, [n for n in known if not n.startswith((".", "__"))], 1)
+    return form.format(close_names[0]) if close_names else ""
 
 
 def read(env: str, text: str, row: Any) -> Any:

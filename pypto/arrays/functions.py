@@ -39,8 +39,8 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 def logsumexp(x: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """Compute the logarithm of the sum of exponentials along an axis."""
     most = x.max(axis=axis, keepdims=True)
-    found = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
-    return found if keepdims else found.squeeze(axis)
+    result = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
+    return result if keepdims else result.squeeze(axis)
 
 
 @operation
@@ -117,8 +117,8 @@ def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | N
         scores = np.where(mask, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     total = weights.sum(axis=-1, keepdims=True)
-    found = product(weights.astype(v.dtype), v) / total
-    return found.astype(np.result_type(q.dtype, k.dtype, v.dtype))
+    result = product(weights.astype(v.dtype), v) / total
+    return result.astype(np.result_type(q.dtype, k.dtype, v.dtype))
 
 
 @operation
@@ -173,8 +173,8 @@ def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding
         for j in range(columns)
     ]
     patches = np.stack(parts, axis=2).reshape(images, channels * rows * columns, height * width)
-    found = (weight.reshape(filters, channels * rows * columns) @ patches).reshape(images, filters, height, width)
-    return found if bias is None else found + bias[:, None, None]
+    result = (weight.reshape(filters, channels * rows * columns) @ patches).reshape(images, filters, height, width)
+    return result if bias is None else result + bias[:, None, None]
 
 
 @operation

@@ -33,14 +33,14 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
         """Return the default dtypes of new arrays, without complex ones."""
         self._check(device)
-        found = np.__array_namespace_info__().default_dtypes()
-        return {name: found[name] for name in ("real floating", "integral", "indexing")}
+        dtypes = np.__array_namespace_info__().default_dtypes()
+        return {name: dtypes[name] for name in ("real floating", "integral", "indexing")}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, Any]:
         """Return the dtypes of some kinds, in the notation of `isdtype`."""
         self._check(device)
-        found = np.__array_namespace_info__().dtypes(kind=kind)
-        return {name: dtype for name, dtype in found.items() if np.dtype(dtype).kind != "c"}
+        dtypes = np.__array_namespace_info__().dtypes(kind=kind)
+        return {name: dtype for name, dtype in dtypes.items() if np.dtype(dtype).kind != "c"}
 
     def _check(self, device: str | None) -> None:
         if device not in (None, *self.devices()):

@@ -34,24 +34,26 @@ def operation(function: F) -> F:
     array([2., 4.], dtype=float32)
     """
     fused = Fused(function)
-    taken = tuple(inspect.signature(function).parameters)
+    parameters = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs.keys() <= set(taken):
+        if not kwargs.keys() <= set(parameters):
             with BOUNDARY:
-                raise wrong_keyword(function.__name__, next(name for name in kwargs if name not in taken), taken)
+                raise wrong_keyword(
+                    function.__name__, next(name for name in kwargs if name not in parameters), parameters
+                )
         traced = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))
         return function(*args, **kwargs) if traced else fused(*map(as_array, args), **kwargs)
 
     return called  # type: ignore[return-value]
 
 
-def wrong_keyword(function: str, name: str, taken: tuple[str, ...]) -> WrongKeyword:
+def wrong_keyword(function: str, name: str, parameters: tuple[str, ...]) -> WrongKeyword:
     """Return the error for an unknown keyword; for a keyword of another library it names numpy's."""
-    meant = keyword_meant(name, taken)
+    meant = keyword_meant(name, parameters)
     way = f"write `{meant}=`" if meant else f"`help(pypto.arrays.{function})` says what each argument means"
-    text = ", ".join(f"`{x}`" for x in taken)
+    text = ", ".join(f"`{x}`" for x in parameters)
     return WrongKeyword(here().loc(), function=f"pypto.arrays.{function}", name=name, taken=text, way=way)
 
 

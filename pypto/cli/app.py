@@ -44,10 +44,10 @@ LIBRARY: Final[tuple[tuple[str, Command], ...]] = (
 
 
 def group(text: str, commands: tuple[tuple[str, Command], ...]) -> typer.Typer:
-    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
     for name, command in commands:
-        made.command(name)(command)
-    return made
+        app.command(name)(command)
+    return app
 
 
 def say_version(wanted: bool) -> None:

@@ -41,10 +41,10 @@ def row_of(entry: cache_tools.Entry) -> dict[str, Any]:
 def stat(json: Json = False) -> None:
     """Where the cache is, how many entries it has and how large they are."""
     with mistakes():
-        found = list(cache_tools.entries(folder()))
-        facts = {"folder": str(folder()), "mode": session().settings.cache, "entries": len(found),
-                 "bytes": sum(e.size for e in found), "limit_bytes": session().cache.size_limit,
-                 "damaged": sum(not e.is_whole for e in found)}  # fmt: skip
+        entries = list(cache_tools.entries(folder()))
+        facts = {"folder": str(folder()), "mode": session().settings.cache, "entries": len(entries),
+                 "bytes": sum(e.size for e in entries), "limit_bytes": session().cache.size_limit,
+                 "damaged": sum(not e.is_whole for e in entries)}  # fmt: skip
         if json:
             say_json(facts)
         else:
@@ -54,11 +54,11 @@ def stat(json: Json = False) -> None:
 def list_entries(json: Json = False) -> None:
     """Every entry: the kernel, how large it is, how old, and its key."""
     with mistakes():
-        found = list(cache_tools.entries(folder()))
+        entries = list(cache_tools.entries(folder()))
         if json:
-            say_json({"entries": [row_of(e) for e in found]})
+            say_json({"entries": [row_of(e) for e in entries]})
             return
-        rows = [(e.name, f"{e.size:,}", age(e.stored), e.digest[:16], "yes" if e.is_whole else "NO") for e in found]
+        rows = [(e.name, f"{e.size:,}", age(e.stored), e.digest[:16], "yes" if e.is_whole else "NO") for e in entries]
         say_table(str(folder()), ("kernel", "bytes", "age", "key", "whole"), rows)
 
 
@@ -67,14 +67,14 @@ def verify(
 ) -> None:
     """Check every entry against its checksum and its key; damaged ones are never used, and can be removed."""
     with mistakes():
-        found = list(cache_tools.entries(folder()))
-        damaged = [e for e in found if not e.is_whole]
+        entries = list(cache_tools.entries(folder()))
+        damaged = [e for e in entries if not e.is_whole]
         if remove and damaged:
             cache_tools.remove_damaged(folder(), damaged)
         if json:
-            say_json({"entries": len(found), "damaged": [e.digest for e in damaged], "removed": remove})
+            say_json({"entries": len(entries), "damaged": [e.digest for e in damaged], "removed": remove})
         else:
-            print(f"{len(found)} entries, {len(damaged)} damaged" + (", removed" if remove and damaged else ""))
+            print(f"{len(entries)} entries, {len(damaged)} damaged" + (", removed" if remove and damaged else ""))
         if damaged and not remove:
             raise typer.Exit(FAILED)
 
@@ -96,12 +96,12 @@ def export(archive: Archive, json: Json = False) -> None:
 def load(archive: Archive, json: Json = False) -> None:
     """Take entries from a file. They are machine code: import only from people whose code you would run."""
     with mistakes():
-        taken, refused = cache_tools.load(session().cache, archive)
+        loaded, refused = cache_tools.load(session().cache, archive)
         if json:
-            say_json({"taken": taken, "refused": refused})
+            say_json({"taken": loaded, "refused": refused})
         else:
             said = f", {refused} refused: they are damaged or no entries" if refused else ""
-            print(f"{taken} entries taken{said}")
+            print(f"{loaded} entries taken{said}")
         if refused:
             raise typer.Exit(FAILED)
 
@@ -115,18 +115,18 @@ def why(target: Kernel, args: Arguments = None, json: Json = False) -> None:
         key = cache_key(kernel, **arguments(args or [], kernel.arg_names))
         stored = list(cache_tools.entries(folder()))
         hit = any(e.digest == key.digest and e.is_whole for e in stored)
-        near = None if hit else cache_tools.nearest(key, stored)
-        facts = {"kernel": target, "hit": hit, "key": key.digest, "nearest": near and near[0].digest,
-                 "differs": near[1] if near else []}  # fmt: skip
+        nearest = None if hit else cache_tools.nearest(key, stored)
+        facts = {"kernel": target, "hit": hit, "key": key.digest, "nearest": nearest and nearest[0].digest,
+                 "differs": nearest[1] if nearest else []}  # fmt: skip
         if json:
             say_json(facts)
             return
         print("it is in the cache" if hit else "it is not in the cache")
-        if near:
-            when = f"{near[0].digest[:16]} of {age(near[0].stored)} ago"
-            print(f"the nearest entry, {when}, differs in: {', '.join(near[1])}")
-            for name in near[1]:
-                print(differing(name, dict(key.parts).get(name), (near[0].parts or {}).get(name)))
+        if nearest:
+            when = f"{nearest[0].digest[:16]} of {age(nearest[0].stored)} ago"
+            print(f"the nearest entry, {when}, differs in: {', '.join(nearest[1])}")
+            for name in nearest[1]:
+                print(differing(name, dict(key.parts).get(name), (nearest[0].parts or {}).get(name)))
         elif not hit:
             print("no entry is of a kernel with this name")
 

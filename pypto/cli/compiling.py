@@ -189,12 +189,14 @@ def explain_kernel(target: str, args: list[str], chip: str, json: bool) -> None:
     from pypto.compile import session
     from pypto.debug.explain import explain as explained
 
-    asked = launch_of(target, args, None)
+    request = launch_of(target, args, None)
     with session().devices.chip(chip) if chip else nullcontext():
-        found = explained(bare(asked.kernel), **asked.args)
+        explanation = explained(bare(request.kernel), **request.args)
     if not json:
-        print(found, end="")
+        print(explanation, end="")
         return
     rows = [{"topic": f.topic, "file": f.loc.user.file, "line": f.loc.user.line, "text": f.text, "way": f.way}
-            for f in found.findings]  # fmt: skip
-    say_json({"kernel": target, "version": found.version, "scratch_bytes": found.scratch_bytes, "findings": rows})
+            for f in explanation.findings]  # fmt: skip
+    say_json(
+        {"kernel": target, "version": explanation.version, "scratch_bytes": explanation.scratch_bytes, "findings": rows}
+    )

@@ -72,8 +72,8 @@ def tutorials() -> list[Path]:
 def list_tutorials(json: Json = False) -> None:
     """The tutorials, with their titles."""
     with mistakes():
-        found = {p.name: title(p) for p in tutorials() if p.name[0].isdigit()}
-        say_json({"tutorials": found}) if json else say_table("tutorials", ("file", "title"), list(found.items()))
+        titles = {p.name: title(p) for p in tutorials() if p.name[0].isdigit()}
+        say_json({"tutorials": titles}) if json else say_table("tutorials", ("file", "title"), list(titles.items()))
 
 
 def title(path: Path) -> str:
@@ -102,11 +102,11 @@ def copy_tutorials(
             if name in missing:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content())
-        kept = len(files) - len(missing)
+        existing = len(files) - len(missing)
         if json:
-            say_json({"folder": str(folder), "copied": [str(n) for n in missing], "kept": kept})
+            say_json({"folder": str(folder), "copied": [str(n) for n in missing], "kept": existing})
         else:
-            print(f"{len(missing)} files copied to {folder}, {kept} were there")
+            print(f"{len(missing)} files copied to {folder}, {existing} were there")
 
 
 def written_as(path: Path, form: str) -> Iterator[tuple[Path, Callable[[], bytes]]]:

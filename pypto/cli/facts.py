@@ -73,12 +73,12 @@ def facts_of(row: OpRow) -> dict[str, object]:
 def doctor(json: Json = False) -> None:
     """What pypto finds on this machine, what is missing, and how to get it."""
     with mistakes():
-        found = [finding for look in LOOKS for finding in look()]
+        findings = [finding for look in LOOKS for finding in look()]
         if json:
-            say_json({"findings": [asdict(f) for f in found]})
+            say_json({"findings": [asdict(f) for f in findings]})
         else:
-            print("\n".join(line for f in found for line in lines_of(f)))
-        if any(f.needed and not f.found for f in found):
+            print("\n".join(line for f in findings for line in lines_of(f)))
+        if any(f.needed and not f.found for f in findings):
             raise typer.Exit(FAILED)
 
 
@@ -128,17 +128,17 @@ def usable_mode(mode: str, folder: Path) -> tuple[str, str]:
     """How the cache can be used, and why not as it is set: a file is written where the cache would write."""
     if mode != "rw":
         return mode, ""
-    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    existing = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing):
             return mode, ""
     except OSError as error:
-        return "not writable", f"nothing can be written to {there} ({error.strerror}), so nothing is kept"
+        return "not writable", f"nothing can be written to {existing} ({error.strerror}), so nothing is kept"
 
 
 def compilers() -> Iterator[Diagnosis]:
-    found = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
-    yield Diagnosis("C++ compiler", found, "" if found else "needed for ascend-sim alone: apt-get install g++")
+    compiler = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
+    yield Diagnosis("C++ compiler", compiler, "" if compiler else "needed for ascend-sim alone: apt-get install g++")
 
 
 # Libraries that pypto uses where they are, and the extra that brings each; none for what it always needs.
@@ -150,18 +150,18 @@ LIBRARIES: Final = MappingProxyType({
 
 def libraries() -> Iterator[Diagnosis]:
     for name, extra in LIBRARIES.items():
-        found = version_of(name)
-        yield Diagnosis(name, found, "" if found else install_command(extra), needed=not extra)
+        version = version_of(name)
+        yield Diagnosis(name, version, "" if version else install_command(extra), needed=not extra)
 
 
 def version_of(name: str) -> str:
     """A library's version, with LLVM's own for llvmlite; empty where it is not installed. Nothing heavy is imported."""
     try:
-        found = metadata.version(name)
+        version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
     detail = registry.host().library_detail(name)
-    return f"{found}, with {detail}" if detail else found
+    return f"{version}, with {detail}" if detail else version
 
 
 def devices() -> Iterator[Diagnosis]:

@@ -59,37 +59,39 @@ def inspect(
         pypto inspect kernels.py:softmax x=f16[64,512] y=f16[64,512] --target ascend910b2 --level ascendc
     """
     with mistakes():
-        asked = launch_of(target, args or [], None)
-        found = bare(asked.kernel).inspect(**asked.args, **({"target": chip} if chip else {}))
-        name = "" if level == "source" else known_level(found, level, chip)
+        request = launch_of(target, args or [], None)
+        inspection = bare(request.kernel).inspect(**request.args, **({"target": chip} if chip else {}))
+        name = "" if level == "source" else known_level(inspection, level, chip)
         if page is not None:
-            found.save(page)
+            inspection.save(page)
         if json:
-            say_json(facts_of(found, name) | ({"html": str(page)} if page else {}))
+            say_json(facts_of(inspection, name) | ({"html": str(page)} if page else {}))
         elif page is not None:
-            print(f"{page}: {found.kernel}{found.version}")
+            print(f"{page}: {inspection.kernel}{inspection.version}")
         elif name:
-            show(next(lv for lv in found.levels if lv.name == name))
+            show(next(lv for lv in inspection.levels if lv.name == name))
         else:
-            show_source(found)
+            show_source(inspection)
 
 
-def known_level(found: Inspection, asked: str, chip: str) -> str:
+def known_level(inspection: Inspection, requested: str, chip: str) -> str:
     """The full name of a level that this version has."""
-    names = [level.name for level in found.levels]
-    name = _SHORT.get(asked, asked)
+    names = [level.name for level in inspection.levels]
+    name = _SHORT.get(requested, requested)
     if name not in names:
         hint = "" if chip else "; block and ascendc need --target ascend910b2 or another chip"
-        raise UsageError(f"--level {asked} is none of source, {', '.join(names)}{suggestion(asked, names)}{hint}")
+        raise UsageError(
+            f"--level {requested} is none of source, {', '.join(names)}{suggestion(requested, names)}{hint}"
+        )
     return name
 
 
-def facts_of(found: Inspection, only: str) -> dict[str, object]:
+def facts_of(inspection: Inspection, only: str) -> dict[str, object]:
     """An inspection for programs: every line with the user's line that it comes from, 0 where there is none."""
-    levels = [level for level in found.levels if level.name == only or not only]
+    levels = [level for level in inspection.levels if level.name == only or not only]
     return {
-        "kernel": found.kernel, "version": found.version, "file": found.file,
-        "source": [{"line": s.number, "text": s.text, "types": s.types} for s in found.source],
+        "kernel": inspection.kernel, "version": inspection.version, "file": inspection.file,
+        "source": [{"line": s.number, "text": s.text, "types": s.types} for s in inspection.source],
         "levels": {lv.name: [{"line": n, "text": text} for n, text in lv.lines] for lv in levels},
     }  # fmt: skip
 
@@ -110,20 +112,20 @@ def show(level: Level) -> None:
         console.print(Text(g, style="dim") + line, soft_wrap=True)
 
 
-def show_source(found: Inspection) -> None:
+def show_source(inspection: Inspection) -> None:
     """The source with its types."""
     if not sys.stdout.isatty():
-        print(found)
+        print(inspection)
         return
     from rich.console import Console
     from rich.syntax import Syntax
     from rich.text import Text
 
-    console, text = Console(), "\n".join(line.text for line in found.source)
-    console.print(Text(f"{found.kernel}{found.version}", style="bold"))
-    width = max(len(line.text) for line in found.source)
-    for line, shown in zip(found.source, Syntax(text, "python").highlight(text).split("\n"), strict=False):
+    console, text = Console(), "\n".join(line.text for line in inspection.source)
+    console.print(Text(f"{inspection.kernel}{inspection.version}", style="bold"))
+    width = max(len(line.text) for line in inspection.source)
+    for line, shown in zip(inspection.source, Syntax(text, "python").highlight(text).split("\n"), strict=False):
         gap = " " * (width - len(line.text) + 2)
         types = Text(gap + "  ".join(line.types), style="cyan")
         console.print(Text(f"{line.number:5} │ ", style="dim") + shown + types, soft_wrap=True)
-    console.print(Text(f"levels: {', '.join(level.name for level in found.levels)}", style="dim"))
+    console.print(Text(f"levels: {', '.join(level.name for level in inspection.levels)}", style="dim"))

@@ -59,21 +59,21 @@ class LanguageModel:
 
     def evaluate(self, layers: Layers, step: Step) -> Measurement:
         """Perplexities."""
-        found = {}
+        rows = {}
         if self.phases:
             floats, quantised = self.phases
-            found["float32"] = self.blocks.perplexity(self.unseen, progress=step(floats))
+            rows["float32"] = self.blocks.perplexity(self.unseen, progress=step(floats))
             deployed = quant.deploy(layers) if any(layer.inputs for layer in layers.values()) else layers
-            found["quantised"] = self.blocks.perplexity(self.unseen, deployed, progress=step(quantised))
-        return Measurement("perplexity", "perplexity", 3, found)
+            rows["quantised"] = self.blocks.perplexity(self.unseen, deployed, progress=step(quantised))
+        return Measurement("perplexity", "perplexity", 3, rows)
 
     def speed(self, layers: Layers) -> Measurement | None:
         """Tokens in a second, where some are to be made."""
         if not self.decode:
             return None
         decoders = {"float32": quant.Decoder(self.blocks, floats=True), "quantised": quant.Decoder(self.blocks, layers)}
-        found = {name: self.tokens_per_second(decoder) for name, decoder in decoders.items()}
-        return Measurement("tokens_per_second", "tokens in a second", 1, found)
+        speeds = {name: self.tokens_per_second(decoder) for name, decoder in decoders.items()}
+        return Measurement("tokens_per_second", "tokens in a second", 1, speeds)
 
     def tokens_per_second(self, decoder: quant.Decoder) -> float:
         """Of a decoder, behind the first window."""

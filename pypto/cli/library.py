@@ -50,11 +50,11 @@ def show(name: Name, json: Json = False) -> None:
     from pypto.library import rows
 
     with mistakes():
-        found = facts(rows[name])
+        row_facts = facts(rows[name])
         if json:
-            say_json(found)
+            say_json(row_facts)
         else:
-            say_table(name, ("fact", "value"), [(k, listed(v)) for k, v in found.items() if v])
+            say_table(name, ("fact", "value"), [(k, listed(v)) for k, v in row_facts.items() if v])
 
 
 def check(
@@ -76,16 +76,16 @@ def check(
     from pypto.library import rows
 
     with mistakes():
-        found = [
+        checks = [
             one for name in names or list(rows) for one in rows[name].check(platform, case, seed=seed, items=items)
         ]
         if json:
             keys = ("operator", "platform", "version", "case", "dtype", "errors")
-            say_json({"checked": [{key: getattr(one, key) for key in keys} for one in found]})
+            say_json({"checked": [{key: getattr(one, key) for key in keys} for one in checks]})
             return
         table = [
             (one.operator, one.version, one.case, one.dtype, ", ".join(f"{k} {v:.2g}" for k, v in one.errors.items()))
-            for one in found
+            for one in checks
         ]
         say_table(f"on {platform}", ("operator", "version", "case", "dtype", "largest difference"), table)
 
@@ -126,8 +126,8 @@ def timed(row: Any, case: str, dtype: str, rep: float) -> dict[str, Any]:
     """An operator's time and torch's, in milliseconds."""
     from pypto.library.timing import race
 
-    found = race(row, case, dtype, rep)
-    return {"operator": row.name, **{t.name: t.min for t in found.times}}
+    times = race(row, case, dtype, rep)
+    return {"operator": row.name, **{t.name: t.min for t in times.times}}
 
 
 def predicted(row: Any, chip: str, case: str, dtype: str) -> dict[str, Any]:
@@ -139,14 +139,15 @@ def predicted(row: Any, chip: str, case: str, dtype: str) -> dict[str, Any]:
     from pypto.library.timing import predict
 
     try:
-        found = predict(row, chip, case, dtype)
+        prediction = predict(row, chip, case, dtype)
     except Diagnostic as error:
         facts = dict.fromkeys(("predicted", "limit", "bound", "of limit", "used"), "·")
         return {"operator": row.name, **facts, "limits": f"refused: {str(error).splitlines()[0]}"}
-    limits = ", ".join(f"{launch.kernel}: {launch.limit}" for launch in found.launches)
+    limits = ", ".join(f"{launch.kernel}: {launch.limit}" for launch in prediction.launches)
     return {
-        "operator": row.name, "predicted": 1e3 * found.seconds, "limit": 1e3 * found.limit, "bound": found.bound,
-        "of limit": f"{found.limit / found.seconds:.0%}", "used": f"{found.used:.0%}", "limits": limits,
+        "operator": row.name, "predicted": 1e3 * prediction.seconds, "limit": 1e3 * prediction.limit,
+        "bound": prediction.bound,
+        "of limit": f"{prediction.limit / prediction.seconds:.0%}", "used": f"{prediction.used:.0%}", "limits": limits,
     }  # fmt: skip
 
 

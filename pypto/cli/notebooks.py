@@ -28,8 +28,8 @@ def notebook(script: str) -> str:
     >>> [(cell["cell_type"], cell["source"]) for cell in made["cells"]]
     [('markdown', ['# Title\\n', '\\n', 'Text.']), ('code', ['x = 1'])]
     """
-    made = {"cells": list(cells(script)), "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    document = {"cells": list(cells(script)), "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def plain(code: str) -> str:
@@ -47,18 +47,18 @@ def plain(code: str) -> str:
     else:
         g()
     """
-    made, guarded, quoted = list[str](), False, lines_of_strings(code)
+    lines, guarded, quoted = list[str](), False, lines_of_strings(code)
     for number, line in enumerate(code.split("\n"), 1):
         if number in quoted:
-            made.append(line)
+            lines.append(line)
             continue
         if line == _GUARD:
             guarded = True
             continue
         guarded = guarded and (not line or line.startswith("    "))
         shown = _NOQA.sub("", line.removeprefix("    ") if guarded else line)
-        made.append(_ELSE.sub("else:", _AND.sub(r"if \1:", shown)))
-    return "\n".join(made)
+        lines.append(_ELSE.sub("else:", _AND.sub(r"if \1:", shown)))
+    return "\n".join(lines)
 
 
 def lines_of_strings(code: str) -> set[int]:

@@ -32,19 +32,19 @@ def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
     folder = output or Path(f"{kernel.signature.kernel}_{chip}")
     if folder.exists():
         raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
-    found = read_prototype(prototype) if prototype else None
+    parsed = read_prototype(prototype) if prototype else None
     sizes = grid_of(grid)
     wrt = tuple(name.strip() for name in adjoint.split(",") if name.strip())
-    interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), found, wrt)
+    interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), parsed, wrt)
     versions = [[*args, *shlex.split(more)] for more in ("", *also)]
-    every = [given for words in versions for given in combinations(words, kernel.arg_names, found)]
+    every = [given for words in versions for given in combinations(words, kernel.arg_names, parsed)]
     defaults = kernel.signature.defaults
     launches = [(sizes({**defaults, **given}) if callable(sizes) else sizes, given) for given in every]
     files = write_project(folder, kernel, launches[0][0], chip, every[0], launches[1:], interface)
-    notes = [f"{found.type}: {note}" for note in found.unused] if found is not None else []
-    if found is not None and found.dynamic and not callable(sizes):
-        names = ", ".join(found.dynamic)
-        notes.append(f"{found.type}: {names} take exactly the shapes given here; a formula in --grid lets them vary")
+    notes = [f"{parsed.type}: {note}" for note in parsed.unused] if parsed is not None else []
+    if parsed is not None and parsed.dynamic and not callable(sizes):
+        names = ", ".join(parsed.dynamic)
+        notes.append(f"{parsed.type}: {names} take exactly the shapes given here; a formula in --grid lets them vary")
     if json:
         say_json({"folder": str(folder), "files": files, "notes": notes})
     else:
@@ -59,19 +59,19 @@ def named(text: str) -> tuple[str, str]:
     return name, sizes
 
 
-def combinations(words: list[str], names: Sequence[str], found: Prototype | None) -> Iterator[dict[str, Any]]:
+def combinations(words: list[str], names: Sequence[str], parsed: Prototype | None) -> Iterator[dict[str, Any]]:
     """The arguments of each version; with a prototype, for each combination of its dtypes."""
-    if found is None:
+    if parsed is None:
         yield arguments(words, names)
         return
     given = {word.partition("=")[0] for word in words}
-    defaults = [f"{name}={x!r}" for name, x in found.attributes.items()
+    defaults = [f"{name}={x!r}" for name, x in parsed.attributes.items()
                 if x is not None and name in names and name not in given]  # fmt: skip
-    for dtypes in found.combinations:
-        made = arguments([of_dtype(word, dtypes) for word in (*words, *defaults)], names)
+    for dtypes in parsed.combinations:
+        combination = arguments([of_dtype(word, dtypes) for word in (*words, *defaults)], names)
         for name, dtype in dtypes.items():
-            check_array(name, made.get(name), dtype)
-        yield made
+            check_array(name, combination.get(name), dtype)
+        yield combination
 
 
 def of_dtype(word: str, dtypes: dict[str, str]) -> str:

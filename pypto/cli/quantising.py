@@ -110,13 +110,13 @@ def scheme_of(text: str) -> Scheme:
     """A scheme of weights from its text."""
     from pypto import quant
 
-    name, _, rest = text.partition(":")
+    name, _, others = text.partition(":")
     if text == "int4":
         return quant.int4()
-    if name == "int4" and rest.isdigit():
-        return quant.int4(group=int(rest))
-    if name == "int8" and rest in ("", "tensor"):
-        return quant.int8(rest or "channel")
+    if name == "int4" and others.isdigit():
+        return quant.int4(group=int(others))
+    if name == "int8" and others in ("", "tensor"):
+        return quant.int8(others or "channel")
     raise UsageError(f"--weights {text}: schemes are {', '.join(WEIGHTS)}")
 
 
@@ -124,9 +124,9 @@ def inputs_of(text: str) -> Scheme | None:
     """A scheme of inputs from its text."""
     from pypto import quant
 
-    name, _, rest = text.partition(":")
-    if name == "group" and rest.isdigit():
-        return quant.int8("group", group=int(rest))
+    name, _, others = text.partition(":")
+    if name == "group" and others.isdigit():
+        return quant.int8("group", group=int(others))
     if text in ("token", "tensor"):
         return quant.int8(text)
     if text == "none":

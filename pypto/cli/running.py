@@ -73,21 +73,21 @@ def run(
             sys.path.insert(0, str(Path(target).resolve().parent))
             runpy.run_path(target, run_name="__main__")
             return
-        asked = launch_of(target, args or [], grid_of(grid) if grid else None)
-        given = asked.args
+        request = launch_of(target, args or [], grid_of(grid) if grid else None)
+        given = request.args
         before = {name: x.copy() for name, x in given.items() if isinstance(x, np.ndarray)}
-        verified = verify(asked) if compare else asked.kernel.launch(asked.grid, **given)
+        verified = verify(request) if compare else request.kernel.launch(request.grid, **given)
         written = {n: given[n] for n, x in before.items() if given[n].tobytes() != x.tobytes()}
         if verified and not json:
             print(verified)
         report(target, given, written, json)
 
 
-def verify(asked: Launch) -> Any:
+def verify(request: Launch) -> Any:
     """Launch compiled and interpreted, and compare."""
     from pypto.debug.verify import verify as verifier
 
-    return verifier(bare(asked.kernel)).launch(asked.grid, **asked.args)
+    return verifier(bare(request.kernel)).launch(request.grid, **request.args)
 
 
 def report(target: str, given: dict[str, Any], written: dict[str, Any], json: bool) -> None:
@@ -124,18 +124,18 @@ def bench(
     from pypto.testing import do_bench, quantile
 
     with mistakes(), settings(interpret, threads):
-        asked = launch_of(target, args or [], grid_of(grid) if grid else None)
-        given = asked.args
-        ready = getattr(asked.kernel, "bind", None)
-        call = ready(grid=asked.grid, **given) if ready else partial(asked.kernel.launch, asked.grid, **given)
+        request = launch_of(target, args or [], grid_of(grid) if grid else None)
+        given = request.args
+        ready = getattr(request.kernel, "bind", None)
+        call = ready(grid=request.grid, **given) if ready else partial(request.kernel.launch, request.grid, **given)
         call()
         times = sorted(do_bench(call, rep=ms, return_mode="all"))
         moved = sum(x.nbytes for x in given.values() if isinstance(x, np.ndarray))
-        found = {"launches": len(times), "min_ms": times[0], "median_ms": quantile(times, 0.5),
+        summary = {"launches": len(times), "min_ms": times[0], "median_ms": quantile(times, 0.5),
                  "p90_ms": quantile(times, 0.9), "argument_bytes": moved}  # fmt: skip
         if json:
-            say_json({"kernel": target, "arguments": shown(given), **found})
+            say_json({"kernel": target, "arguments": shown(given), **summary})
             return
         speed = f"{moved / times[0] / 1e6:.3g} GB/s" if moved else ""
-        row = (found["launches"], *(f"{found[n]:.4g} ms" for n in ("min_ms", "median_ms", "p90_ms")), speed)
+        row = (summary["launches"], *(f"{summary[n]:.4g} ms" for n in ("min_ms", "median_ms", "p90_ms")), speed)
         say_table(f"{target}({shown(given)})", ("launches", "min", "median", "90 %", "arguments, at min"), [row])

@@ -72,23 +72,23 @@ class SentenceEncoder:
 
     def evaluate(self, layers: Layers, step: Step) -> Measurement:
         """Cosines to float32, and how far sentences are in one order of similarity."""
-        found = {}
+        rows = {}
         if self.phases:
             floats, quantised = self.phases
             exact = embedded(self.blocks.embed, self.unseen, step(floats))
             given = embedded(quant.Encoder.of(self.blocks, layers), self.unseen, step(quantised))
             cosines = quant.cosine(exact, given)
-            found = {"least_cosine": float(cosines.min()), "mean_cosine": float(cosines.mean())}
-            found["rank_correlation"] = quant.rank_correlation(similarities(exact), similarities(given))
-        return Measurement("agreement", "embedding agreement,", 5, found)
+            rows = {"least_cosine": float(cosines.min()), "mean_cosine": float(cosines.mean())}
+            rows["rank_correlation"] = quant.rank_correlation(similarities(exact), similarities(given))
+        return Measurement("agreement", "embedding agreement,", 5, rows)
 
     def speed(self, layers: Layers) -> Measurement | None:
         """Sentences in a second, of those that are evaluated."""
         if not self.unseen:
             return None
         encoders = {"float32": quant.Encoder.of(self.blocks, {}), "quantised": quant.Encoder.of(self.blocks, layers)}
-        found = {name: self.sentences_per_second(encoder) for name, encoder in encoders.items()}
-        return Measurement("sentences_per_second", "sentences in a second", 1, found)
+        speeds = {name: self.sentences_per_second(encoder) for name, encoder in encoders.items()}
+        return Measurement("sentences_per_second", "sentences in a second", 1, speeds)
 
     def sentences_per_second(self, encoder: quant.Encoder) -> float:
         """Of an encoder, that has compiled what it needs before."""
@@ -108,11 +108,11 @@ def batches(tokenize: SentenceTokenizer, sentences: list[str]) -> list[Tokens]:
 
 def embedded(encode: Callable[..., Any], data: list[Tokens], progress: Progress) -> Any:
     """Embeddings of all batches."""
-    found = []
+    vectors = []
     for number, tokens in enumerate(data):
-        found.append(encode(*tokens))
+        vectors.append(encode(*tokens))
         progress(number + 1, len(data))
-    return np.concatenate(found)
+    return np.concatenate(vectors)
 
 
 def similarities(vectors: Any) -> Any:

@@ -63,8 +63,8 @@ def found_in(text: str, fused: bool = False) -> tuple[Any, Any]:
     module = module_of(Path(file))
     kernels = {key: value for key, value in vars(module).items() if is_kernel(value) or (fused and is_fused(value))}
     if name not in kernels:
-        there = ", ".join(sorted(kernels)) or "none"
-        raise UsageError(f"{file} has no kernel {name!r}{suggestion(name, kernels)}; its kernels are: {there}")
+        known_names = ", ".join(sorted(kernels)) or "none"
+        raise UsageError(f"{file} has no kernel {name!r}{suggestion(name, kernels)}; its kernels are: {known_names}")
     return module, kernels[name]
 
 
@@ -125,8 +125,8 @@ def launch_of(target: str, texts: Sequence[str], grid: Any, wrapped: bool = Fals
     module, kernel = found_in(target)
     name = target.rpartition(":")[2]
     maker = getattr(module, f"{name}_args", None) or getattr(module, "make_args", None)
-    made = dict(maker()) if maker is not None and not texts else {}
-    given = made or arguments(texts, kernel.arg_names)
+    arguments_given = dict(maker()) if maker is not None and not texts else {}
+    given = arguments_given or arguments(texts, kernel.arg_names)
     chosen = given.pop("grid", 1) if grid is None else grid
     unknown = sorted(given.keys() - set(kernel.arg_names))
     if unknown and maker is not None:
@@ -153,8 +153,8 @@ def arguments(texts: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"{text!r} is no argument. {GRAMMAR}")
         if name not in names:
-            near = suggestion(name, names)
-            raise UsageError(f"the kernel has no parameter {name!r}{near}; it takes {', '.join(names)}")
+            close_names = suggestion(name, names)
+            raise UsageError(f"the kernel has no parameter {name!r}{close_names}; it takes {', '.join(names)}")
         given[name] = value_of(name, value.strip(), seed)
     return given
 

@@ -51,17 +51,17 @@ def tune(  # noqa: PLR0913, PLR0917  # options of a command
         --grid 'cdiv(x.size, BLOCK)' --budget 10
     """
     with mistakes(), settings(False, threads):
-        asked = launch_of(target, args or [], grid_of(grid) if grid else None, wrapped=True)
-        tuner = tuner_of(target, asked.kernel, space or [])
+        request = launch_of(target, args or [], grid_of(grid) if grid else None, wrapped=True)
+        tuner = tuner_of(target, request.kernel, space or [])
         tuner.budget = budget or tuner.budget
         tuned = {constant for config in tuner.configs for constant in config.kwargs}
-        known = {name: x for name, x in asked.args.items() if name not in tuned} | {"grid": asked.grid}
+        known = {name: x for name, x in request.args.items() if name not in tuned} | {"grid": request.grid}
         report = tuner.rank(**known, target=chip) if chip else tuner.tune(**known)
         written = tuner.export_tuning(output) if output is not None else 0
         if json:
-            say_json(facts_of(target, asked.args, tuner, report) | ({"file": str(output)} if output else {}))
+            say_json(facts_of(target, request.args, tuner, report) | ({"file": str(output)} if output else {}))
             return
-        show(f"{target}({shown(asked.args)})", report)
+        show(f"{target}({shown(request.args)})", report)
         if output is not None:
             use = f"@pto.autotune(…, key={tuner.keys!r}, results={str(output)!r})"
             print(f"{output}: {written} winner{'s' * (written != 1)}; {use} reads it")
@@ -85,13 +85,13 @@ def values_of(names: list[str], text: str) -> tuple[str, tuple[Any, ...]]:
     """A constant with the values to try."""
     name, _, values = text.partition("=")
     try:
-        found = ast.literal_eval(f"({values},)")
+        parsed = ast.literal_eval(f"({values},)")
     except (ValueError, SyntaxError):
-        found = ()
-    if name not in names or not found:
+        parsed = ()
+    if name not in names or not parsed:
         way = f"as in BLOCK=64,128; the kernel takes {', '.join(names)}"
         raise UsageError(f"--space {text} is no constant with values, {way}")
-    return name, found
+    return name, parsed
 
 
 def show(title: str, report: TuningReport) -> None:

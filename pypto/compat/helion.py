@@ -50,8 +50,8 @@ def install() -> None:
     base = autotuner.cache_classes["LocalAutotuneCache"]
     named = type("CpuAutotuneCache", (CpuKey, base), {})
     for name in CACHES:
-        found = autotuner.cache_classes[name]
-        autotuner.cache_classes[name] = named if found is base else type(f"Cpu{name}", (found, named), {})
+        cache_class = autotuner.cache_classes[name]
+        autotuner.cache_classes[name] = named if cache_class is base else type(f"Cpu{name}", (cache_class, named), {})
 
 
 def processors(others: Any) -> Any:

@@ -82,21 +82,21 @@ class OffTheCube(Diagnostic, PyptoWarning):
     )
 
 
-def tell(advice: Diagnostic, told: set[str], variables: dict[str, Any]) -> None:
+def tell(advice: Diagnostic, reported: set[str], variables: dict[str, Any]) -> None:
     """Give a warning at its place, as Python's own are given, unless it was given before.
 
     Parameters
     ----------
     advice : Diagnostic
         One of this module's, with a place.
-    told : set of str
+    reported : set of str
         What was said of the kernel; it grows.
     variables : dict
         Those of the module whose code it is about: there Python keeps which warnings were shown.
     """
     assert advice.loc is not None and isinstance(advice, Warning)
-    if str(advice) not in told:
+    if str(advice) not in reported:
         registry = variables.setdefault("__warningregistry__", {})
         module = variables.get("__name__")
         warnings.warn_explicit(advice, type(advice), advice.loc.file, advice.loc.line, module, registry)
-        told.add(str(advice))
+        reported.add(str(advice))

@@ -103,9 +103,9 @@ def restored(
     kind: type[Diagnostic], text: str, loc: Loc | None, others: tuple[tuple[str, Loc], ...], fields: dict[str, Any]
 ) -> Diagnostic:
     """A diagnostic that was pickled."""
-    made = kind.__new__(kind, text)
-    made.loc, made.others, made.fields, made.args = loc, others, fields, (text,)
-    return made
+    error = kind.__new__(kind, text)
+    error.loc, error.others, error.fields, error.args = loc, others, fields, (text,)
+    return error
 
 
 def snippet(loc: Loc) -> list[str]:

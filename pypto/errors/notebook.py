@@ -30,8 +30,8 @@ def rendered(text: str, locs: list[Loc], error: BaseException) -> list[str]:
         text = text.replace(file, cell_name(file))
     frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
     shown = (f for f in reversed(frames) if not is_magic(f.line or ""))
-    told = [f"  launched from {cell_name(f.filename)}:{f.lineno}" + inside(f.name) for f in shown]
-    return [f"\x1b[31m{type(error).__name__}\x1b[0m: {text}", *told]
+    frames_text = [f"  launched from {cell_name(f.filename)}:{f.lineno}" + inside(f.name) for f in shown]
+    return [f"\x1b[31m{type(error).__name__}\x1b[0m: {text}", *frames_text]
 
 
 def is_magic(text: str) -> bool:

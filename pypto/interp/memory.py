@@ -43,11 +43,11 @@ class ArrayArg(Protocol):
 
 def index_text(arg: ArrayArg, distance: int) -> str:
     """Index of the element that many elements from the first, as the author would write it; flat when outside."""
-    index, rest = [0] * len(arg.shape), distance
+    index, remainder = [0] * len(arg.shape), distance
     for d in sorted(range(len(arg.shape)), key=lambda d: -abs(arg.strides[d])):
         if arg.strides[d]:
-            index[d], rest = divmod(rest, arg.strides[d])
-    return ", ".join(map(str, index)) if rest == 0 else str(distance)
+            index[d], remainder = divmod(remainder, arg.strides[d])
+    return ", ".join(map(str, index)) if remainder == 0 else str(distance)
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Memory:
         self, pointers: Array, mask: Array, item: int, what: str, loc: Loc
     ) -> list[tuple[Segment, Array, Array, Array]]:
         """(segment, distances in bytes, numbers of elements, which lanes) for the pointers of each array."""
-        found = []
+        resolved = []
         owners = pointers >> _SEGMENT
         for owner in np.unique(owners[mask]):
             if not 1 <= owner <= len(self.segments):
@@ -160,24 +160,24 @@ class Memory:
                 outside |= ~segment.exists[np.clip(index, 0, len(segment.data) - 1)]
             if outside.any():
                 self.fail(OutOfBounds, segment, index[outside][0], loc, what=what, shape=segment.arg.shape)
-            found.append((segment, at, index, chosen))
-        return found
+            resolved.append((segment, at, index, chosen))
+        return resolved
 
     def pointers_of(self, addresses: Array) -> Array:
         """Pointers from addresses as a program computes with them."""
-        found = np.where((addresses >= 0) & (addresses < 1 << 62), addresses, 0) + _NOWHERE
+        indices = np.where((addresses >= 0) & (addresses < 1 << 62), addresses, 0) + _NOWHERE
         for number, segment in reversed(list(enumerate(self.segments, 1))):
             at = addresses - segment.arg.address - segment.low
             inside = (at >= 0) & (at < segment.data.nbytes)
-            found = np.where(inside, at + segment.low + (number << _SEGMENT) + _ORIGIN, found)
-        return found
+            indices = np.where(inside, at + segment.low + (number << _SEGMENT) + _ORIGIN, indices)
+        return indices
 
     def addresses_of(self, pointers: Array) -> Array:
-        found = pointers - _NOWHERE
+        addresses = pointers - _NOWHERE
         for number, segment in enumerate(self.segments, 1):
             at = pointers - ((number << _SEGMENT) + _ORIGIN)
-            found = np.where(pointers >> _SEGMENT == number, at + segment.arg.address, found)
-        return found
+            addresses = np.where(pointers >> _SEGMENT == number, at + segment.arg.address, addresses)
+        return addresses
 
     def beyond(self, pointer: Array, index: Sequence[int], what: str, loc: Loc) -> OutOfBounds:
         """The error of an index that names no element of the array that a pointer belongs to."""

@@ -108,8 +108,8 @@ def run(
 
 def addptr(m: Machine, op: Op) -> Array:
     base, offset = m.get(*op.operands)
-    found: Array = base + offset.astype(np.int64) * pointee(op.result.type).dtype.itemsize
-    return found
+    address: Array = base + offset.astype(np.int64) * pointee(op.result.type).dtype.itemsize
+    return address
 
 
 def ptr_cast(m: Machine, op: Op) -> Any:
@@ -120,14 +120,14 @@ def ptr_cast(m: Machine, op: Op) -> Any:
 
 
 def load(m: Machine, op: Op) -> Array:
-    pointers, *rest = m.get(*op.operands)
-    other = rest[1] if len(rest) > 1 else np.zeros(pointers.shape, op.result.dtype.numpy)
-    return m.memory.load(pointers, rest[0] if rest else everywhere(pointers), other, op.loc)
+    pointers, *others = m.get(*op.operands)
+    other = others[1] if len(others) > 1 else np.zeros(pointers.shape, op.result.dtype.numpy)
+    return m.memory.load(pointers, others[0] if others else everywhere(pointers), other, op.loc)
 
 
 def store(m: Machine, op: Op) -> None:
-    pointers, value, *rest = m.get(*op.operands)
-    m.memory.store(pointers, rest[0] if rest else everywhere(pointers), value, op.loc)
+    pointers, value, *others = m.get(*op.operands)
+    m.memory.store(pointers, others[0] if others else everywhere(pointers), value, op.loc)
 
 
 def everywhere(pointers: Array) -> Array:
@@ -173,10 +173,10 @@ def tile_store(m: Machine, op: Op) -> None:
 
 def atomic(m: Machine, op: Op) -> Array:
     """Element by element, in row-major order, as if no other program ran."""
-    pointers, value, *rest = m.get(*op.operands)
+    pointers, value, *others = m.get(*op.operands)
     combine = COMBINE[op.attrs["kind"]]
     with np.errstate(all="ignore"):
-        return one_by_one(m, op, rest[0] if rest else everywhere(pointers), lambda old, k: combine(old, value[k]))
+        return one_by_one(m, op, others[0] if others else everywhere(pointers), lambda old, k: combine(old, value[k]))
 
 
 def compare_and_swap(m: Machine, op: Op) -> Array:

@@ -24,8 +24,8 @@ __all__ = ["EXACT", "Close", "Implementation", "Operator", "Registry", "Signatur
 def __getattr__(name: str) -> Operator:
     """Returns an operator by its name."""
     if name.startswith("_") or name not in rows:
-        near = "" if name.startswith("_") else _suggestion(name, rows)
-        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{near}")
+        close_names = "" if name.startswith("_") else _suggestion(name, rows)
+        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{close_names}")
     return rows[name]
 
 

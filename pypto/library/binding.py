@@ -101,10 +101,10 @@ class Binder:
         """Returns the array behind an argument; None for an optional one that is missing."""
         if value is None and spec.is_optional:
             return None
-        found = array_info(value, self.operator, spec.name)
-        if found is None:
+        info = array_info(value, self.operator, spec.name)
+        if info is None:
             self.refuse(f"`{spec.name}` is a {type(value).__name__}, and it must be an array")
-        return found
+        return info
 
     def bind_names(self, spec: ArraySpec, info: ArrayInfo, dims: dict[str, int]) -> None:
         """Binds the names of dimensions; the first array that has a dimension defines its size."""
@@ -194,14 +194,14 @@ def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
     if isinstance(owner, np.ndarray):
         return owner
     if hasattr(owner, "detach"):
-        found: np.ndarray[Any, Any] = owner.detach().cpu().numpy()
-        return found
+        array: np.ndarray[Any, Any] = owner.detach().cpu().numpy()
+        return array
     return np.asarray(owner) if info.device else host_view(info)
 
 
-def refuse_nan(operator: str, found: Any) -> None:
+def refuse_nan(operator: str, array: Any) -> None:
     """Raises an error where a kernel has found NaN, which the dtype of its results cannot represent."""
-    info = array_info(found, operator, "nan")
+    info = array_info(array, operator, "nan")
     assert info is not None
     numbers = np.argwhere(host_array(info))
     if len(numbers):

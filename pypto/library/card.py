@@ -32,5 +32,5 @@ def operator_card(row: Operator) -> Markup:
 
 def registry_card(rows: Registry) -> Markup:
     """Lists all operators with a line for each."""
-    found = [(tag("code", name), row.doc) for name, row in rows.items()]
-    return card(f"{len(rows)} operators", table(("operator", "what it computes"), found))
+    table_rows = [(tag("code", name), row.doc) for name, row in rows.items()]
+    return card(f"{len(rows)} operators", table(("operator", "what it computes"), table_rows))

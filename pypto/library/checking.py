@@ -39,8 +39,8 @@ def on(platform: str) -> AbstractContextManager[Any]:
     """Runs launches on a platform: ``"interpreter"``, or a device by its name."""
     if platform == INTERPRETER:
         return interpreter()
-    found: AbstractContextManager[Any] = device(platform)
-    return found
+    context: AbstractContextManager[Any] = device(platform)
+    return context
 
 
 def check(
@@ -95,23 +95,23 @@ def fitting(row: Operator, platform: str, dtype: str, version: str) -> Iterator[
     """Yields the implementations that run on a platform with a dtype."""
     plugin = plugin_of(HOST if platform == INTERPRETER else platform)
     first = DType(dtype) if dtype else row.signature.main_dtypes[0]
-    for found in row.implementations:
-        if found.fits(plugin, first) and version in ("", found.version):
-            yield found
+    for implementation in row.implementations:
+        if implementation.fits(plugin, first) and version in ("", implementation.version):
+            yield implementation
 
 
 def check_case(  # arguments that identify a case
     row: Operator, platform: str, version: str, case: str, dtype: str, seed: int, items: int
 ) -> Iterator[Checked]:
     """Compares one case, with all versions or one."""
-    found = [implementation.version for implementation in fitting(row, platform, dtype, version)]
-    if not found:
+    versions = [implementation.version for implementation in fitting(row, platform, dtype, version)]
+    if not versions:
         return
     rng = np.random.default_rng(seed)
     values = row.sample(rng, case, dtype)
     sample = sample_items(row, values, items, rng)
     expected = row.expected(sample.of(row.signature.inputs, values) if sample else values)
-    for one in found:
+    for one in versions:
         with on(platform):
             actual = row.results(values, one)
         if sample:
@@ -136,6 +136,6 @@ def compared(case: Checked, row: Operator, actual: Mapping[str, Any], expected: 
 
 def largest(actual: Any, expected: Any) -> float:
     """Returns the largest absolute difference of finite elements."""
-    found, right = np.asarray(actual).astype(np.float64), np.asarray(expected, np.float64)
-    finite = np.isfinite(found) & np.isfinite(right)
-    return float(np.max(np.abs(found[finite] - right[finite]), initial=0.0))
+    got, right = np.asarray(actual).astype(np.float64), np.asarray(expected, np.float64)
+    finite = np.isfinite(got) & np.isfinite(right)
+    return float(np.max(np.abs(got[finite] - right[finite]), initial=0.0))

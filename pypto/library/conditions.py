@@ -164,16 +164,16 @@ class Conditions:
         ValueError
             If a condition cannot be parsed.
         """
-        found: list[Relation | Range] = []
+        conditions: list[Relation | Range] = []
         listed: dict[str, set[str]] = {kind: set() for kind in ("any", "contiguous", "contiguous_rows")}
         for node in parts(text):
             match node:
                 case ast.Call(func=ast.Name(id=kind), args=args) if kind in listed:
                     listed[kind] |= {arg.id for arg in args if isinstance(arg, ast.Name)}
                 case _:
-                    found.append(condition(node, frozenset(arrays)))
-        relations = tuple(one for one in found if isinstance(one, Relation))
-        ranges = tuple(one for one in found if isinstance(one, Range))
+                    conditions.append(condition(node, frozenset(arrays)))
+        relations = tuple(one for one in conditions if isinstance(one, Relation))
+        ranges = tuple(one for one in conditions if isinstance(one, Range))
         return Conditions(relations, ranges, *map(frozenset, listed.values()))
 
     @property

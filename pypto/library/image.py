@@ -56,8 +56,8 @@ def sepia_by_torch(torch: Any, v: Any) -> Any:
 
 def conv_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch."""
-    found = torch.nn.functional.conv2d(v.x, v.weight.permute(2, 3, 0, 1).contiguous(), padding=1)
-    return torch.relu(found * v.gain[:, None, None] + v.bias[:, None, None])
+    convolved = torch.nn.functional.conv2d(v.x, v.weight.permute(2, 3, 0, 1).contiguous(), padding=1)
+    return torch.relu(convolved * v.gain[:, None, None] + v.bias[:, None, None])
 
 
 def sepia_backward_by_torch(torch: Any, v: Any) -> Any:

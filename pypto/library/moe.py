@@ -22,13 +22,13 @@ def moe_gate(x: Any, w: Any) -> Any:
 
 
 def select_experts(  # arguments as in the operator
-    logits: Any, bias: Any, k: int, groups: int, kept: int, sigmoid: int, renormalize: int, scaling: float
+    logits: Any, bias: Any, k: int, groups: int, kept_groups: int, sigmoid: int, renormalize: int, scaling: float
 ) -> tuple[Any, Any]:
     """Reference implementation of `select_experts` in numpy."""
     w = logistic(f64(logits)) if sigmoid else softmax(f64(logits))
     s = w if bias is None else w + f64(bias)
     best = s.reshape(len(s), groups, -1).max(axis=2)
-    closed = np.argsort(-best, axis=1, kind="stable")[:, kept:]
+    closed = np.argsort(-best, axis=1, kind="stable")[:, kept_groups:]
     split = s.reshape(len(s), groups, -1).copy()
     np.put_along_axis(split, closed[:, :, None], -np.inf, axis=1)
     ids = np.argsort(-split.reshape(s.shape), axis=1, kind="stable")[:, :k]
@@ -57,10 +57,10 @@ def combine_experts(y: Any, position: Any, weights: Any) -> Any:
 
 def grouped_matmul(x: Any, w: Any, ends: Any) -> Any:
     """Reference implementation of `grouped_matmul` in numpy."""
-    found = np.zeros((x.shape[0], w.shape[2]))
+    result = np.zeros((x.shape[0], w.shape[2]))
     for e, (start, stop) in enumerate(zip((0, *ends), ends, strict=False)):
-        found[start:stop] = f64(x)[start:stop] @ f64(w)[e]
-    return found
+        result[start:stop] = f64(x)[start:stop] @ f64(w)[e]
+    return result
 
 
 def chosen(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def select_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, which ignores expert groups."""
     w = torch.sigmoid(v.logits)
     ids = (w + v.bias).topk(8, 1).indices
-    taken = w.gather(1, ids)
-    return ids, taken / taken.sum(1, keepdim=True)
+    selected = w.gather(1, ids)
+    return ids, selected / selected.sum(1, keepdim=True)
 
 
 def combine_by_torch(torch: Any, v: Any) -> Any:

@@ -36,7 +36,7 @@ class Registry(Shown, Mapping[str, Operator]):
     def __init__(self, modules: tuple[str, ...] = MODULES) -> None:
         self._modules = modules
         self._rows: dict[str, Operator] = {}
-        self._own: dict[str, Operator] = {}
+        self._registered: dict[str, Operator] = {}
 
     def __repr__(self) -> str:
         return f"<{len(self)} operators: {', '.join(self)}>"
@@ -66,7 +66,7 @@ class Registry(Shown, Mapping[str, Operator]):
         if not self._rows:
             for module in self._modules:
                 self._rows |= {row.name: row for row in import_module(f"pypto.library.{module}").ROWS}
-        return self._rows | self._own
+        return self._rows | self._registered
 
     def families(self) -> dict[str, tuple[Operator, ...]]:
         """Returns the rows of the package by module."""
@@ -75,5 +75,5 @@ class Registry(Shown, Mapping[str, Operator]):
     def register(self, row: Operator) -> Operator:
         """Adds a row, after reading its signature; it replaces one of the same name."""
         assert row.signature is not None
-        self._own[row.name] = row
+        self._registered[row.name] = row
         return row

@@ -37,8 +37,8 @@ class Written:
     def add(self, kernel: Any, values: tuple[Any, ...], launch: Any) -> None:
         """Records the arrays of which a launch has written more than half, judged by its bytes."""
         self.since = {span: later + launch.levels.get("HBM", 0.0) for span, later in self.since.items()}
-        found, names = spans(kernel, values), written_names(function_of(kernel, values))
-        for span in (found[name] for name in names if name in found):
+        written, names = spans(kernel, values), written_names(function_of(kernel, values))
+        for span in (written[name] for name in names if name in written):
             if span[1] - span[0] < 2 * launch.bytes.get("GM written", 0.0):
                 self.since[span] = 0.0
 

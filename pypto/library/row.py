@@ -195,15 +195,15 @@ class Operator(Shown):
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
         """Returns the first implementation that runs on a backend and dtype, or the named one."""
-        for found in self.implementations:
-            if found.fits(plugin, dtype) and version in ("", found.version):
-                return found
+        for implementation in self.implementations:
+            if implementation.fits(plugin, dtype) and version in ("", implementation.version):
+                return implementation
         what = f"of version {version!r} for {dtype} here" if version else f"for {dtype} here"
-        there = "; ".join(
+        versions = "; ".join(
             f"{i.version} on {i.where}" + (f" for {', '.join(i.dtypes)}" if i.dtypes else "")
             for i in self.implementations
         )
-        raise NoImplementation(operator=self.name, what=what, there=there)
+        raise NoImplementation(operator=self.name, what=what, there=versions)
 
     def unchecked(self, dtype: str = "") -> Callable[..., None]:
         """Returns the kernels without checks, for callers that allocate all arguments themselves.
@@ -246,8 +246,8 @@ class Operator(Shown):
         """
         known = {**self.edges, **self.sizes}
         if case not in known:
-            there, near = ", ".join(sorted(known)), suggestion(case, known)
-            raise NoSuchCase(operator=self.name, case=repr(case), suggestion=near, there=there)
+            cases, close_cases = ", ".join(sorted(known)), suggestion(case, known)
+            raise NoSuchCase(operator=self.name, case=repr(case), suggestion=close_cases, there=cases)
         if case in self.edges:
             return self.edges[case](rng)
         return self.values(rng, SimpleNamespace(**self.sizes[case]), self.first_dtype(dtype))
@@ -265,14 +265,14 @@ class Operator(Shown):
         """Samples arguments of given sizes."""
         drawn = self.sampler(rng, dims, dtype) if self.sampler else {}
         first = self.signature.inputs[0]
-        rest = {
+        others = {
             spec.name: normal(
                 rng, spec.shape(vars(dims)), dtype if spec is first or not spec.dtypes else spec.dtypes[0]
             )
             for spec in self.signature.inputs
             if spec.name not in drawn and spec.names <= vars(dims).keys()
         }
-        return rest | drawn
+        return others | drawn
 
     @property
     def cases(self) -> tuple[str, ...]:
@@ -282,9 +282,9 @@ class Operator(Shown):
     def results(self, values: Values, version: str = "") -> Values:
         """Computes on copies of the arguments, and returns results and effects by name."""
         copies = {name: copied(value) for name, value in values.items()}
-        found = self(version=version, **copies)
+        results = self(version=version, **copies)
         outputs = [spec.name for spec in self.signature.outputs]
-        given = (found,) if len(outputs) == 1 else found or ()
+        given = (results,) if len(outputs) == 1 else results or ()
         return dict(zip(outputs, given, strict=True)) | {name: copies[name] for name in self.effects}
 
     def arguments(self, values: Values) -> Values:
@@ -295,8 +295,10 @@ class Operator(Shown):
     def expected(self, values: Values) -> Values:
         """Returns the reference's results and effects by name."""
         names = [*(spec.name for spec in self.signature.outputs), *self.effects]
-        found = self.reference(**self.arguments(values))
-        return dict(zip(names, found if isinstance(found, tuple) else (found,), strict=True))
+        expected_results = self.reference(**self.arguments(values))
+        return dict(
+            zip(names, expected_results if isinstance(expected_results, tuple) else (expected_results,), strict=True)
+        )
 
     def tolerance_of(self, name: str, dtype: DType) -> Tolerance:
         """Returns the tolerance of a result."""
@@ -323,8 +325,8 @@ def backend_in_force() -> Plugin:
     from pypto.compile import session
     from pypto.runtime.mode import MODE
 
-    found = MODE.get()
-    place = None if found.interpret else found.device or session().devices.default
+    backend = MODE.get()
+    place = None if backend.interpret else backend.device or session().devices.default
     return host() if place is None else plugin_of(str(getattr(place, "name", place)))
 
 

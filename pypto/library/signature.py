@@ -143,17 +143,17 @@ def _items(text: str, part: str) -> Iterator[ArraySpec | tuple[str, Number]]:
 
 def _conditions(text: str, where: str, arrays: tuple[ArraySpec, ...], numbers: Mapping[str, Number]) -> Conditions:
     try:
-        found = Conditions.parse(where, {spec.name for spec in arrays})
+        conditions = Conditions.parse(where, {spec.name for spec in arrays})
     except ValueError as error:
         raise WrongSignature(text=text, problem=str(error)) from None
     known = {name for spec in arrays for name in (spec.name, *spec.names)} | numbers.keys()
     for name in (
-        *sorted(found.open | found.contiguous | found.contiguous_rows),
-        *(name for one in found.relations + found.ranges for name in sorted(one.names)),
+        *sorted(conditions.open | conditions.contiguous | conditions.contiguous_rows),
+        *(name for one in conditions.relations + conditions.ranges for name in sorted(one.names)),
     ):
         if name not in known:
             raise WrongSignature(text=text, problem=f"its conditions name `{name}`, which is not there")
-    return found
+    return conditions
 
 
 def _number(text: str, default: str) -> Number:
@@ -166,9 +166,9 @@ def _number(text: str, default: str) -> Number:
     return value
 
 
-def _array(text: str, found: re.Match[str]) -> ArraySpec:
-    dims = tuple(Dim(part.strip()) for part in found["dims"].split(",") if part.strip())
-    names = found["dtypes"].split("|") if found["dtypes"] else []
+def _array(text: str, match: re.Match[str]) -> ArraySpec:
+    dims = tuple(Dim(part.strip()) for part in match["dims"].split(",") if part.strip())
+    names = match["dtypes"].split("|") if match["dtypes"] else []
     for name in names:
         if name not in DTYPE_BY_NAME:
             raise WrongSignature(text=text, problem=f"`{name}` is no dtype; there are {', '.join(DTYPE_BY_NAME)}")
@@ -177,4 +177,4 @@ def _array(text: str, found: re.Match[str]) -> ArraySpec:
             function(dim.text)
         except (SyntaxError, ValueError):
             raise WrongSignature(text=text, problem=f"`{dim.text}` is no dimension") from None
-    return ArraySpec(found["name"], dims, tuple(DTYPE_BY_NAME[n] for n in names), bool(found["optional"]))
+    return ArraySpec(match["name"], dims, tuple(DTYPE_BY_NAME[n] for n in names), bool(match["optional"]))

@@ -65,9 +65,9 @@ def busiest(launch: Any) -> float:
 def cube_seconds(launches: list[Any], operations: float) -> float:
     """Returns the seconds that operations take on cube cores, in the dtypes of the launches' products."""
     rooflines = [launch.roofline for launch in launches]
-    made = [(n, n / line.peaks[dtype]) for line in rooflines for dtype, n in line.operations.items()]
-    total = sum(n for n, _ in made)
-    return operations * sum(seconds for _, seconds in made) / total if total else 0.0
+    per_dtype = [(n, n / line.peaks[dtype]) for line in rooflines for dtype, n in line.operations.items()]
+    total = sum(n for n, _ in per_dtype)
+    return operations * sum(seconds for _, seconds in per_dtype) / total if total else 0.0
 
 
 def tensors(torch: Any, values: Values) -> SimpleNamespace:
@@ -99,11 +99,11 @@ def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict
     except ImportError:
         return {"pypto": lambda: row(**values)}
     given = tensors(torch, values)
-    found: dict[str, Callable[[], Any]] = {"pypto": lambda: row(**vars(given))}
+    contenders_by_name: dict[str, Callable[[], Any]] = {"pypto": lambda: row(**vars(given))}
     if row.peer is not None:
         peer, theirs = row.peer, for_peer(torch, row, values)
-        found["torch"] = lambda: peer(torch, theirs)
-    return found
+        contenders_by_name["torch"] = lambda: peer(torch, theirs)
+    return contenders_by_name
 
 
 def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) -> Comparison:
@@ -131,16 +131,16 @@ def predictions(chip: str) -> Iterator[list[Any]]:
     """
     from pypto.debug.simulate import predicted_launch
 
-    found: list[Any] = []
+    predicted: list[Any] = []
     written = Written()
 
     def watch(kernel: Any, sizes: Any, values: Any, _interpret: bool) -> None:
-        found.append(predicted_launch(kernel, sizes, values, chip, written.arguments(kernel, values)))
-        written.add(kernel, values, found[-1])
+        predicted.append(predicted_launch(kernel, sizes, values, chip, written.arguments(kernel, values)))
+        written.add(kernel, values, predicted[-1])
         kernel.execute(sizes, values)
 
     with mode(watch=watch):
-        yield found
+        yield predicted
 
 
 def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: str = "") -> Predicted:

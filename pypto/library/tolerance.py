@@ -63,8 +63,8 @@ class MostlyClose:
 
     def problem(self, actual: Any, expected: Any) -> str:
         """Describes the difference; empty if there is none."""
-        found, right = (as_numpy(x).astype(np.float64) for x in (actual, expected))
-        far = np.mean(np.abs(found - right) > self.atol + self.rtol * np.abs(right)) if found.size else 0.0
+        got, right = (as_numpy(x).astype(np.float64) for x in (actual, expected))
+        far = np.mean(np.abs(got - right) > self.atol + self.rtol * np.abs(right)) if got.size else 0.0
         times = 4 if far <= self.part else 1
         return Close(times * self.rtol, times * self.atol).problem(actual, expected)
 

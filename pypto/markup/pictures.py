@@ -68,5 +68,5 @@ class Chart(SavablePicture):
 
 def document(picture: str) -> str:
     """A file of its own: with a style sheet."""
-    head, end, rest = picture.partition(">")
-    return f"{head}{end}{sheet()}{rest}\n"
+    head, end, tail = picture.partition(">")
+    return f"{head}{end}{sheet()}{tail}\n"

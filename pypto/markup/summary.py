@@ -64,8 +64,8 @@ def brief(value: Any) -> str:
         simple = len(value) <= _MANY and all(isinstance(x, int | float | str) for x in value)
         return repr(value) if simple else several(value)
     if isinstance(value, Summary):
-        told = value.headline()
-        return f"{type(value).__name__}({told})" if told else type(value).__name__
+        headline = value.headline()
+        return f"{type(value).__name__}({headline})" if headline else type(value).__name__
     if callable(value):
         return str(getattr(value, "__name__", type(value).__name__))
     text = repr(value) if isinstance(value, str) else str(value)

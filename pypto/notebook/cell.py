@@ -70,10 +70,10 @@ def jit_at(node: ast.FunctionDef) -> ast.expr:
 
 def placed(text: str, at: ast.stmt | ast.expr) -> ast.expr:
     """An expression of ours in the user's line."""
-    made = ast.parse(text, mode="eval").body
-    for part in ast.walk(made):
+    expression = ast.parse(text, mode="eval").body
+    for part in ast.walk(expression):
         ast.copy_location(part, at)
-    return made
+    return expression
 
 
 def last_value(node: ast.expr, value: Callable[..., Any]) -> Launch | Any:

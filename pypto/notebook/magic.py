@@ -67,20 +67,20 @@ class Asked:
         >>> Asked.of("--time --target ascend-sim add[1](x)")
         Asked(options={'time': '', 'target': 'ascend-sim'}, code='add[1](x)')
         """
-        options, rest = dict[str, str](), line.strip()
-        while rest.startswith("--"):
-            word, _, rest = rest.partition(" ")
+        options, code = dict[str, str](), line.strip()
+        while code.startswith("--"):
+            word, _, code = code.partition(" ")
             name, equals, value = word[2:].partition("=")
             if name not in OPTIONS:
                 known = " ".join(f"--{option}" for option in OPTIONS)
                 raise MagicUsage(f"there is no option --{name}{suggestion(name, OPTIONS)}; there are {known}")
             if OPTIONS[name][0] and not equals:
-                value, _, rest = rest.strip().partition(" ")
+                value, _, code = code.strip().partition(" ")
             if OPTIONS[name][0] and not value:
                 raise MagicUsage(f"--{name} needs a name: {OPTIONS[name][1]}")
             options[name] = value
-            rest = rest.strip()
-        return Asked(options, rest)
+            code = code.strip()
+        return Asked(options, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +91,19 @@ class Magic:
 
     def __call__(self, line: str, cell: str | None = None) -> Any:
         __tracebackhide__ = True
-        asked = Asked.of(line)
-        if "help" in asked.options:
+        request = Asked.of(line)
+        if "help" in request.options:
             print(HELP)
             return None
-        if cell is not None and asked.code:
-            raise MagicUsage(f"{asked.code!r} is no option; the launch is the last line of the cell")
-        found = evaluated(self.shell, f"%%pto {line}" if cell is not None else f"%pto {line}", cell or asked.code)
-        if isinstance(found, Launch):
-            return show(found, asked.options)
-        if asked.options:
-            wanted = " ".join(f"--{name}" for name in asked.options)
+        if cell is not None and request.code:
+            raise MagicUsage(f"{request.code!r} is no option; the launch is the last line of the cell")
+        value = evaluated(self.shell, f"%%pto {line}" if cell is not None else f"%pto {line}", cell or request.code)
+        if isinstance(value, Launch):
+            return show(value, request.options)
+        if request.options:
+            wanted = " ".join(f"--{name}" for name in request.options)
             raise MagicUsage(f"{wanted} needs a launch: end the cell with one, as in add[(4,)](x, y, out, BLOCK=256)")
-        return found
+        return value
 
 
 def show(launch: Launch, options: dict[str, str]) -> Any:
@@ -112,14 +112,14 @@ def show(launch: Launch, options: dict[str, str]) -> Any:
     target, level = options.get("target", ""), options.get("level", "")
     if is_target(target):
         with chip(target):
-            told = list(texts(launch, options.keys() - {"time", "verify"}, level))
-        told.append(predicted(launch, target))
+            texts_shown = list(texts(launch, options.keys() - {"time", "verify"}, level))
+        texts_shown.append(predicted(launch, target))
     else:
         with place(target, "interpret" in options), checks("checked" in options):
             compared = verified(launch) if "verify" in options else None
             result = launch() if compared is None else None
-            told = [compared, result, *texts(launch, options.keys(), level)]
-    for shown in told:
+            texts_shown = [compared, result, *texts(launch, options.keys(), level)]
+    for shown in texts_shown:
         display(shown)
 
 
@@ -168,8 +168,8 @@ def is_target(name: str) -> bool:
 def chip(name: str) -> AbstractContextManager[Any]:
     from pypto.compile import session
 
-    made: AbstractContextManager[Any] = session().devices.chip(name)
-    return made
+    context: AbstractContextManager[Any] = session().devices.chip(name)
+    return context
 
 
 def place(device: str, interpret: bool) -> AbstractContextManager[Any]:
@@ -200,11 +200,11 @@ def texts(launch: Launch, wanted: Any, level: str) -> Iterator[Any]:
         timed_lines = {} if other else {"profile": profiled(launch)}
         yield launch.kernel.inspect(*launch.args, **launch.given, **timed_lines)
     if "level" in wanted:
-        found = launch.kernel.inspect(*launch.args, **launch.given)
-        names = [known.name for known in found.levels]
+        inspection = launch.kernel.inspect(*launch.args, **launch.given)
+        names = [known.name for known in inspection.levels]
         if level not in names:
             raise MagicUsage(f"there is no level {level}{suggestion(level, names)}; there are {', '.join(names)}")
-        yield found[level]
+        yield inspection[level]
     if "explain" in wanted:
         from pypto.debug.explain import explain
 

@@ -159,9 +159,9 @@ class Profile(Shown):
         wall = time.perf_counter_ns() - start
         if problem:
             self.note(f"{kernel.signature.kernel}: {problem}")
-        made = Launch(kernel.signature.kernel, sizes, 1, start, wall, (), [], threading.get_native_id(), os.getpid())
+        launch = Launch(kernel.signature.kernel, sizes, 1, start, wall, (), [], threading.get_native_id(), os.getpid())
         for profile in self.all():
-            profile.add(kernel, made, None)
+            profile.add(kernel, launch, None)
 
     def prepare(self, kernel: Kernel, sizes: Sizes, values: Values) -> tuple[Any, tuple[Any, ...], Recording, Any]:
         from pypto.profiler.clock import clock
@@ -188,7 +188,7 @@ class Profile(Shown):
         events = recording.kept_events()
         for rows in events:
             rows[:, 2:] = (rows[:, 2:] - count) * clock().ns + at
-        made = Launch(
+        collected = Launch(
             kernel.signature.kernel,
             launch[0],
             launch[4],
@@ -200,7 +200,7 @@ class Profile(Shown):
             os.getpid(),
         )
         for profile in self.all():
-            profile.add(kernel, made, recording)
+            profile.add(kernel, collected, recording)
 
     def add(self, kernel: Kernel, launch: Launch, recording: Recording | None) -> None:
         """Counts a launch, and keeps its records within the limit."""

@@ -32,12 +32,12 @@ class Recording:
         start = scratch + artifact.scratch_bytes - area_bytes(sites)
         areas = [words_at(start + n * step, area_bytes(sites) // 8) for n in range(threads)]
         shapes = (threads, events, EVENT_WORDS), (threads, programs, 1 + sites)
-        made = Recording(areas, *(np.empty(shape, np.int64) for shape in shapes))
+        recording = Recording(areas, *(np.empty(shape, np.int64) for shape in shapes))
         for n, area in enumerate(areas):
             area[:] = 0
-            area[0:2] = span(made.events[n])
-            area[3:5] = span(made.programs[n])
-        return made
+            area[0:2] = span(recording.events[n])
+            area[3:5] = span(recording.programs[n])
+        return recording
 
     @property
     def totals(self) -> Counts:
@@ -56,8 +56,8 @@ class Recording:
 
     def kept_programs(self) -> Counts:
         """A row of cycles per site for every program."""
-        kept = [filled(rows, area[3]) for rows, area in zip(self.programs, self.areas, strict=True)]
-        return np.concatenate(kept)[:, 1:]
+        copies = [filled(rows, area[3]) for rows, area in zip(self.programs, self.areas, strict=True)]
+        return np.concatenate(copies)[:, 1:]
 
 
 def words_at(address: int, count: int) -> Counts:
@@ -76,8 +76,8 @@ def filled(rows: Counts, end: int) -> Counts:
 
 def own_time(cycles: Counts, sites: tuple[Site, ...]) -> Counts:
     """Returns each site's time without the sites inside it; the sites are the last axis."""
-    own = cycles.copy()
+    exclusive = cycles.copy()
     for number, site in enumerate(sites):
         if site.parent >= 0:
-            own[..., site.parent] -= cycles[..., number]
-    return np.maximum(own, 0)
+            exclusive[..., site.parent] -= cycles[..., number]
+    return np.maximum(exclusive, 0)

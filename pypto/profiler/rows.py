@@ -87,70 +87,70 @@ def make_rows(versions: list[Version]) -> tuple[Row, ...]:
     for version in versions:
         groups.setdefault(id(version.kernel), []).append(version)
     kernels = [(group, leaves(group)) for group in groups.values()]
-    whole = sum(leaf.total_ns for _, found in kernels for leaf in found) or 1.0
-    return tuple(row for group, found in kernels for row in kernel_rows(group, found, whole))
+    all_ns = sum(leaf.total_ns for _, members in kernels for leaf in members) or 1.0
+    return tuple(row for group, members in kernels for row in kernel_rows(group, members, all_ns))
 
 
-def kernel_rows(versions: list[Version], found: list[Leaf], whole: float) -> Iterator[Row]:
+def kernel_rows(versions: list[Version], leaves: list[Leaf], all_ns: float) -> Iterator[Row]:
     name = versions[0].kernel.signature.kernel
     kinds = "" if any(v.sites for v in versions) else "whole launch"
     origins, programs = versions[0].kernel.origins, sum(v.programs for v in versions)
-    yield row("kernel", 0, name, found, whole, runs=programs, kind=kinds, origins=origins)
-    yield from nested([leaf for leaf in found if leaf.kinds], (), name, whole)
+    yield row("kernel", 0, name, leaves, all_ns, runs=programs, kind=kinds, origins=origins)
+    yield from nested([leaf for leaf in leaves if leaf.kinds], (), name, all_ns)
 
 
-def nested(found: list[Leaf], prefix: tuple[str, ...], kernel: str, whole: float) -> Iterator[Row]:
+def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: float) -> Iterator[Row]:
     """Rows of what stands under a label: lines, and labels with what they hold."""
     depth = len(prefix)
     inner: dict[Any, list[Leaf]] = {}
-    for leaf in found:
+    for leaf in leaves:
         inner.setdefault(leaf.path[depth] if len(leaf.path) > depth else id(leaf), []).append(leaf)
     for name, part in inner.items():
         if isinstance(name, str):
-            yield row("label", depth + 1, kernel, part, whole, label="/".join((*prefix, name)))
-            yield from nested(part, (*prefix, name), kernel, whole)
+            yield row("label", depth + 1, kernel, part, all_ns, label="/".join((*prefix, name)))
+            yield from nested(part, (*prefix, name), kernel, all_ns)
         else:
             kinds = ", ".join(part[0].kinds)
-            yield row("line", depth + 1, kernel, part, whole, label="/".join(prefix), kind=kinds)
+            yield row("line", depth + 1, kernel, part, all_ns, label="/".join(prefix), kind=kinds)
 
 
-def row(level: str, depth: int, kernel: str, found: list[Leaf], whole: float, **given: Any) -> Row:
+def row(level: str, depth: int, kernel: str, leaves: list[Leaf], all_ns: float, **given: Any) -> Row:
     """The sum of some leaves."""
-    total = sum(leaf.total_ns for leaf in found)
-    times = per_program(found)
-    file, lines, source = described(found[0].places) if level == "line" else ("", (), "")
-    facts = {"label": "", "kind": "", "runs": max(sum(leaf.runs.values()) for leaf in found), **given}
+    total = sum(leaf.total_ns for leaf in leaves)
+    times = per_program(leaves)
+    file, lines, source = described(leaves[0].places) if level == "line" else ("", (), "")
+    facts = {"label": "", "kind": "", "runs": max(sum(leaf.runs.values()) for leaf in leaves), **given}
     least, median = (float(times.min()), float(np.median(times))) if times.size else (None, None)
-    return Row(level, depth, kernel, file=file, lines=lines, source=source, share=total / whole, total_ns=total,
-        min_ns=least, median_ns=median, bytes=sum(leaf.bytes for leaf in found),
-        flops=sum(leaf.flops for leaf in found), **facts)  # fmt: skip
+    return Row(level, depth, kernel, file=file, lines=lines, source=source, share=total / all_ns, total_ns=total,
+        min_ns=least, median_ns=median, bytes=sum(leaf.bytes for leaf in leaves),
+        flops=sum(leaf.flops for leaf in leaves), **facts)  # fmt: skip
 
 
-def per_program(found: list[Leaf]) -> Any:
+def per_program(leaves: list[Leaf]) -> Any:
     """Times of those programs that ran any of the leaves."""
-    versions = dict.fromkeys(v for leaf in found for v in leaf.samples)
-    sums = [sum(leaf.samples[v] for leaf in found if v in leaf.samples) for v in versions]
+    versions = dict.fromkeys(v for leaf in leaves for v in leaf.samples)
+    sums = [sum(leaf.samples[v] for leaf in leaves if v in leaf.samples) for v in versions]
     times = np.concatenate(sums) if sums else np.zeros(0)
     return times[times > 0]
 
 
 def leaves(versions: list[Version]) -> list[Leaf]:
     """Sites of a kernel's versions, those with one label and place together, and at last what is in none."""
-    found: dict[Any, Leaf] = {}
+    by_path: dict[Any, Leaf] = {}
     for number, version in enumerate(versions):
         if not version.sites:
-            found.setdefault(None, Leaf((), ())).total_ns += version.wall_ns
+            by_path.setdefault(None, Leaf((), ())).total_ns += version.wall_ns
             continue
         samples = np.concatenate(version.samples) if version.samples else np.zeros((0, len(version.sites)), np.int64)
         times, programs = (own_time(x, version.sites) * clock().ns for x in (version.totals[0], samples))
         for index, site in enumerate(version.sites):
             path, places = label_path(site.labels), user_places(site)
-            leaf = found.setdefault((path, places), Leaf(path, places))
+            leaf = by_path.setdefault((path, places), Leaf(path, places))
             runs = int(version.totals[1][index])
             count(leaf, site, float(times[index]), runs)
             leaf.runs[number] = max(runs, leaf.runs.get(number, 0))
             leaf.samples[number] = leaf.samples.get(number, 0) + programs[:, index]
-    return sorted(found.values(), key=lambda leaf: "program" in leaf.kinds)
+    return sorted(by_path.values(), key=lambda leaf: "program" in leaf.kinds)
 
 
 def count(leaf: Leaf, site: Site, total_ns: float, runs: int) -> None:
@@ -166,8 +166,8 @@ def label_path(labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(paths) < 2:
         return tuple(paths[0]) if paths else ()
     shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]
-    rest = ["/".join(path[len(shared) :]) for path in paths]
-    return (*shared, " + ".join(filter(None, rest)))
+    suffixes = ["/".join(path[len(shared) :]) for path in paths]
+    return (*shared, " + ".join(filter(None, suffixes)))
 
 
 def user_places(site: Site) -> tuple[tuple[str, int], ...]:

@@ -64,8 +64,8 @@ def origins(row: Row) -> list[str]:
 def remarks(profile: Profile) -> list[str]:
     """Lists what is missing in the profile."""
     lost = [f"{count:,} {what}" for what, count in profile.dropped.items() if count]
-    told = [f"beyond the limit of {profile.limit:,}, only in the totals: {', '.join(lost)}"] if lost else []
-    return [NOTE, *told, *(f"not timed inside: {problem}" for problem in profile.problems)]
+    remarks_made = [f"beyond the limit of {profile.limit:,}, only in the totals: {', '.join(lost)}"] if lost else []
+    return [NOTE, *remarks_made, *(f"not timed inside: {problem}" for problem in profile.problems)]
 
 
 def make_table(profile: Profile) -> Table:
@@ -97,8 +97,8 @@ def as_text(profile: Profile) -> str:
 def as_html(profile: Profile) -> Markup:
     """The table as HTML, with shares as bars."""
     rows = profile.rows
-    made = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
-    table_of_rows = table(("kernel, label, line", *HEADINGS), made, range(1, 1 + len(HEADINGS)))
+    rows_shown = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
+    table_of_rows = table(("kernel, label, line", *HEADINGS), rows_shown, range(1, 1 + len(HEADINGS)))
     return card("profile", table_of_rows, *(note(remark) for remark in remarks(profile)))
 
 

@@ -73,9 +73,9 @@ def timeline_text(profile: Profile) -> str:
             if n == 0 or slices:
                 tracks[pid, tid] = f"worker {n}" if n else f"caller {caller}"
                 events += track(launch, slices, n == 0, {"pid": pid, "tid": tid}, profile.start_ns)
-    whole = {"traceEvents": [*names(tracks), *events], "displayTimeUnit": "ns",
+    trace = {"traceEvents": [*names(tracks), *events], "displayTimeUnit": "ns",
              "otherData": {f"dropped_{what}": count for what, count in profile.dropped.items()}}  # fmt: skip
-    return json.dumps(whole, separators=(",", ":"))
+    return json.dumps(trace, separators=(",", ":"))
 
 
 def names(tracks: dict[tuple[int, int], str]) -> Iterator[dict[str, Any]]:
@@ -90,14 +90,14 @@ def tree(launch: Launch, faces: list[Face], rows: Counts) -> Iterator[Slice]:
     low, high = launch.start_ns, launch.start_ns + launch.wall_ns
     around: list[Slice] = []
     for begin, end, site, program in sorted((b, -e, s, p) for s, p, b, e in rows.tolist()):
-        made = Slice(min(max(begin, low), high), min(max(-end, low), high), faces[site], program)
-        while around and around[-1].end < made.end:
+        slices = Slice(min(max(begin, low), high), min(max(-end, low), high), faces[site], program)
+        while around and around[-1].end < slices.end:
             around.pop()
         if around:
-            around[-1].inner.append(made)
+            around[-1].inner.append(slices)
         else:
-            yield made
-        around.append(made)
+            yield slices
+        around.append(slices)
 
 
 def track(

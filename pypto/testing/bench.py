@@ -101,8 +101,8 @@ def do_bench_cudagraph(
 
 def summary(times: list[float], quantiles: Sequence[float] | None, mode: str) -> Any:
     if quantiles is not None:
-        found = [quantile(sorted(times), q) for q in quantiles]
-        return found[0] if len(found) == 1 else found
+        values = [quantile(sorted(times), q) for q in quantiles]
+        return values[0] if len(values) == 1 else values
     if mode == "all":
         return times
     functions: dict[str, Any] = {"min": min, "max": max, "mean": statistics.mean, "median": statistics.median}
@@ -198,4 +198,4 @@ def compare(functions: Mapping[str, Callable[[], Any]], rep: float = 200, cold: 
         for name, fn in functions.items():
             evict()
             times[name].append(timed(fn))
-    return Comparison(tuple(Times(name, tuple(taken)) for name, taken in times.items()))
+    return Comparison(tuple(Times(name, tuple(samples)) for name, samples in times.items()))

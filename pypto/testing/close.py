@@ -117,18 +117,18 @@ class Difference:
     expected: Array
     far: Array
     distance: Array
-    asked: str
+    rule: str
 
     @staticmethod
     def of(x: Array, y: Array, atol: float, rtol: float) -> Difference:
         got, expected = np.broadcast_arrays(x, y)
         with np.errstate(all="ignore"):
             distance = distances(got, expected)
-            near = distance <= atol + rtol * np.abs(as_wide(expected))
+            is_close = distance <= atol + rtol * np.abs(as_wide(expected))
         same = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124  # NaN alone is not itself
         finite = np.isfinite(as_wide(got)) & np.isfinite(as_wide(expected))
-        asked = f"|x - y| <= {atol:g}" + (f" + {rtol:g} |y|" if rtol else "")
-        return Difference(got, expected, ~(same | (near & finite)), distance, asked)
+        rule = f"|x - y| <= {atol:g}" + (f" + {rtol:g} |y|" if rtol else "")
+        return Difference(got, expected, ~(same | (is_close & finite)), distance, rule)
 
     def report(self, dtype: DType | None) -> str:
         """What is wrong, in a few lines; nothing when all is close."""
@@ -137,18 +137,18 @@ class Difference:
             return ""
         ordered = sorted(map(tuple, places.tolist()), key=lambda p: -rank(float(self.distance[p])))
         share = f"{len(places) / self.far.size:.2g}" if len(places) < self.far.size else "1"
-        lines = [f"{len(places)} of {self.far.size} elements differ ({float(share):.0%}); {self.asked} is asked for"]
-        lines += [self.told(p, "worst" if p is ordered[0] else "also", dtype) for p in ordered[:_SHOWN]]
+        lines = [f"{len(places)} of {self.far.size} elements differ ({float(share):.0%}); {self.rule} is asked for"]
+        lines += [self.text(p, "worst" if p is ordered[0] else "also", dtype) for p in ordered[:_SHOWN]]
         return "\n".join(lines)
 
-    def told(self, place: tuple[int, ...], word: str, dtype: DType | None) -> str:
+    def text(self, place: tuple[int, ...], word: str, dtype: DType | None) -> str:
         x, y = self.got[place], self.expected[place]
         at = f" at [{', '.join(map(str, place))}]" if place else ""
         real = "c" not in (x.dtype.kind, y.dtype.kind)
         units = ulps(float(x), float(y), dtype) if dtype and real else None
-        apart = "" if not np.isfinite(self.distance[place]) else f", by {self.distance[place]:.6g}"
+        by = "" if not np.isfinite(self.distance[place]) else f", by {self.distance[place]:.6g}"
         counted = f" ({units:.3g} ulp of {dtype.public})" if units and dtype else ""
-        return f"  {word}{at}: {x:.9g} is not {y:.9g}{apart}{counted}"
+        return f"  {word}{at}: {x:.9g} is not {y:.9g}{by}{counted}"
 
 
 def rank(distance: float) -> float:
@@ -159,10 +159,10 @@ def rank(distance: float) -> float:
 def distances(x: Array, y: Array) -> Array:
     """``|x - y|``, for integers without rounding: those beyond 2**53 are no numbers of float64."""
     if x.dtype.kind in "iu" and y.dtype.kind in "iu":
-        apart = x.astype(np.uint64) - y.astype(np.uint64)  # modulo 2**64, where every difference has a place
-        return np.where(x > y, apart, -apart)
-    apart = as_wide(x) - as_wide(y)
-    return np.asarray(np.abs(apart))
+        distance = x.astype(np.uint64) - y.astype(np.uint64)  # modulo 2**64, where every difference has a place
+        return np.where(x > y, distance, -distance)
+    distance = as_wide(x) - as_wide(y)
+    return np.asarray(np.abs(distance))
 
 
 def as_wide(x: Array) -> Array:

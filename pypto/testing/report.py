@@ -99,8 +99,8 @@ def table(fn: Callable[..., Any], bench: Benchmark, kwargs: Mapping[str, Any]) -
         row = dict(zip(bench.x_names, values, strict=True))
         point = dict(row)
         for value, name in zip(bench.line_vals, bench.line_names, strict=True):
-            found = fn(**point, **{bench.line_arg: value}, **bench.args, **kwargs)
-            row[name] = found[0] if isinstance(found, list | tuple) else found
+            result = fn(**point, **{bench.line_arg: value}, **bench.args, **kwargs)
+            row[name] = result[0] if isinstance(result, list | tuple) else result
         rows.append(row)
     return rows
 

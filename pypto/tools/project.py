@@ -215,9 +215,9 @@ def operator_of(kernel: Kernel, chip: str, versions: Sequence[Version], interfac
     name = kernel.signature.kernel
     for version in versions:
         check_version(version.operator, name)
-    taken = versions[0].torch.taken
-    arrays = [f.slot.arg for f in taken if f.slot.kind == "ptr"]
-    numbers = tuple(f.slot.arg for f in taken if f.slot.kind == "scalar")
+    taken_fields = versions[0].torch.taken
+    arrays = [f.slot.arg for f in taken_fields if f.slot.kind == "ptr"]
+    numbers = tuple(f.slot.arg for f in taken_fields if f.slot.kind == "scalar")
     written = frozenset().union(*(v.torch.written for v in versions))
     read = frozenset().union(*(v.operator.read for v in versions))
     outputs = tuple(name for name in arrays if name in written)
@@ -243,9 +243,11 @@ def in_order(prototype: Prototype, inputs: Names, outputs: Names, numbers: Names
     """
     sides = (("inputs", prototype.inputs, inputs), ("outputs", prototype.outputs, outputs),
              ("attributes", prototype.attributes, numbers))  # fmt: skip
-    for what, said, found in sides:
-        if set(said) != set(found):
-            problem = f"its {what} are {', '.join(said) or 'none'}, and those of {kernel} {', '.join(found) or 'none'}"
+    for what, said, sides_found in sides:
+        if set(said) != set(sides_found):
+            problem = (
+                f"its {what} are {', '.join(said) or 'none'}, and those of {kernel} {', '.join(sides_found) or 'none'}"
+            )
             raise WrongPrototype(path=prototype.type, problem=problem)
     return tuple(tuple(said) for _, said, _ in sides)
 
@@ -255,8 +257,8 @@ def version_of(  # the launch, and where it stands
 ) -> Version:
     """Compile a version for a chip, and compute on the CPU what its test expects. `named` is its number or its name."""
     with session().devices.chip(chip) as place:
-        made = kernel.compile(**arguments)
-    backend, artifact = place.backend, made.program.artifact
+        compiled = kernel.compile(**arguments)
+    backend, artifact = place.backend, compiled.program.artifact
     infos, _ = describe(kernel.signature, kernel.signature.bind((), arguments))
     names = free_names((slot.arg for slot in artifact.abi), backend.symbol)
     fields = tuple(Field(slot, value_of(slot, infos[slot.arg]), names[slot.arg]) for slot in artifact.abi)
@@ -267,9 +269,9 @@ def version_of(  # the launch, and where it stands
     facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace)}
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     facts["attribute"] = _CORES.get(code.kind, "ACL_DEV_ATTR_CUBE_CORE_NUM")
-    torch = TorchVersion(name, fields, infos, made.guard, made.program.written)
+    torch = TorchVersion(name, fields, infos, compiled.guard, compiled.program.written)
     every = {**kernel.signature.defaults, **arguments}
-    operator = OperatorVersion(torch, code, read_names(made.program.function), grid, formula, every)
+    operator = OperatorVersion(torch, code, read_names(compiled.program.function), grid, formula, every)
     return Version(operator, facts, computed(kernel, grid, arguments))
 
 

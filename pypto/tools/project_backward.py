@@ -139,18 +139,18 @@ class BackwardNames:
         if any(b.stored != first.stored for b in backwards):
             way = "let all versions store floats to the same arrays"
             raise NoOperator(kernel=first.forward.name, problem="versions have gradients of different arrays", way=way)
-        taken = first.forward.taken
+        inputs = first.forward.taken
         read = frozenset().union(*(b.read for b in backwards))
         others = [f"d_{n}" for n in (*first.stored, *first.wrt)]
         others += [slot.buffer.key for b in backwards for slot in b.launches.arena.slots]
-        chosen = {f.slot.arg: f.name for f in taken}
-        arrays = {f.slot.arg: f for f in taken if f.slot.kind == "ptr"}
+        chosen = {f.slot.arg: f.name for f in inputs}
+        arrays = {f.slot.arg: f for f in inputs if f.slot.kind == "ptr"}
         names = free_names([*chosen.values(), *dict.fromkeys(others)], str)
         return BackwardNames(
-            taken,
+            inputs,
             tuple(f for name, f in arrays.items() if name in read),
             tuple(arrays[name] for name in first.stored),
-            tuple(f for f in taken if f.slot.kind == "scalar"),
+            tuple(f for f in inputs if f.slot.kind == "scalar"),
             {**{name: names[name] for name in dict.fromkeys(others)}, **chosen},
         )
 
@@ -205,7 +205,7 @@ def autograd_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[
     outputs = [f.name for f in names.taken if f.slot.arg in written]
     stored = [f.name for f in names.stored]
     others = [names.cxx[n] for n in floats if n not in first.wrt and n not in written]
-    asked = [f"no_backward_{b.forward.name}({', '.join([*forward, 'grid'])})" for b in backwards]
+    guards = [f"no_backward_{b.forward.name}({', '.join([*forward, 'grid'])})" for b in backwards]
     given = [f"no_gradients_{b.forward.name}({names.values}, grid)" for b in backwards]
     saved = [f"saved[{n}]" for n in range(len(names.read))]
     saved += [f"gradients[{n}]" for n in range(len(names.stored))]
@@ -230,8 +230,8 @@ def autograd_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[
         "results": indented((f"all[{forward.index(x)}] = found[{n}];" for n, x in enumerate(wrt)), 2),
         "checks": indented([*map(no_history, outputs), *map(not_asked, sorted(others))], 2),
         "wanted": " || ".join(f"{x}.requires_grad()" for x in wrt),
-        "any_has": " || ".join(f"{test} == nullptr" for test in asked),
-        "forward_reasons": reasons(asked, 24),
+        "any_has": " || ".join(f"{test} == nullptr" for test in guards),
+        "forward_reasons": reasons(guards, 24),
         "bumped": indented(map(changed, (x for x in outputs if x not in stored)), 3),
         "written": indented(map(changed, outputs), 1),
     }
@@ -267,9 +267,9 @@ def functions(names: BackwardNames, b: Backward) -> Iterator[str]:
     forward = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in names.taken)
     yield refusal(f"no_backward_{b.forward.name}", forward, names, b, pairs)
     pairs = list(zip(names.tensors, (*names.read, *names.stored), strict=True))
-    own = names.unused_parameters
-    yield refusal(f"no_gradients_{b.forward.name}", own, names, b, pairs)
-    by_value = own.replace("const at::Tensor& ", "at::Tensor ")
+    unused = names.unused_parameters
+    yield refusal(f"no_gradients_{b.forward.name}", unused, names, b, pairs)
+    by_value = unused.replace("const at::Tensor& ", "at::Tensor ")
     head = f"std::vector<at::Tensor> gradients_{b.forward.name}({by_value}, const std::string& binaries) {{"
     yield "\n".join([head, indented(body(names, b), 1), "}"])
 
@@ -284,13 +284,13 @@ def refusal(
         shape = ", ".join(map(str, info.shape))
         tests += tensor_tests(x, info)
         tests.append((f"{x}.sizes().equals({{{shape}}})", f"{x} has not the sizes {shape}"))
-    whole = [f for f in names.numbers if not f.slot.dtype.is_float]
-    for f in whole:
+    integers = [f for f in names.numbers if not f.slot.dtype.is_float]
+    for f in integers:
         number = int(b.arguments[f.slot.arg])
         tests.append((f"{f.name} == {number}", f"{f.name} is not {number}"))
     grid = ", ".join(map(str, (*b.grid, 1, 1)[:3]))
     tests.append((f"grid.equals({{{grid}}})", f"the grid is not {grid}"))
-    lines = [f'if (!({held})) return "{says}";' for held, says in tests]
+    lines = [f'if (!({condition})) return "{says}";' for condition, says in tests]
     head = f"const char* {name}({parameters}, at::IntArrayRef grid) {{"
     return "\n".join([head, indented([*lines, "return nullptr;"], 1), "}"])
 

@@ -43,11 +43,11 @@ def parts_of(text: str) -> Parts:
     flat = list(_HEAD.finditer(re.sub(r",\s+", ", ", text)))
     if len(flat) != 1 or not text.startswith(_INCLUDE):
         raise CompilerBug("a kernel's text has another head than the code generator writes")
-    found, start = flat[0], text.index('extern "C" __global__')
-    params = tuple((p["type"], p["name"] or p["unused"]) for p in _PARAM.finditer(found["params"]))
+    parts, start = flat[0], text.index('extern "C" __global__')
+    params = tuple((p["type"], p["name"] or p["unused"]) for p in _PARAM.finditer(parts["params"]))
     before = text[len(_INCLUDE) : start].strip("\n")
     body = text[text.index(") {", start) + 3 :]
-    return Parts(found["kind"], found["ratio"] or "", params, before, found["params"], body)
+    return Parts(parts["kind"], parts["ratio"] or "", params, before, parts["params"], body)
 
 
 def namespace(version: OperatorVersion) -> str:

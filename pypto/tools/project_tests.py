@@ -45,7 +45,7 @@ def operator_test_texts(operator: Operator, version: OperatorVersion) -> dict[st
     names = dict.fromkeys((*operator.inputs, *operator.outputs))
     arrays = {f.slot.arg: f for f in version.arrays}
     tensors = {name: f"tensors[{at}]" for at, name in enumerate(names)}
-    made = ",\n        ".join(tensor(version, arrays[name]) for name in names)
+    tensor_texts = ",\n        ".join(tensor(version, arrays[name]) for name in names)
     numbers = {f.slot.arg: f for f in version.torch.taken if f.slot.kind == "scalar"}
     results = (name for name in operator.outputs if name not in operator.inputs)
     call = [tensors[name] for name in operator.inputs]
@@ -53,7 +53,7 @@ def operator_test_texts(operator: Operator, version: OperatorVersion) -> dict[st
     call += [tensors[name] for name in results]
     texts = array_texts(version.torch, [arrays[name] for name in names], " " * 4)
     texts["frees"] = "    for (const aclTensor* one : tensors) aclDestroyTensor(one);\n" + texts["frees"]
-    texts["tensors"] = f"    const std::vector<aclTensor*> tensors{{\n        {made}}};"
+    texts["tensors"] = f"    const std::vector<aclTensor*> tensors{{\n        {tensor_texts}}};"
     return {**texts, "call": ", ".join(call)}
 
 

@@ -30,8 +30,8 @@ class TorchVersion:
     def taken(self) -> tuple[Field, ...]:
         """Parameters of the operator, in the kernel's order; sizes and strides are those of its tensors."""
         order = list(self.infos)
-        taken = (f for f in self.fields if f.slot.kind in ("ptr", "scalar"))
-        return tuple(sorted(taken, key=lambda f: order.index(f.slot.arg)))
+        inputs = (f for f in self.fields if f.slot.kind in ("ptr", "scalar"))
+        return tuple(sorted(inputs, key=lambda f: order.index(f.slot.arg)))
 
 
 def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
@@ -94,7 +94,7 @@ def refusal(version: TorchVersion) -> str:
     pointers = [f for f in version.fields if f.slot.kind == "ptr"]
     tests = [line for f in pointers for line in tensor_tests(f.name, version.infos[f.slot.arg])]
     tests += guard_tests({f.slot.arg: f.name for f in pointers}, version.guard)
-    lines = [f'    if (!({held})) return "{says}";' for held, says in tests]
+    lines = [f'    if (!({condition})) return "{says}";' for condition, says in tests]
     parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.taken)
     head = f"const char* refusal_{version.name}({parameters}) {{"
     return "\n".join(
@@ -116,8 +116,10 @@ def guard_tests(arrays: Mapping[str, str], guard: Mapping[Any, Any]) -> Iterator
         if kind not in ("shape", "stride") or arg not in arrays or value is None:
             continue
         x = arrays[arg]
-        held = f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
-        yield held, f"it was compiled for {held}"
+        condition = (
+            f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
+        )
+        yield condition, f"it was compiled for {condition}"
 
 
 def on_npu(field: Field) -> str:

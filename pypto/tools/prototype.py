@@ -134,9 +134,9 @@ def _checked(text: str) -> Prototype:
     return Prototype(kind, inputs, outputs, attributes, tuple(_unused(operator)), _dynamic(operator))
 
 
-def _is_truth(found: Mapping[str, Any], key: str, what: str) -> None:
-    if not isinstance(found.get(key, False), bool):
-        raise _Problem(f"`{key}` of {what} is {found[key]!r}, which is neither true nor false")
+def _is_truth(section: Mapping[str, Any], key: str, what: str) -> None:
+    if not isinstance(section.get(key, False), bool):
+        raise _Problem(f"`{key}` of {what} is {section[key]!r}, which is neither true nor false")
 
 
 def _unused(operator: Mapping[str, Any]) -> Iterator[str]:
@@ -168,8 +168,8 @@ def _check_names(operator: Mapping[str, Any], outputs: Mapping[str, Any]) -> Non
         raise _Problem("a name stands for two things")
 
 
-def _keys(found: Mapping[str, Any], known: frozenset[str], what: str) -> None:
-    if unknown := sorted(found.keys() - known):
+def _keys(section: Mapping[str, Any], known: frozenset[str], what: str) -> None:
+    if unknown := sorted(section.keys() - known):
         raise _Problem(f"{what} has the key {unknown[0]!r}, which is none of {', '.join(sorted(known))}")
 
 

@@ -132,12 +132,12 @@ class CompiledKernel:
     def __init__(
         self,
         fn: JITFunction,
-        found: Specialization | None,
+        specialization: Specialization | None,
         args: tuple[Any, ...],
         given: dict[str, Any],
         name: str = "",
     ) -> None:
-        self.fn, self.src, self.specialization, self._args, self._given = fn, fn, found, args, given
+        self.fn, self.src, self.specialization, self._args, self._given = fn, fn, specialization, args, given
         self.name, self.module, self.function, self.hash = name or fn.__name__, None, 0, ""
 
     @property
@@ -169,9 +169,9 @@ class CompiledKernel:
     def __getitem__(self, grid: Any) -> Any:
         return functools.partial(self._launch, grid)
 
-    def run(self, grid_x: int, grid_y: int, grid_z: int, *rest: Any) -> None:
+    def run(self, grid_x: int, grid_y: int, grid_z: int, *others: Any) -> None:
         """As Triton's launchers are called: sizes, five things about the stream and the binary, then the arguments."""
-        self._launch((grid_x, grid_y, grid_z), *rest[-len(self.fn.arg_names) :])
+        self._launch((grid_x, grid_y, grid_z), *others[-len(self.fn.arg_names) :])
 
     def _launch(self, grid: Any, *args: Any, stream: Any = None) -> None:
         names, fixed = self.fn.arg_names, {p.name for p in self.fn.params if p.is_constexpr}

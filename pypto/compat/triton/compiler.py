@@ -73,17 +73,17 @@ def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel
     if not isinstance(src, ASTSource):
         raise TypeError("pypto compiles kernels from Python alone; give `triton.compile` an `ASTSource`")
     arguments = {name: sample(text) for name, text in src.signature.items() if text != "constexpr"}
-    found: CompiledKernel = src.fn.warmup(**{**arguments, **src.constants})
-    return found
+    compiled: CompiledKernel = src.fn.warmup(**{**arguments, **src.constants})
+    return compiled
 
 
 def sample(text: str) -> Any:
     """A value of a type that is written as in Triton."""
-    found = written_type(text)
-    if isinstance(found, PtrType):
-        return MockTensor(found.pointee)
-    if isinstance(found, DType):
-        return np.zeros((), found.numpy)[()] + 2 if not found.is_bool else True
+    dtype = written_type(text)
+    if isinstance(dtype, PtrType):
+        return MockTensor(dtype.pointee)
+    if isinstance(dtype, DType):
+        return np.zeros((), dtype.numpy)[()] + 2 if not dtype.is_bool else True
     raise TypeError(f"{text!r} is no type of an argument; write for instance '*fp32' for a pointer, or 'i32', 'fp32'")
 
 

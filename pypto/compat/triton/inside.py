@@ -90,10 +90,10 @@ def get_def_line_number(raw_src: list[str], starting_line_number: int) -> int:
 
 def get_def_col_number(raw_src_str: str) -> int:
     """The column of `def`, from 1."""
-    found = INDENT_PATTERN.search(raw_src_str)
-    if found is None:
+    match = INDENT_PATTERN.search(raw_src_str)
+    if match is None:
         raise ValueError("there is no function in this text")
-    return len(found["indent"]) + 1
+    return len(match["indent"]) + 1
 
 
 def convert_to_tuple_if_list(item: Any) -> Any:

@@ -49,10 +49,10 @@ class KernelParam:
     @property
     def annotation(self) -> str:
         """The annotation's text; empty without one."""
-        found = self._param.annotation
-        if found is inspect.Parameter.empty:
+        annotation = self._param.annotation
+        if annotation is inspect.Parameter.empty:
             return ""
-        return found if isinstance(found, str) else getattr(found, "__name__", None) or repr(found)
+        return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or repr(annotation)
 
     annotation_type = annotation
 
@@ -177,8 +177,8 @@ class JITFunction(KernelInterface):
 
     def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
         wrapped = {name: MockTensor.wrap_dtype(x) for name, x in given.items()}
-        found = self.ours.warmup(*map(MockTensor.wrap_dtype, args), **wrapped)
-        return CompiledKernel(self, found, args, given, self._name(args, given))
+        warmed = self.ours.warmup(*map(MockTensor.wrap_dtype, args), **wrapped)
+        return CompiledKernel(self, warmed, args, given, self._name(args, given))
 
     def _name(self, args: tuple[Any, ...], given: dict[str, Any]) -> str:
         """What `repr` calls the kernel for these arguments: it is told their types, and what is constant."""

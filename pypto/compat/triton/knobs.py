@@ -43,9 +43,9 @@ class env_base:
             self.__delete__(group)
             return
         vars(group)[self.name] = value
-        found = toenv(value)
-        if found is not None:
-            setenv(self.key, found[0])
+        text = toenv(value)
+        if text is not None:
+            setenv(self.key, text[0])
 
     def __delete__(self, group: Any) -> None:
         vars(group).pop(self.name, None)
@@ -127,9 +127,9 @@ class base_knobs:
         return {name: getattr(self, name) for name in self.knob_descriptors}
 
     def copy(self) -> Self:
-        made = type(self)()
-        vars(made).update(vars(self))
-        return made
+        copy = type(self)()
+        vars(copy).update(vars(self))
+        return copy
 
     def reset(self) -> Self:
         """Forget what was assigned."""
@@ -140,12 +140,12 @@ class base_knobs:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """At the end of a `with` block, knobs and their variables are as they were."""
-        kept, variables = dict(vars(self)), {d.key: os.environ.get(d.key) for d in self.knob_descriptors.values()}
+        saved, variables = dict(vars(self)), {d.key: os.environ.get(d.key) for d in self.knob_descriptors.values()}
         try:
             yield
         finally:
             vars(self).clear()
-            vars(self).update(kept)
+            vars(self).update(saved)
             for key, text in variables.items():
                 write(key, text)
 

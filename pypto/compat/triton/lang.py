@@ -170,8 +170,8 @@ def _same(x: Tile) -> Tile:
 @constexpr_function
 def _instruction(asm: str) -> Any:
     """The function that a text of assembly means: one instruction from a float32 to another, at any accuracy."""
-    found = re.fullmatch(r"\s*(\w+)(?:\.approx|\.rn)?(?:\.ftz)?\.f32\s+\$0\s*,\s*\$1\s*;\s*", asm)
-    return _INSTRUCTIONS.get(found.group(1)) if found else None
+    match = re.fullmatch(r"\s*(\w+)(?:\.approx|\.rn)?(?:\.ftz)?\.f32\s+\$0\s*,\s*\$1\s*;\s*", asm)
+    return _INSTRUCTIONS.get(match.group(1)) if match else None
 
 
 _INSTRUCTIONS: Final[Mapping[str, Any]] = MappingProxyType({

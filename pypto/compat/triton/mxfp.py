@@ -121,9 +121,9 @@ class MXScaleTensor(MXTensor):
 
 def fp8e8m0_to_float32(scale: Any) -> Any:
     """The power of two that each code of 8 bits means, in float32."""
-    made = MXScaleTensor(size=1)
-    made.data = scale.view(made.torch.uint8)
-    return made.to(made.torch.float32)
+    tensor = MXScaleTensor(size=1)
+    tensor.data = scale.view(tensor.torch.uint8)
+    return tensor.to(tensor.torch.float32)
 
 
 def names() -> dict[str, Any]:

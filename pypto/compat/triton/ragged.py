@@ -56,5 +56,5 @@ def atomic_add_ragged(TMA: Any, slice_off: Any, slice_size: Any, coords: Any, da
 
 
 def names() -> dict[str, Any]:
-    found = (create_ragged_descriptor, load_ragged, store_ragged, atomic_add_ragged)
-    return {x.__name__: x for x in found}
+    functions = (create_ragged_descriptor, load_ragged, store_ragged, atomic_add_ragged)
+    return {x.__name__: x for x in functions}

@@ -47,10 +47,10 @@ _MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend")
 def build() -> dict[str, ModuleType]:
     """New modules by their full names."""
     modules = {name: module(name, names) for name, names in contents().items()}
-    for name, made in modules.items():
+    for name, served in modules.items():
         parent, _, last = name.rpartition(".")
         if parent and last not in _NOT_ON_PARENT.get(parent, ()):
-            setattr(modules[parent], last, made)
+            setattr(modules[parent], last, served)
     return modules
 
 
@@ -61,11 +61,11 @@ _NOT_ON_PARENT: Final[Mapping[str, tuple[str, ...]]] = {"triton.runtime": ("driv
 class Served(Loader):
     """Gives a module that is there already to who loads by hand."""
 
-    def __init__(self, made: ModuleType) -> None:
-        self.made = made
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return self.made
+        return self.module
 
     def exec_module(self, module: ModuleType) -> None:
         """The module has all its names."""
@@ -73,12 +73,12 @@ class Served(Loader):
 
 def module(name: str, names: Mapping[str, Any]) -> ModuleType:
     """A module that is a package too, so that its parts can be imported by name."""
-    made = ModuleType(name, f"{name}, as pypto serves it.")
-    spec = ModuleSpec(name, Served(made), is_package=True)
-    vars(made).update(names, __spec__=spec, __path__=[], __package__=name)
+    new_module = ModuleType(name, f"{name}, as pypto serves it.")
+    spec = ModuleSpec(name, Served(new_module), is_package=True)
+    vars(new_module).update(names, __spec__=spec, __path__=[], __package__=name)
     if "__all__" not in names:
-        made.__dict__["__all__"] = sorted(n for n in names if not n.startswith("_"))
-    return made
+        new_module.__dict__["__all__"] = sorted(n for n in names if not n.startswith("_"))
+    return new_module
 
 
 def contents() -> dict[str, Names]:

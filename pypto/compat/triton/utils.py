@@ -45,10 +45,10 @@ def str_to_ty(name: Any, c: Any = None) -> DType | PtrType | constexpr_type | tu
         return tuple(str_to_ty(word, c) for word in name)
     if name == "constexpr":
         return constexpr_type(c)
-    found = written_type(name)
-    if found is None:
+    dtype = written_type(name)
+    if dtype is None:
         raise ValueError(f"{name!r} is no type of an argument")
-    return found
+    return dtype
 
 
 def canonicalize_dtype(dtype: Any) -> str:
@@ -141,7 +141,7 @@ def get_iterable_path(iterable: Any, path: tuple[int, ...]) -> Any:
 def names() -> dict[str, Any]:
     """What `triton._utils` holds."""
     ours = ("short", "spellings", "names", "str_to_ty", "mangle_type")
-    found = {n: x for n, x in globals().items() if getattr(x, "__module__", "") == __name__ and n not in ours}
+    functions = {n: x for n, x in globals().items() if getattr(x, "__module__", "") == __name__ and n not in ours}
     words: dict[str, Any] = {"type_canonicalisation_dict": type_canonicalisation_dict, "BITWIDTH_DICT": BITWIDTH_DICT}
     words |= {"IterableType": Any, "ObjPath": tuple, "TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL}
-    return {**found, **words, "warn_once": warn_once, "cdiv": cdiv}
+    return {**functions, **words, "warn_once": warn_once, "cdiv": cdiv}

@@ -9,7 +9,7 @@ import numpy as np
 
 from pypto.ir.types import DType
 from pypto.library.attention_rows.softmax_attention import softmax
-from pypto.library.attention_rows.v4 import turned, turned_by_torch, uniform
+from pypto.library.attention_rows.v4 import rotated, turned_by_torch, uniform
 from pypto.library.kernels.attention import compressor as kernels
 from pypto.library.norms import rms_norm
 from pypto.library.row import Implementation, Operator, Values, bf, f64
@@ -33,8 +33,8 @@ def pooled(v: Any, kv: Any, score: Any, b: int, end: int) -> Any:
     values, scores = (state_rows(x, v["table"][b], now)[:, -d:] for x in (kv, score))
     if kv.shape[2] == 2 * d:
         values, scores = (
-            np.concatenate([state_rows(x, v["table"][b], before)[:, :d], own])
-            for x, own in ((kv, values), (score, scores))
+            np.concatenate([state_rows(x, v["table"][b], before)[:, :d], own_values])
+            for x, own_values in ((kv, values), (score, scores))
         )
     return (softmax(scores.T).T * values).sum(axis=0)
 
@@ -53,8 +53,8 @@ def compressor(**v: Any) -> tuple[Any, ...]:
         end = int(v["start"][i // s]) + i % s + 1
         if end % ratio == 0:
             out[i] = rms_norm(bf(pooled(v, kv, score, i // s, end))[None], v["gain"], v["eps"])[0]
-    found = turned(bf(out)[:, None], v["cos"], v["sin"])[:, 0]
-    return found if v["hadamard"] is None else bf(found) @ f64(v["hadamard"]), kv, score
+    result = rotated(bf(out)[:, None], v["cos"], v["sin"])[:, 0]
+    return result if v["hadamard"] is None else bf(result) @ f64(v["hadamard"]), kv, score
 
 
 def windows(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:

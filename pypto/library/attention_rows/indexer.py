@@ -74,8 +74,8 @@ def lightning_indexer(  # arguments as in the operator
 def turned_and_quantized(x: Any, cos: Any, sin: Any, matrix: Any) -> tuple[Any, Any]:
     """Applies rotary embedding to the first columns of (t, n, d), then the transform, and quantises rows to int8."""
     r = cos.shape[1]
-    turned = np.concatenate([bf(rope_half(x[..., :r], cos, sin)), x[..., r:]], axis=2)
-    return quantize(bf(turned @ f64(matrix)), 2)
+    rotated = np.concatenate([bf(rope_half(x[..., :r], cos, sin)), x[..., r:]], axis=2)
+    return quantize(bf(rotated @ f64(matrix)), 2)
 
 
 def indexer_prolog(**v: Any) -> tuple[Any, ...]:
@@ -149,7 +149,7 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 def indexer_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, whose int8 product gives int32."""
-    (b, s, h, d), page, found = v.q.shape, v.keys.shape[1], []
+    (b, s, h, d), page, results = v.q.shape, v.keys.shape[1], []
     w = (v.q_scale.float() * v.weights.float()).half().float()
     token, later = torch.arange(v.table.shape[1] * page), s - 1 - torch.arange(s)
     for i in range(b):
@@ -158,8 +158,8 @@ def indexer_by_torch(torch: Any, v: Any) -> Any:
         scores = (r.float() * w[i][:, :, None]).sum(1) * unit.float()
         seen = token < (v.lengths[i] - later)[:, None]
         values, indices = scores.masked_fill(~seen, -torch.inf).topk(v.k, 1)
-        found.append(indices.masked_fill(values == -torch.inf, -1).int())
-    return torch.stack(found)
+        results.append(indices.masked_fill(values == -torch.inf, -1).int())
+    return torch.stack(results)
 
 
 def quantized_rows(torch: Any, v: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
@@ -167,8 +167,8 @@ def quantized_rows(torch: Any, v: Any, x: Any, matrix: Any) -> tuple[Any, Any]:
     r = v.cos.shape[1]
     t = x[..., :r]
     a, b = t.chunk(2, -1)
-    turned = t * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
-    return quantized_by_torch(torch, torch.cat([turned, x[..., r:]], -1) @ matrix)
+    rotated = t * v.cos[:, None] + torch.cat([-b, a], -1) * v.sin[:, None]
+    return quantized_by_torch(torch, torch.cat([rotated, x[..., r:]], -1) @ matrix)
 
 
 def prolog_by_torch(torch: Any, v: Any) -> Any:

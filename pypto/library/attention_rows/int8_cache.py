@@ -38,9 +38,9 @@ def causal(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[s
 def one_query(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: one query on a cache of odd length, as in decoding; the values of one token are all 0."""
     n = SimpleNamespace(**SMALL | {"m": 131})
-    found = codes(rng, n)
-    found["value_scale"][:, :, 5] = 0
-    return found | {"q": rng.standard_normal((n.b, n.h, 1, n.d), np.float32).astype(bfloat16.numpy)}
+    quantized = codes(rng, n)
+    quantized["value_scale"][:, :, 5] = 0
+    return quantized | {"q": rng.standard_normal((n.b, n.h, 1, n.d), np.float32).astype(bfloat16.numpy)}
 
 
 def few_keys(rng: np.random.Generator) -> dict[str, Any]:

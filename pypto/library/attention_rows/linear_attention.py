@@ -51,15 +51,15 @@ def by_torch(torch: Any, v: Any) -> Any:
     inverse = torch.eye(64) + ((k * beta) @ k.transpose(3, 4) * decay).tril(-1)
     u, w = (torch.linalg.solve_triangular(inverse, x, upper=False, unitriangular=True)
             for x in (values * beta, k * beta * total.exp()[..., None]))  # fmt: skip
-    state, found = v.state.transpose(2, 3), []
+    state, results = v.state.transpose(2, 3), []
     for i in range(q.shape[2]):
         fresh, sums = u[:, :, i] - w[:, :, i] @ state, total[:, :, i, :, None]
         inside = q[:, :, i] @ k[:, :, i].transpose(2, 3) * decay[:, :, i]
-        found.append((q[:, :, i] * sums.exp()) @ state + inside @ fresh)
+        results.append((q[:, :, i] * sums.exp()) @ state + inside @ fresh)
         last = sums[:, :, -1:]
         state = state * last.exp() + (k[:, :, i] * (last - sums).exp()).transpose(2, 3) @ fresh
     v.state.copy_(state.transpose(2, 3))
-    return torch.cat(found, 2)[:, :, :t]
+    return torch.cat(results, 2)[:, :, :t]
 
 
 ROWS: Final = (

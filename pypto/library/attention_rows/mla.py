@@ -35,10 +35,10 @@ def latent(v: Any, qb: Any) -> tuple[Any, Any, Any, Any]:
 
 def written(cache: Any, index: Any, rows: Any) -> Any:
     """Returns a cache after the rows are written to their places, one token after the other."""
-    found = f64(cache)
+    written = f64(cache)
     for at, row in zip(index, rows, strict=True):
-        found[at] = row
-    return found
+        written[at] = row
+    return written
 
 
 def mla_prolog(**v: Any) -> tuple[Any, ...]:
@@ -90,9 +90,9 @@ def flops(n: Any) -> float:
     return float(2 * n.t * (n.h * (n.L + n.c + n.r) + n.L * n.n * (n.p + n.r) + n.n * n.p * n.c))
 
 
-def weights(n: Any, wide: int) -> float:
+def weights(n: Any, fan_in: int) -> float:
     """Counts the bytes of the weights."""
-    return float(2 * (n.h * (n.L + n.c + n.r) + n.n * n.p * n.c) + wide * n.L * n.n * (n.p + n.r))
+    return float(2 * (n.h * (n.L + n.c + n.r) + n.n * n.p * n.c) + fan_in * n.L * n.n * (n.p + n.r))
 
 
 def turned_by_torch(torch: Any, x: Any, v: Any) -> Any:

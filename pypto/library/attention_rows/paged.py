@@ -14,10 +14,10 @@ from pypto.library.tolerance import EXACT
 
 def scatter_update(cache: Any, index: Any, rows: Any) -> Any:
     """Reference implementation of `scatter_update` in numpy."""
-    found = np.array(cache)
+    updated = np.array(cache)
     for at, row in zip(index, rows, strict=True):
-        found[at] = row
-    return found
+        updated[at] = row
+    return updated
 
 
 def distinct(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def rope_partial(x: Any, cos: Any, sin: Any) -> Any:
 def rope_interleaved(x: Any, cos: Any, sin: Any) -> Any:
     """Reference implementation of `rope_interleaved` in numpy."""
     (c, s), t = heads(cos, sin), f64(x)
-    turned = np.stack([-t[..., 1::2], t[..., 0::2]], axis=3).reshape(t.shape)
-    return t * c + turned * s
+    rotated = np.stack([-t[..., 1::2], t[..., 0::2]], axis=3).reshape(t.shape)
+    return t * c + rotated * s
 
 
 def rope_interleaved_inverse(x: Any, cos: Any, sin: Any) -> Any:
@@ -59,8 +59,8 @@ def half_by_torch(torch: Any, v: Any) -> Any:
 
 def interleaved_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, as model libraries write it."""
-    turned = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
-    return v.x * v.cos[:, None] + turned * v.sin[:, None]
+    rotated = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
+    return v.x * v.cos[:, None] + rotated * v.sin[:, None]
 
 
 def to_half_by_torch(torch: Any, v: Any) -> Any:
@@ -79,8 +79,8 @@ def partial_by_torch(torch: Any, v: Any) -> Any:
 
 def inverse_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, as model libraries write it."""
-    turned = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
-    return v.x * v.cos[:, None] - turned * v.sin[:, None]
+    rotated = torch.stack([-v.x[..., 1::2], v.x[..., 0::2]], -1).flatten(2)
+    return v.x * v.cos[:, None] - rotated * v.sin[:, None]
 
 
 def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any], **changes: Any) -> Operator:

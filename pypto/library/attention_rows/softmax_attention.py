@@ -44,11 +44,11 @@ def gathered(cache: Any, table: Any, length: int) -> Any:
 
 def paged_attention(q: Any, keys: Any, values: Any, table: Any, lengths: Any, scale: float, splits: int) -> Any:
     """Reference implementation of `paged_attention` in numpy."""
-    found = np.zeros((*q.shape[:2], values.shape[3]))
+    result = np.zeros((*q.shape[:2], values.shape[3]))
     for b, length in enumerate(lengths):
         k, v = (gathered(x, table[b], length)[None].swapaxes(1, 2) for x in (keys, values))
-        found[b] = attention(q[b][None, :, None], k, v, scale, 0)[0, :, 0]
-    return found
+        result[b] = attention(q[b][None, :, None], k, v, scale, 0)[0, :, 0]
+    return result
 
 
 def pages(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
@@ -95,12 +95,12 @@ def by_torch(torch: Any, v: Any) -> Any:
 
 def paged_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, which has no paged attention: the pages are gathered first."""
-    found = []
+    results = []
     for b, length in enumerate(v.lengths.tolist()):
         k, values = (x[v.table[b].long()].flatten(0, 1)[None, :length].transpose(1, 2) for x in (v.keys, v.values))
         one = torch.nn.functional.scaled_dot_product_attention(v.q[b][None, :, None], k, values, enable_gqa=True)
-        found.append(one[0, :, 0])
-    return torch.stack(found)
+        results.append(one[0, :, 0])
+    return torch.stack(results)
 
 
 ROWS: Final = (

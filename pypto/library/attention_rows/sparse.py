@@ -33,7 +33,7 @@ def sparse_attention_quant(**v: Any) -> Any:
     """Reference implementation of `sparse_attention_quant` in numpy."""
     q = np.concatenate([f64(v["q_nope"]), f64(v["q_rope"])], axis=2)
     (t, _, c), b = v["q_nope"].shape, len(v["lengths"])
-    page, s, found = v["keys"].shape[1], t // b, np.zeros(v["q_nope"].shape)
+    page, s, result = v["keys"].shape[1], t // b, np.zeros(v["q_nope"].shape)
     unit = v["scale"] or 1 / math.sqrt(q.shape[2])
     for j in range(t):
         count = min(max(v["lengths"][j // s] - s + 1 + j % s, 0), v["topk"].shape[1])
@@ -44,8 +44,8 @@ def sparse_attention_quant(**v: Any) -> Any:
             scales = np.repeat(f64(v["scales"][at]), c // v["scales"].shape[2], axis=1)
             values = bf(values * scales)
         keys = np.concatenate([values, f64(v["rope"][at])], axis=1)
-        found[j] = softmax(q[j] @ keys.T * unit) @ values
-    return found
+        result[j] = softmax(q[j] @ keys.T * unit) @ values
+    return result
 
 
 def sparse_attention(**v: Any) -> Any:
@@ -91,7 +91,7 @@ def no_rows(rng: np.random.Generator) -> dict[str, Any]:
 def by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch: gathers rows for every token, then attends to them."""
     (t, _, c), b, page = v.q_nope.shape, len(v.lengths), v.keys.shape[1]
-    q, found = torch.cat([v.q_nope, v.q_rope], 2), []
+    q, results = torch.cat([v.q_nope, v.q_rope], 2), []
     counts = (v.lengths[torch.arange(t) // (t // b)] - t // b + 1 + torch.arange(t) % (t // b)).clamp(
         0, v.topk.shape[1]
     )
@@ -104,8 +104,8 @@ def by_torch(torch: Any, v: Any) -> Any:
             values = (values.view(count, groups, c // groups) * v.scales[at][..., None]).to(q.dtype).flatten(1)
         keys = torch.cat([values, v.rope[at]], 1)
         s = (q[j] @ keys.T).float() / math.sqrt(q.shape[2])
-        found.append(torch.softmax(s, 1).to(values.dtype) @ values)
-    return torch.stack(found)
+        results.append(torch.softmax(s, 1).to(values.dtype) @ values)
+    return torch.stack(results)
 
 
 def flops(n: Any) -> float:

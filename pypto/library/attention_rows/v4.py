@@ -27,7 +27,7 @@ QUERIES: Final = (
 )
 
 
-def turned(x: Any, cos: Any, sin: Any) -> Any:
+def rotated(x: Any, cos: Any, sin: Any) -> Any:
     """Applies rotary embedding to the last columns of rows (t, n, d)."""
     first = x.shape[2] - cos.shape[1]
     return np.concatenate([x[..., :first], rope_interleaved(x[..., first:], cos, sin)], axis=2)
@@ -42,8 +42,8 @@ def queries_and_row(v: Any, qb: Any) -> tuple[Any, Any]:
     """Computes what both forms share: the queries and the shared row of keys and values."""
     t, d = len(v["x"]), v["w_kv"].shape[1]
     kv = bf(rms_norm(f64(v["x"]) @ f64(v["w_kv"]), v["g_kv"], v["eps"]))
-    q = turned(normed(qb.reshape(t, -1, d), v["eps"]), v["cos"], v["sin"])
-    return q, turned(kv[:, None], v["cos"], v["sin"])[:, 0]
+    q = rotated(normed(qb.reshape(t, -1, d), v["eps"]), v["cos"], v["sin"])
+    return q, rotated(kv[:, None], v["cos"], v["sin"])[:, 0]
 
 
 def mla_prolog_v4(**v: Any) -> tuple[Any, ...]:
@@ -63,7 +63,7 @@ def indexer_prolog_v4(**v: Any) -> tuple[Any, ...]:
     """Reference implementation of `indexer_prolog_v4` in numpy."""
     t, n, d = len(v["x"]), v["w_proj"].shape[1], v["hadamard"].shape[0]
     heads = bf(f64(v["qn"]) @ f64(v["w_qb"]) * f64(v["qn_scale"])[:, None] * f64(v["w_qb_scale"])).reshape(t, n, d)
-    q, q_scale = quantize(bf(bf(turned(heads, v["cos"], v["sin"])) @ f64(v["hadamard"])), 2)
+    q, q_scale = quantize(bf(bf(rotated(heads, v["cos"], v["sin"])) @ f64(v["hadamard"])), 2)
     return q, q_scale, bf(f64(v["x"]) @ f64(v["w_proj"])) / np.sqrt(n * d)
 
 

@@ -18,12 +18,12 @@ from pypto.library.row import Implementation, Operator, Values
 
 def varlen_attention(q: Any, k: Any, v: Any, starts: Any, scale: float, causal: int, longest: int) -> Any:
     """Reference implementation of `varlen_attention` in numpy."""
-    found = np.zeros((*q.shape[:2], v.shape[2]))
+    result = np.zeros((*q.shape[:2], v.shape[2]))
     for first, end in pairwise(starts):
         queries, keys, values = (x[first:end].swapaxes(0, 1)[None] for x in (q, k, v))
         if first < end:
-            found[first:end] = attention(queries, keys, values, scale, causal)[0].swapaxes(0, 1)
-    return found
+            result[first:end] = attention(queries, keys, values, scale, causal)[0].swapaxes(0, 1)
+    return result
 
 
 def sequences(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
@@ -51,12 +51,12 @@ def neighbours(rng: np.random.Generator) -> Values:
 
 def by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, one call for each sequence."""
-    found = []
+    results = []
     for first, end in pairwise(v.starts.tolist()):
         heads = (x[first:end].transpose(0, 1)[None] for x in (v.q, v.k, v.v))
         one = torch.nn.functional.scaled_dot_product_attention(*heads, enable_gqa=True)
-        found.append(one[0].transpose(0, 1))
-    return torch.cat(found)
+        results.append(one[0].transpose(0, 1))
+    return torch.cat(results)
 
 
 ROWS: Final = (

@@ -50,36 +50,36 @@ def window_of(v: Any, b: int, end: int) -> Any:
 
 def window_attention(**v: Any) -> Any:
     """Reference implementation of `window_attention` in numpy."""
-    found = np.zeros(v["q"].shape)
+    result = np.zeros(v["q"].shape)
     for b, length in enumerate(v["lengths"]):
         start, stop = v["starts"][b : b + 2]
         for t in range(start, stop):
             rows = window_of(v, b, int(length - stop + t + 1))
-            found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
-    return found
+            result[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return result
 
 
 def compressed_attention(**v: Any) -> Any:
     """Reference implementation of `compressed_attention` in numpy."""
-    found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
-    for t in range(len(found)):
+    result, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
+    for t in range(len(result)):
         b, end = t // s, int(v["lengths"][t // s]) - s + 1 + t % s
         compressed = gathered(v["compressed"], v["places"][b], max(end, 0) // v["ratio"])
         rows = np.concatenate([window_of(v, b, end), compressed])
-        found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
-    return found
+        result[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return result
 
 
 def sparse_compressed_attention(**v: Any) -> Any:
     """Reference implementation of `sparse_compressed_attention` in numpy."""
-    found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
-    for t in range(len(found)):
+    result, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
+    for t in range(len(result)):
         b, length, later = t // s, int(v["lengths"][t // s]), s - 1 - t % s
         chosen = v["topk"][t, : max(length // v["ratio"] - later, 0)]
         compressed = gathered(v["compressed"], v["places"][b], v["compressed"].size)[chosen]
         rows = np.concatenate([window_of(v, b, length - later), compressed])
-        found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
-    return found
+        result[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return result
 
 
 def numbers(rng: np.random.Generator, *shape: int) -> Any:

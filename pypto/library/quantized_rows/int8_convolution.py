@@ -79,8 +79,8 @@ def strided(rng: np.random.Generator) -> dict[str, Any]:
 
 def strided_depthwise(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: a depthwise convolution with a stride of two rows."""
-    found = strided(rng)
-    return found | {"weight": found["weight"][..., :5, 0], "scale": found["scale"][:5], "bias": None, "stride_h": 2}
+    inputs = strided(rng)
+    return inputs | {"weight": inputs["weight"][..., :5, 0], "scale": inputs["scale"][:5], "bias": None, "stride_h": 2}
 
 
 PADDED: Final = "x[n, h, w, c] i8"

@@ -102,8 +102,8 @@ def coded(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
 
 def with_bias(rng: np.random.Generator) -> Values:
     """Edge case: a bias, relu, and a partial last group."""
-    found = coded(rng, SimpleNamespace(t=3, k=70, n=9), float8_e4m3fn)
-    return {**found, "bias": rng.standard_normal(9).astype(np.float32), "relu": 1}
+    inputs = coded(rng, SimpleNamespace(t=3, k=70, n=9), float8_e4m3fn)
+    return {**inputs, "bias": rng.standard_normal(9).astype(np.float32), "relu": 1}
 
 
 EDGES: Final = {

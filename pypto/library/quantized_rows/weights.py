@@ -118,9 +118,9 @@ def row_of_blocks(rng: np.random.Generator) -> dict[str, Any]:
 
 def bytes_with_zeros(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: int8 weights with zero points."""
-    found = with_zeros(rng)
-    del found["packed"]
-    return found | {"codes": rng.integers(-128, 128, (48, 33)).astype(np.int8)}
+    inputs = with_zeros(rng)
+    del inputs["packed"]
+    return inputs | {"codes": rng.integers(-128, 128, (48, 33)).astype(np.int8)}
 
 
 def odd_rows(rng: np.random.Generator) -> dict[str, Any]:
@@ -134,9 +134,9 @@ def odd_rows(rng: np.random.Generator) -> dict[str, Any]:
 
 def odd_rows_of_bytes(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: `odd_rows` with int8 weights."""
-    found = odd_rows(rng)
-    del found["packed"], found["low"]
-    return found | {"codes": rng.integers(-128, 128, (147, 133)).astype(np.int8)}
+    inputs = odd_rows(rng)
+    del inputs["packed"], inputs["low"]
+    return inputs | {"codes": rng.integers(-128, 128, (147, 133)).astype(np.int8)}
 
 
 def corrected(rng: np.random.Generator) -> dict[str, Any]:

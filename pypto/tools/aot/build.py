@@ -67,16 +67,16 @@ def build(
     ahead = registry.host().ahead()
     name = symbol(kernel.signature.kernel)
     chosen = chosen_levels(kernel.signature.kernel, levels)
-    made, entries = [], []
+    built, entries = [], []
     for n, given in enumerate(versions):
         version, entry = one(kernel, given, f"pypto{ABI}_{name}_{n}", chosen)
-        made.append(version)
+        built.append(version)
         entries.append(ahead.Entry(*entry))
-    data = manifest(kernel.signature.kernel, made) + b"\0"
+    data = manifest(kernel.signature.kernel, built) + b"\0"
     code = ahead.object_code(entries, {MANIFEST: data})
     write(output, code, kind)
     beside = output.with_suffix(".h")
-    beside.write_text(header(name, kernel.signature.kernel, made), encoding="utf-8")
+    beside.write_text(header(name, kernel.signature.kernel, built), encoding="utf-8")
     return [output, beside]
 
 
@@ -90,8 +90,8 @@ def chosen_levels(kernel: str, levels: Sequence[str]) -> list[str]:
     known = registry.host().ahead().levels()
     unknown = [level for level in levels if level not in known]
     if unknown:
-        there = ", ".join(filter(None, known)) or "none on this kind of machine"
-        raise NotAhead(kernel=kernel, problem=f"there is no feature level {unknown[0]}; known are {there}")
+        known_text = ", ".join(filter(None, known)) or "none on this kind of machine"
+        raise NotAhead(kernel=kernel, problem=f"known_text is no feature level {unknown[0]}; known are {known_text}")
     return [level for level in reversed(known) if level in levels or not levels]
 
 
@@ -102,10 +102,10 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
     infos, specs = describe(kernel.signature, kernel.signature.bind((), typed))
     # Code that is told nothing of a number is right for each; that it is 1 makes better code, so that is kept.
     others = {n for n, spec in specs.items() if isinstance(spec, TileType) and infos[n] != 1}
-    told = kernel.kind(kernel.function, kernel.options, {*kernel.opaque, *others})
+    variant = kernel.kind(kernel.function, kernel.options, {*kernel.opaque, *others})
     bodies = []
     for level in levels:
-        built, facts = told.build(infos, specs, frozenset(), {}, partial(ahead.constants, level))
+        built, facts = variant.build(infos, specs, frozenset(), {}, partial(ahead.constants, level))
         written = written_names(built.function)
         noalias = disjoint(*overlaps(written, infos))
         with without_collection():

@@ -58,18 +58,18 @@ def parameters_of(kernel: Any, specs: Mapping[str, Any], written: frozenset[str]
     NotAhead
         When one is of a kind that a C function cannot take.
     """
-    made = []
+    parameters = []
     for name, spec in specs.items():
         if isinstance(spec, tuple):
             raise NotAhead(kernel=kernel.signature.kernel, problem=f"`{name}` is a tuple; pass its items one by one")
         if isinstance(spec, ArrayType):
-            made.append(Parameter(name, "array", spec.elem.mnemonic, spec.ndim, name in written))
+            parameters.append(Parameter(name, "array", spec.elem.mnemonic, spec.ndim, name in written))
         elif isinstance(spec, TileType) and isinstance(spec.elem, DType):
-            made.append(Parameter(name, "number", spec.elem.mnemonic))
+            parameters.append(Parameter(name, "number", spec.elem.mnemonic))
         else:
             value = spec.value if isinstance(spec.value, _PLAIN) else None
-            made.append(Parameter(name, "constant", value=value, text=repr(spec.value)))
-    return tuple(made)
+            parameters.append(Parameter(name, "constant", value=value, text=repr(spec.value)))
+    return tuple(parameters)
 
 
 def facts_of(guard: Guard) -> tuple[tuple[str, str, int, int | bool | None], ...]:

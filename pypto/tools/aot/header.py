@@ -104,10 +104,10 @@ def declared(parameter: Parameter) -> str:
 
 def number_type(dtype: str) -> str:
     """A C type for a number; those that C has none for are passed as their bits."""
-    found = DTYPE_BY_NAME[dtype]
+    element = DTYPE_BY_NAME[dtype]
     if dtype in _NUMBERS:
         return _NUMBERS[dtype]
-    return f"{'int' if found.kind == 'int' else 'uint'}{8 * found.itemsize}_t"
+    return f"{'int' if element.kind == 'int' else 'uint'}{8 * element.itemsize}_t"
 
 
 def function(name: str, version: Version) -> str:

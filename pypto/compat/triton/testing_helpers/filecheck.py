@@ -43,5 +43,5 @@ def filecheck_test(fn: Any) -> Callable[[], Any]:
 
 
 def names() -> dict[str, Any]:
-    found = (MatchError, run_filecheck, run_parser, run_filecheck_test, filecheck_test)
-    return {**{x.__name__: x for x in found}, "stub_target": stub_target}
+    functions = (MatchError, run_filecheck, run_parser, run_filecheck_test, filecheck_test)
+    return {**{x.__name__: x for x in functions}, "stub_target": stub_target}

@@ -114,9 +114,9 @@ def numpy_random(shape: Any, dtype_str: str, rs: Any = None, low: Any = None, hi
 def random_integers(shape: Any, dtype: Any, rs: Any, low: Any, high: Any) -> Any:
     least, greatest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     low, high = least if low is None else max(low, least), greatest if high is None else min(high, greatest)
-    made = rs.randint(low, high, shape, dtype=dtype)
-    made[made == 0] = 1
-    return made
+    array = rs.randint(low, high, shape, dtype=dtype)
+    array[array == 0] = 1
+    return array
 
 
 def to_triton(x: Any, device: Any, dst_type: str | None = None) -> Any:
@@ -124,10 +124,10 @@ def to_triton(x: Any, device: Any, dst_type: str | None = None) -> Any:
     torch, name = importlib.import_module("torch"), x.dtype.name
     if name in uint_dtypes:
         return reinterpret(torch.tensor(x.astype(name[1:]), device=device), named(name))
-    made = torch.tensor(x, device=device)
+    tensor = torch.tensor(x, device=device)
     if dst_type and "float8" in dst_type:
-        return reinterpret(made, named(dst_type))
-    return made.bfloat16() if name == "float32" and dst_type == "bfloat16" else made
+        return reinterpret(tensor, named(dst_type))
+    return tensor.bfloat16() if name == "float32" and dst_type == "bfloat16" else tensor
 
 
 def to_numpy(x: Any) -> Any:
@@ -200,18 +200,18 @@ def restore(environment: Mapping[str, str | None]) -> None:
 def fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Callable[[], Any], Callable[[], None]]:
     """Two functions: one sets all knobs back and gives their module, the other undoes that."""
     knobs = sys.modules["triton.knobs"]
-    kept = {n: x for n, x in vars(knobs).items() if isinstance(x, knobs.base_knobs) and n not in (skipped_attr or ())}
-    environment = {d.key: os.environ.get(d.key) for x in kept.values() for d in x.knob_descriptors.values()}
+    saved = {n: x for n, x in vars(knobs).items() if isinstance(x, knobs.base_knobs) and n not in (skipped_attr or ())}
+    environment = {d.key: os.environ.get(d.key) for x in saved.values() for d in x.knob_descriptors.values()}
 
     def fresh() -> Any:
         for key in environment:
             os.environ.pop(key, None)
-        for name, group in kept.items():
+        for name, group in saved.items():
             setattr(knobs, name, group.copy().reset())
         return knobs
 
     def undo() -> None:
-        for name, group in kept.items():
+        for name, group in saved.items():
             setattr(knobs, name, group)
         restore(environment)
 
