@@ -32,8 +32,9 @@ from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace, read_arrays
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.runtime.arrays import ArrayInfo, array_info
+from pypto.runtime.device_arrays import zero
 from pypto.runtime.launch import check_grid
-from pypto.runtime.launches import LaunchList, zero
+from pypto.runtime.launches import LaunchList
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel

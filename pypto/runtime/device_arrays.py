@@ -152,3 +152,16 @@ def spans(infos: Sequence[ArrayInfo]) -> list[tuple[int, int]]:
         else:
             intervals.append((low, high))
     return intervals
+
+
+def zero(x: Any) -> None:
+    """Set an array or tensor to zero."""
+    if hasattr(x, "zero_"):
+        x.zero_()
+    elif isinstance(x, DeviceArray):
+        assert x.memory is not None
+        x.device.synchronize()
+        zeros = np.zeros(x.nbytes, np.uint8)
+        x.memory.write(zeros.ctypes.data, x.nbytes, x.offset)
+    else:
+        x.fill(0)

@@ -19,7 +19,7 @@ import numpy as np
 from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
 from pypto.runtime.arena import Arena, ArrayRef, Buffer, Ref, ScalarRef
-from pypto.runtime.device_arrays import DeviceArray
+from pypto.runtime.device_arrays import zero
 from pypto.runtime.places import HostDevice
 
 Array = np.ndarray[Any, Any]
@@ -203,7 +203,8 @@ def argument_text(x: Any, names: Mapping[Any, str]) -> str:
 class BoundStep:
     """A step on the arrays of a bound list.
 
-    What it is launched with is kept. Before a launch, only arrays that change from call to call are looked up again.
+    What it is launched with is kept, except arrays that change from call to call: these are looked up before every
+    launch, and released once the run ends.
 
     Attributes
     ----------
@@ -231,6 +232,7 @@ class BoundStep:
     def look_up(self, bound: BoundLaunches) -> None:
         """Find the arguments of the launch."""
         arrays = bound.arrays
+        bound.started.append(self)
         if self.launch is not None:
             for n, ref in self.moving:
                 self.arguments[n] = ref.seen(arrays)
@@ -240,6 +242,11 @@ class BoundStep:
         self.arguments = [x.seen(arrays) if isinstance(x, Ref) else x for x in given]
         changing = bound.changing
         self.moving = [(n, x) for n, x in enumerate(given) if isinstance(x, Ref) and x.key in changing]
+
+    def release(self) -> None:
+        """Keep no array of the caller alive."""
+        for n, _ in self.moving:
+            self.arguments[n] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +283,8 @@ class BoundLaunches:
         All arrays by key; those of a call are there while it runs.
     sections : tuple of Section
         From the second run on, how steps are made.
+    started : list of BoundStep
+        Those that hold arrays of the call.
     """
 
     def __init__(self, launches: LaunchList, memory: Any = None) -> None:
@@ -293,6 +302,7 @@ class BoundLaunches:
         self.changing = frozenset((*self.inputs, *results, *(key for key, _ in self.shared)))
         self.zeroed = (*launches.zeroed, *(s.buffer.key for s in launches.arena.slots if s.is_zeroed))
         self.steps = [BoundStep(step) for step in launches.steps]
+        self.started: list[BoundStep] = []
         self.has_run = False
         self.sections: tuple[Section, ...] = ()
 
@@ -331,10 +341,15 @@ class BoundLaunches:
             self.arrays[key] = self.arrays[owner]
 
     def leave(self) -> list[Any]:
-        """The results, once all steps ran."""
+        """The results, once all steps ran; arrays of the call are released."""
         results = [self.arrays.pop(key) for key, _, _ in self.results]
         for key, _ in self.shared:
             del self.arrays[key]
+        for key in self.inputs:
+            self.arrays.pop(key, None)
+        for step in self.started:
+            step.release()
+        self.started.clear()
         return results
 
     def prepare(self, arrays: Sequence[Any]) -> None:
@@ -378,16 +393,3 @@ class BoundLaunches:
 def are_apart(written: Any, read: Sequence[Array]) -> bool:
     """Whether pieces of memory that are written lie apart from those that are read, each seen from end to end."""
     return not any(np.may_share_memory(a, b) for a in written for b in read)
-
-
-def zero(x: Any) -> None:
-    """Set an array or tensor to zero."""
-    if hasattr(x, "zero_"):
-        x.zero_()
-    elif isinstance(x, DeviceArray):
-        assert x.memory is not None
-        x.device.synchronize()
-        zeros = np.zeros(x.nbytes, np.uint8)
-        x.memory.write(zeros.ctypes.data, x.nbytes, x.offset)
-    else:
-        x.fill(0)

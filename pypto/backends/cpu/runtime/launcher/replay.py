@@ -63,7 +63,7 @@ class Replay:
     """
 
     def __init__(self, launcher: Any, rows: Sequence[Row], like: Sequence[Any], arrays: int) -> None:
-        self.keep: list[Any] = [launcher, rows]
+        self.keep: list[Any] = [launcher]
         launches = [word for row in rows for word in self.launch(launcher, row)]
         threads, scratch = self.prepared(rows)
         if scratch:
@@ -94,12 +94,13 @@ class Replay:
         block = self.words([0] * SLOTS)
         entry = launcher.resolve(ctypes.addressof(table.words), row.grid, row.values, block)
         version = table.versions[entry]
-        self.keep.append(table)
+        moved = {at for at, _, _ in row.moves}
+        self.keep += [table, [x for at, x in enumerate(row.values) if at not in moved]]
         slots = {s.arg: n for n, s in enumerate(version.program.artifact.abi, FIXED_SLOTS) if s.kind == "ptr"}
         names = row.kernel.signature.names
         moves = [(slots[names[at]], array, offset) for at, array, offset in row.moves if names[at] in slots]
-        moved = self.words([word for move in moves for word in move])
-        return ctypes.addressof(table.words), entry, block, moved, len(moves), row.wave
+        address = self.words([word for move in moves for word in move])
+        return ctypes.addressof(table.words), entry, block, address, len(moves), row.wave
 
     def prepared(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Threads of a wave, and the bytes of scratch memory that all of them need; the pool is started for it."""
