@@ -22,13 +22,13 @@ def moe_gate(x: Any, w: Any) -> Any:
 
 
 def select_experts(  # arguments as in the operator
-    logits: Any, bias: Any, k: int, groups: int, kept_groups: int, sigmoid: int, renormalize: int, scaling: float
+    logits: Any, bias: Any, k: int, groups: int, kept: int, sigmoid: int, renormalize: int, scaling: float
 ) -> tuple[Any, Any]:
     """Reference implementation of `select_experts` in numpy."""
     w = logistic(f64(logits)) if sigmoid else softmax(f64(logits))
     s = w if bias is None else w + f64(bias)
     best = s.reshape(len(s), groups, -1).max(axis=2)
-    closed = np.argsort(-best, axis=1, kind="stable")[:, kept_groups:]
+    closed = np.argsort(-best, axis=1, kind="stable")[:, kept:]
     split = s.reshape(len(s), groups, -1).copy()
     np.put_along_axis(split, closed[:, :, None], -np.inf, axis=1)
     ids = np.argsort(-split.reshape(s.shape), axis=1, kind="stable")[:, :k]
