@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from pypto.arguments import BOUNDARY
 from pypto.graph.fused import Fused
 from pypto.graph.tracing.argument_paths import Named
 
@@ -102,7 +103,10 @@ def fuse(
     (1, array([0.25, 0.75], dtype=float32))
     """
     make = functools.partial(Fused, precision=precision, dims=dims, donate=donate, overlap=overlap, disable=disable)
-    return make if function is None else make(function)
+    if function is None:
+        return make
+    with BOUNDARY:
+        return make(function)
 
 
 def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:

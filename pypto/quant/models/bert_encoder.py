@@ -27,8 +27,8 @@ ROWS: Final = {
 Kernels = Mapping[str, Callable[..., None]]  # rows of the library without checks, which the encoder does not need
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded:
+@dataclass(frozen=True, slots=True, repr=False)
+class Rounded(Summary):
     """Rows in int8 with their scales, and the original floats if they are kept."""
 
     q: Array
@@ -36,7 +36,7 @@ class Rounded:
     floats: Array = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OnKernels(OnArrays):
     """Operations on kernels: the norm, activation or attention before a layer with int8 inputs writes int8.
 

@@ -67,8 +67,8 @@ def forward(layer: BertLayer, x: Any, run: Operations, reader: Layer | None = No
     return run.add_norm(run.linear(layer.down, hidden), x, layer.norm, reader)
 
 
-@dataclass(frozen=True, slots=True)
-class OnArrays:
+@dataclass(frozen=True, slots=True, repr=False)
+class OnArrays(Summary):
     """Operations on arrays; each linear layer is a function of its name and inputs, which calibration observes.
 
     Parameters

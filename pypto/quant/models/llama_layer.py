@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from pypto import library
+from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 
 BEFORE: Final = "attn_norm"
@@ -55,8 +56,8 @@ def forward(x: Array, linear: Linear, attend: Attend) -> Array:
     return linear(("down",), linear(("gate", "up"), x, norm=AFTER), gated=True, add=x)
 
 
-@dataclass(frozen=True, slots=True)
-class OnArrays:
+@dataclass(frozen=True, slots=True, repr=False)
+class OnArrays(Summary):
     """Computes linear layers on arrays, one after the other, each by a function of its name and its inputs.
 
     Parameters
