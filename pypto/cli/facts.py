@@ -12,13 +12,12 @@ from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from pypto._platform import PACKAGE, checkout, install_command
 from pypto.backends import registry
-from pypto.backends.ascend.rules.table import rule_for
 from pypto.backends.plugin import Diagnosis
 from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.specs import UsageError
@@ -52,8 +51,13 @@ def ops(name: Annotated[str, typer.Argument(help="One op; all of them without.")
             facts = facts_of(chosen[0])
             say_table(name, ("fact", "value"), [(k, v) for k, v in facts.items() if v])
         else:
-            table = [(r.name, r.doc, cell(r.lane_rule), cell(rule_for(r))) for r in chosen]
+            table = [(r.name, r.doc, cell(r.lane_rule), cell(ascend_rule(r))) for r in chosen]
             say_table("ops", ("op", "does", "cpu", "ascend"), table)
+
+
+def ascend_rule(row: OpRow) -> Any:
+    plugin: Any = registry.built_in("ascend")
+    return plugin.rule_for(row)
 
 
 def facts_of(row: OpRow) -> dict[str, object]:
@@ -65,7 +69,7 @@ def facts_of(row: OpRow) -> dict[str, object]:
         "example": row.example,
         "gradient": row.kink,
         "cpu": cell(row.lane_rule),
-        "ascend": cell(rule_for(row)),
+        "ascend": cell(ascend_rule(row)),
         "ulp": dict(row.ulp),
     }
 

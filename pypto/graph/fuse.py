@@ -93,8 +93,7 @@ def fuse(
     Examples
     --------
     >>> import numpy as np, pypto as pto
-    >>> f = pto.fuse(lambda x, y: np.sqrt(x * x + y * y))
-    >>> f(np.float32([3]), np.float32([4]))
+    >>> pto.fuse(lambda x, y: np.sqrt(x * x + y * y))(np.float32([3]), np.float32([4]))
     array([5.], dtype=float32)
     >>> from pypto.arrays import Dim
     >>> f = pto.fuse(lambda x: x / x.sum(), dims={"x": (Dim("n", 1, 1000),)})
@@ -103,10 +102,8 @@ def fuse(
     (1, array([0.25, 0.75], dtype=float32))
     """
     make = functools.partial(Fused, precision=precision, dims=dims, donate=donate, overlap=overlap, disable=disable)
-    if function is None:
-        return make
     with BOUNDARY:
-        return make(function)
+        return make if function is None else make(function)
 
 
 def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:

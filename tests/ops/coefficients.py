@@ -233,7 +233,7 @@ FITS: Final = (
     Fit("exp short", math_exp._EXP_SHORT, exp_tail(2), -_HALF_LOG2, _HALF_LOG2, 4.9e-10, lambda r: r),
     Fit("log rest", math_log._REST, artanh_tail, 0, mpf("0.0295"), 1.1e-20, lambda z: z * z),
     Fit("log short", math_log._SHORT, artanh_rest, 0, mpf("0.0295"), 1.1e-13, lambda z: z),
-    Fit("tanh", math_hyper._TANH, tanh_rest, 0, mpf("0.391"), 5.5e-10, lambda z: z),
+    Fit("tanh", math_hyper.TANH, tanh_rest, 0, mpf("0.391"), 5.5e-10, lambda z: z),
     Fit("sin", math_trig._SIN, sine_rest, 0, _QUARTER, 5.7e-18, lambda z: z),
     Fit("sin short", math_trig._SIN_SHORT, sine_rest, 0, _QUARTER, 1.8e-11, lambda z: z),
     Fit("sin single", math_trig._SIN_SINGLE, sine_rest, 0, _QUARTER, 1.3e-8, lambda z: z),

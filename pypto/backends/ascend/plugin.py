@@ -48,6 +48,12 @@ class AscendPlugin(Plugin):
 
         return Chip(name, AscendBackend(ascend_target(name)))
 
+    def rule_for(self, row: Any) -> Any:
+        """The rule by which a vector core computes an elementwise op, which `pypto ops` shows."""
+        from pypto.backends.ascend.rules import table
+
+        return table.rule_for(row)
+
     def refuse(self, target: str) -> None:
         refuse(target)
 

@@ -57,6 +57,7 @@ def reader_of(tree: Any) -> Reader:
 
     Examples
     --------
+    >>> import numpy as np
     >>> x, found = np.ones(2), Taken()
     >>> read = reader_of({"x": x, "mode": "same", "n": 3})
     >>> read({"x": x, "mode": "same", "n": 4}, found), found[0] is x, found.others
