@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pypto.backends.registry import plugin_for_target
+from pypto.compile import session
 from pypto.library.residency import Written
 from pypto.library.row import MODEL, Operator, Values
 from pypto.runtime.mode import mode
@@ -137,9 +138,10 @@ def predictions(chip: str) -> Iterator[list[Any]]:
     def watch(kernel: Any, sizes: Any, values: Any, _interpret: bool) -> None:
         predicted.append(predicted_launch(kernel, sizes, values, chip, written.arguments(kernel, values)))
         written.add(kernel, values, predicted[-1])
-        kernel.execute(sizes, values)
+        with mode(watch=None, device=None):
+            kernel.execute(sizes, values)
 
-    with mode(watch=watch):
+    with mode(watch=watch, device=session().devices.chip(chip)):  # grids follow `pto.target` of the chip
         yield predicted
 
 

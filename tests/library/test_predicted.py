@@ -81,3 +81,9 @@ def test_later_launches_see_what_earlier_ones_wrote() -> None:
     found = predict(rows["block_sparse_attention"], "ascend910b2", "small")
     assert [launch.kernel for launch in found.launches] == ["sorted_list_kernel", "block_sparse_kernel"]
     assert np.isfinite(found.seconds) and found.seconds < 1e-3
+
+
+def test_a_prediction_reads_the_facts_of_its_chip() -> None:
+    """Grids follow the cores of the chip that is predicted, and not those of this machine."""
+    found = {chip: predict(rows["attention_int8_cache"], chip, "small") for chip in ("ascend910b2", "ascend950")}
+    assert all(np.isfinite(each.seconds) for each in found.values())
