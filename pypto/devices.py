@@ -88,7 +88,7 @@ class Target(TargetName):
     cores : int
         Cores that run programs: threads of the pool on a CPU, vector cores on Ascend.
     cube_cores : int
-        Cores that run programs with matrix products, where these are others: cube cores on Ascend.
+        Cores that compute matrix products, on chips that have separate ones for them.
     l2_bytes : int
         Bytes of the second-level cache: of one core on a CPU, of the chip on Ascend.
     vector_bytes : int
