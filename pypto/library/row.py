@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -138,6 +138,8 @@ class Operator(Shown):
     notes: str = ""
     items: str = ""
     limited: str = ""
+    # Where `pypto.routing` has installed a route, it chooses the implementation of calls that name no version.
+    route: ClassVar[Callable[[Bound, Values], Values] | None] = None
 
     def __repr__(self) -> str:
         return f"<operator {self.name}: {self.text}>"
@@ -185,7 +187,10 @@ class Operator(Shown):
             run = self.implementation(backend_in_force(), bound.dtype, version).run
             outputs = self.outputs(bound)
             if not self.is_empty(bound, outputs):
-                run(**bound.values, **outputs)
+                if version or self.route is None:
+                    run(**bound.values, **outputs)
+                else:
+                    outputs = self.route(bound, outputs)
         results = tuple(outputs.values())
         return results[0] if len(results) == 1 else results or None
 
