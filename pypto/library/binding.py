@@ -5,7 +5,7 @@ Binding writes nothing. It also checks integers that a kernel uses as memory pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -63,7 +63,8 @@ class Binder:
         check_writable(self.operator, self.effects, infos)
         if not all(info.writable for _, info in present):
             self.check_gradients(present, first.dtype)
-        self.check_conditions(dims, {spec.name: info for spec, info in present})
+        read = self.signature.conditions.arrays
+        self.check_conditions(dims, {spec.name: host_array(info) for spec, info in present if spec.name in read})
         return Bound(values, dims, first.dtype)
 
     def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,12 +146,11 @@ class Binder:
                 return
             expected *= size
 
-    def check_conditions(self, dims: Mapping[str, int], infos: Mapping[str, ArrayInfo]) -> None:
+    def check_conditions(self, dims: Mapping[str, int], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Checks the relations of sizes, and the integers in arrays against the limits of the signature."""
-        conditions = self.signature.conditions
-        values = {**dims, **{name: host_array(infos[name]) for name in conditions.arrays & infos.keys()}}
+        values = {**dims, **arrays}
         self.check_relations(values)
-        for one in conditions.ranges:
+        for one in self.signature.conditions.ranges:
             if one.names <= values.keys() and (what := one.wrong(values)):
                 self.refuse_value(one, what, values)
 
@@ -224,8 +224,17 @@ def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     >>> empty(np.zeros(1), (2, 3), bfloat16).dtype.name
     'bfloat16'
     """
+    return allocator(like, shape, dtype)(like)
+
+
+def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any], Any]:
+    """Returns a function that allocates an array of this shape and dtype, of the same kind as its argument."""
     if isinstance(like, np.ndarray) or not hasattr(like, "new_empty"):
-        return np.empty(shape, dtype.numpy)
+        kind = dtype.numpy
+        return lambda _: np.empty(shape, kind)
     import torch
 
-    return like.new_empty(shape, dtype=getattr(torch, dtype.public))
+    numbers = getattr(torch, dtype.public)
+    if like.shape == shape and like.dtype == numbers and like.is_contiguous():
+        return torch.empty_like
+    return lambda like: like.new_empty(shape, dtype=numbers)

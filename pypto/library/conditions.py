@@ -95,7 +95,7 @@ class Range:
             return ""
         least: Any = None if self.least is None else self.least(values)
         beyond: Any = None if self.beyond is None else self.beyond(values)
-        if np.ndim(least) == np.ndim(beyond) == 0 and is_below(least, x.min()) and is_above(beyond, x.max()):
+        if np.ndim(least) == np.ndim(beyond) == 0 and is_below(least, x) and is_above(beyond, x):
             return ""
         bad = np.zeros(x.shape, bool)
         if least is not None:
@@ -122,14 +122,14 @@ class Range:
         return inside
 
 
-def is_below(least: Any, x: Any) -> bool:
-    """Says whether the lower limit, if there is one, holds."""
-    return least is None or bool(least <= x)
+def is_below(least: Any, x: Array) -> bool:
+    """Says whether the lower limit, if there is one, holds for all elements."""
+    return least is None or bool(least <= np.minimum.reduce(x, axis=None))
 
 
-def is_above(beyond: Any, x: Any) -> bool:
-    """Says whether the upper limit, if there is one, holds."""
-    return beyond is None or bool(x < beyond)
+def is_above(beyond: Any, x: Array) -> bool:
+    """Says whether the upper limit, if there is one, holds for all elements."""
+    return beyond is None or bool(np.maximum.reduce(x, axis=None) < beyond)
 
 
 def aligned(limit: Any, ndim: int) -> Any:

@@ -47,13 +47,13 @@ class Registry(Shown, Mapping[str, Operator]):
         return registry_card(self)
 
     def __getitem__(self, name: str) -> Operator:
-        rows = self.all()
-        if name not in rows:
-            raise NoSuchOperator(name=repr(name), suggestion=suggestion(name, rows))
-        return rows[name]
+        row = self._registered.get(name) or self._rows.get(name) or self.all().get(name)
+        if row is None:
+            raise NoSuchOperator(name=repr(name), suggestion=suggestion(name, self.all()))
+        return row
 
     def __contains__(self, name: object) -> bool:
-        return name in self.all()
+        return name in self._registered or name in self._rows or name in self.all()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.all())

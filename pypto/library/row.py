@@ -18,7 +18,8 @@ from pypto.backends.plugin import Plugin
 from pypto.backends.registry import HOST, host, plugin_of
 from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
-from pypto.library.binding import Binder, Bound, empty
+from pypto.library.binding import Binder, Bound, allocator, empty
+from pypto.library.repeated import CheckedCall, RepeatedCalls
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
@@ -183,16 +184,46 @@ class Operator(Shown):
 
             return outside_call(partial(self, version=version), args, given)
         with BOUNDARY:
+            key = self.repeated.key(args, given, version) if version or self.route is None else None
+            call = self.repeated.find(key)
+            if call is not None:
+                return call(args, given)
             bound = self.bind(args, given)
-            run = self.implementation(backend_in_force(), bound.dtype, version).run
-            outputs = self.outputs(bound)
-            if not self.is_empty(bound, outputs):
-                if version or self.route is None:
-                    run(**bound.values, **outputs)
-                else:
-                    outputs = self.route(bound, outputs)
+            call = self.checked_call(bound, dict(zip(self.signature.names, args, strict=False)) | given, version)
+            if self.route is not None and not version:
+                return self.routed(bound)
+            results = call.launch({**bound.values})
+            self.repeated.keep(key, call)
+            return results
+
+    def routed(self, bound: Bound) -> Any:
+        """Lets the installed route choose the implementation of a call."""
+        assert self.route is not None
+        outputs = self.outputs(bound)
+        if not self.is_empty(bound):
+            outputs = self.route(bound, outputs)
         results = tuple(outputs.values())
         return results[0] if len(results) == 1 else results or None
+
+    @cached_property
+    def repeated(self) -> RepeatedCalls:
+        """The calls that passed all checks."""
+        return RepeatedCalls(self.signature, self.effects)
+
+    def checked_call(self, bound: Bound, given: Values, version: str) -> CheckedCall:
+        """Returns what calls like a checked one launch and allocate."""
+        run = self.implementation(backend_in_force(), bound.dtype, version).run
+        values, outputs = bound.values, self.signature.outputs
+        like = values[self.signature.inputs[0].name]
+        flags = [name for name in self.signature.numbers if isinstance(given.get(name), bool)]
+        return CheckedCall(
+            Binder(self.name, self.signature, self.effects),
+            None if self.is_empty(bound) else run,
+            {name: x for name, x in values.items() if name not in given},
+            tuple((name, type(values[name])) for name in flags),
+            bound.dims,
+            tuple((s.name, allocator(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0])) for s in outputs),
+        )
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Checks arguments, and returns them by name."""
@@ -232,7 +263,7 @@ class Operator(Shown):
             s.name: empty(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0]) for s in self.signature.outputs
         }
 
-    def is_empty(self, bound: Bound, outputs: Values) -> bool:
+    def is_empty(self, bound: Bound) -> bool:
         """Says whether nothing is to compute: all results are empty, or there are none and the first array is empty."""
         written = [s.shape(bound.dims) for s in self.signature.outputs]
         shapes = written or [self.signature.inputs[0].shape(bound.dims)]

@@ -1,0 +1,196 @@
+"""Calls like an earlier one, which passed all checks: they allocate their results and launch at once.
+
+A call's key has all that its checks depend on: which arguments are given, their types, dtypes, shapes and strides, the
+numbers that sizes and conditions use, and what autograd records. Elements of arrays are no part of a key, so integers
+that kernels use as positions are checked in every call. Other calls take the way of `Operator` through `Binder`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.library.binding import Binder
+from pypto.library.signature import Signature
+from pypto.runtime.mode import MODE, PLAIN
+
+Key = tuple[Any, ...]
+NUMBERS: Final = (int, float, bool)
+MOST: Final = 256  # calls that a row keeps
+
+
+@dataclass(slots=True)
+class CheckedCall:
+    """A call that passed all checks, without its arrays.
+
+    Parameters
+    ----------
+    binder : Binder
+    run : callable or None
+        Launches the kernels; None if nothing is to compute.
+    absent : mapping of str
+        The values of arguments that are not given.
+    kinds : tuple of (str, type)
+        Numbers that are given as truth values, and the types that kernels take them as.
+    dims : mapping of str to int
+    results : tuple of (str, callable)
+        Functions that allocate the results, from the first array.
+    """
+
+    binder: Binder
+    run: Callable[..., None] | None
+    absent: Mapping[str, Any]
+    kinds: tuple[tuple[str, type], ...]
+    dims: Mapping[str, int]
+    results: tuple[tuple[str, Callable[[Any], Any]], ...]
+    names: tuple[str, ...] = field(init=False)
+    first: str = field(init=False)
+    read: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Reads what every call needs from the signature."""
+        signature = self.binder.signature
+        self.names, self.first, self.read = signature.names, signature.inputs[0].name, signature.conditions.arrays
+
+    def __call__(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+        """Checks the integers, allocates the results and launches the kernels."""
+        values = {**self.absent, **dict(zip(self.names, args, strict=False)), **given}
+        for name, kind in self.kinds:
+            values[name] = kind(values[name])
+        if self.read:
+            arrays = {name: host_elements(x) for name in self.read if (x := values[name]) is not None}
+            self.binder.check_conditions(self.dims, arrays)
+        return self.launch(values)
+
+    def launch(self, values: dict[str, Any]) -> Any:
+        """Allocates the results and launches the kernels, on arguments that were checked."""
+        like, results = values[self.first], []
+        for name, allocate in self.results:
+            values[name] = result = allocate(like)
+            results.append(result)
+        if self.run is not None:
+            self.run(**values)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+
+@dataclass(slots=True)
+class RepeatedCalls:
+    """The checked calls of a row by their keys; the oldest leaves when there are too many.
+
+    Examples
+    --------
+    >>> from pypto import library as lib
+    >>> x, g = np.ones((2, 8), np.float32), np.ones(8, np.float32)
+    >>> calls = RepeatedCalls(lib.rows["rms_norm"].signature)
+    >>> calls.key((x, g), {}, "") == calls.key((x + 1, g), {}, "") != calls.key((x[:1], g), {}, "")
+    True
+    """
+
+    signature: Signature
+    effects: tuple[str, ...] = ()
+    session: Callable[[], Any] | None = None
+    calls: dict[Key, CheckedCall] = field(default_factory=dict)
+    names: tuple[str, ...] = field(init=False)
+    sizes: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Finds the numbers on whose values a check depends."""
+        signature = self.signature
+        conditions, arrays = signature.conditions, (*signature.inputs, *signature.outputs)
+        used = frozenset[str]().union(
+            *(one.names for one in conditions.relations),
+            *(one.names for one in conditions.ranges),
+            *(spec.names for spec in arrays),
+        )
+        self.names = signature.names
+        self.sizes = used & signature.numbers.keys()
+
+    def key(self, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Key | None:
+        """Returns the key of a call; None if its way depends on more than a key has."""
+        if MODE.get() is not PLAIN or len(args) > len(self.names):
+            return None
+        facts: list[Any] = [version, len(args), *given]
+        torch = None
+        for name, value in (*zip(self.names, args, strict=False), *given.items()):
+            kind = type(value)
+            if kind is np.ndarray:
+                facts += value.dtype, value.shape, value.strides
+                if name in self.effects:
+                    facts.append(value.flags.writeable)
+            elif value is None or kind in NUMBERS:
+                facts.append((kind, repr(value)) if name in self.sizes else kind)
+            elif (torch := torch or torch_facts()) and kind in torch.kinds:
+                keys = torch.dispatch_keys(value).raw_repr()
+                facts += value.dtype, value.shape, value.stride(), value.requires_grad, keys
+            else:
+                return None
+        if torch:
+            if torch.is_watched():
+                return None
+            facts.append(torch.is_grad_enabled())
+        return tuple(facts)
+
+    def find(self, key: Key | None) -> CheckedCall | None:
+        """Returns the checked call of a key, if launches run on the process's own backend."""
+        call = self.calls.get(key) if key is not None else None
+        return call if call is not None and self.default_device() is None else None
+
+    def keep(self, key: Key | None, call: CheckedCall) -> None:
+        """Keeps a call that passed all checks and has run."""
+        if key is None or self.default_device() is not None:
+            return
+        if len(self.calls) >= MOST:
+            self.calls.pop(next(iter(self.calls)), None)
+        self.calls[key] = call
+
+    def default_device(self) -> Any:
+        """Returns the device that launches run on by default; None is the host."""
+        if self.session is None:
+            from pypto.compile import session
+
+            self.session = session
+        return self.session().devices.default
+
+
+@dataclass(frozen=True, slots=True)
+class TorchFacts:
+    """The functions of torch that a key asks.
+
+    Wrappers of torch.func, views that negate, and all other tensors that are not plain memory have dispatch keys of
+    their own.
+    """
+
+    kinds: tuple[type, ...]
+    dispatch_keys: Callable[[Any], Any]
+    is_grad_enabled: Callable[[], bool]
+    modes: Callable[[], int]
+    forward: Any
+
+    def is_watched(self) -> bool:
+        """Says whether a mode of the dispatcher sees calls, or torch computes tangents beside them."""
+        return bool(self.modes()) or self.forward._current_level >= 0
+
+
+@lru_cache(maxsize=1)
+def loaded_torch() -> TorchFacts:
+    """Returns the functions of the loaded torch."""
+    torch = sys.modules["torch"]
+    library, kinds, forward = torch._C, (torch.Tensor, torch.nn.Parameter), torch.autograd.forward_ad
+    modes = library._len_torch_dispatch_stack
+    return TorchFacts(kinds, library._dispatch_keys, torch.is_grad_enabled, modes, forward)
+
+
+def torch_facts() -> TorchFacts | None:
+    """Returns what keys ask torch, if it is loaded."""
+    return loaded_torch() if hasattr(sys.modules.get("torch"), "nn") else None
+
+
+def host_elements(x: Any) -> np.ndarray[Any, Any]:
+    """Returns the elements of an array or of a tensor in host memory."""
+    array: np.ndarray[Any, Any] = x if isinstance(x, np.ndarray) else x.detach().cpu().numpy()
+    return array
