@@ -135,7 +135,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
             outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
         for number, output in version.traced.updates:
-            np.copyto(arrays[number], outputs[output])
+            if outputs[output] is not arrays[number]:
+                np.copyto(arrays[number], outputs[output])
         return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:

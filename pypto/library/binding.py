@@ -229,8 +229,10 @@ def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
 
 def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any], Any]:
     """Returns a function that allocates an array of this shape and dtype, of the same kind as its argument."""
+    kind = dtype.numpy
+    if isinstance(like, np.ndarray) and type(like) is not np.ndarray:
+        return lambda like: np.empty_like(like, kind, "C", False, shape)
     if isinstance(like, np.ndarray) or not hasattr(like, "new_empty"):
-        kind = dtype.numpy
         return lambda _: np.empty(shape, kind)
     import torch
 

@@ -146,11 +146,9 @@ class ArrayRef:
             return (
                 array if self.shape is None or array.shape == self.shape else np.reshape(array, self.shape, copy=False)
             )
-        return self.seen_on_device(array) if isinstance(array, DeviceArray) else self.reshaped(array)
-
-    def reshaped(self, tensor: Any) -> Any:
-        """A tensor in the shape of the kernel."""
-        return tensor if self.shape is None else tensor.reshape(self.shape)
+        if isinstance(array, DeviceArray):
+            return self.seen_on_device(array)
+        return array if self.shape is None else array.reshape(self.shape)
 
     def seen_on_device(self, array: DeviceArray) -> DeviceArray:
         """The view of a device's array: what numpy makes of an array of the host that lies as it does."""

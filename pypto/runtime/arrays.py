@@ -72,7 +72,8 @@ def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
         raise UnsupportedArgument(kernel=kernel, arg=arg, got=got, way=way)
 
     if isinstance(value, np.ndarray):
-        return numpy_info(value, refuse)
+        traced: Any = None if type(value) is np.ndarray else getattr(type(value), "traced_info", None)
+        return numpy_info(value, refuse) if traced is None else traced(value)
     if hasattr(type(value), "as_array_info"):
         given: ArrayInfo = value.as_array_info()
         return given
@@ -148,10 +149,8 @@ def check_writable(kernel: str, written: Iterable[str], infos: Mapping[str, Any]
     ReadOnlyArgument, RecordedArgument, RepeatedArgument
         For the first such array.
     """
-    for arg in sorted(written):
+    for arg in sorted(arg for arg in written if isinstance(infos[arg], ArrayInfo)):
         info = infos[arg]
-        if not isinstance(info, ArrayInfo):
-            continue
         if not info.writable:
             raise (RecordedArgument if is_autograds(info.owner) else ReadOnlyArgument)(kernel=kernel, arg=arg)
         if (axis := info.repeated) is not None:
@@ -170,8 +169,7 @@ class StandIn:
 
 def stand_in(x: Any) -> Any:
     """A stand-in where a dtype is given for an array."""
-    dtype = dtype_of(x)
-    return StandIn(dtype) if dtype else x
+    return StandIn(dtype) if (dtype := dtype_of(x)) else x
 
 
 def array_type(info: ArrayInfo, stated: Elem | None, kernel: str, arg: str) -> ArrayType:

@@ -293,13 +293,11 @@ class BoundLaunches:
         self.given: Sequence[Any] = ()
         memory = launches.arena.memory(launches.memory) if memory is None else memory
         self.arrays: dict[Any, Any] = {**launches.constants, **launches.arena.arrays(memory)}
-        in_arena = [(key, owner) for key, owner in launches.aliases.items() if owner in self.arrays]
-        self.arrays.update((key, self.arrays[owner]) for key, owner in in_arena)
+        self.arrays |= {key: self.arrays[owner] for key, owner in launches.aliases.items() if owner in self.arrays}
         self.shared = [(key, owner) for key, owner in launches.aliases.items() if key not in self.arrays]
         self.results = [(x.key, x.shape, x.dtype.numpy) for x in launches.results]
         self.inputs = [*(x.key for x in launches.inputs), *launches.scalars]
-        results = (x.key for x in launches.results)
-        self.changing = frozenset((*self.inputs, *results, *(key for key, _ in self.shared)))
+        self.changing = frozenset((*self.inputs, *(x.key for x in launches.results), *dict(self.shared)))
         self.zeroed = (*launches.zeroed, *(s.buffer.key for s in launches.arena.slots if s.is_zeroed))
         self.steps = [BoundStep(step) for step in launches.steps]
         self.started: list[BoundStep] = []

@@ -314,4 +314,4 @@ def launched(x: Any) -> Any:
 
 def test_explain_takes_functions_as_they_are_and_names_the_lines_of_launches() -> None:
     line = launched.__code__.co_firstlineno + 2
-    assert f"call, moved by numpy [1]: 1 ops, test_replay.py:{line}" in explain(launched, floats(8))
+    assert f"launch of doubled [1]: 1 ops, test_replay.py:{line}" in explain(launched, floats(8))

@@ -124,6 +124,8 @@ class Size:
 
     __slots__ = ("guards", "terms")
 
+    stands_in = True
+
     def __init__(self, terms: Terms, guards: Asks | None = None) -> None:
         self.terms = terms
         self.guards = guards

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.plan.schedule import Schedule, Step
+from pypto.graph.tracing.launches import Launch, Operand, launch_of
 from pypto.runtime.arena import ArrayRef, Buffer
 from pypto.runtime.launches import HOST, BoundLaunches, LaunchList, LaunchStep
 
@@ -60,7 +61,7 @@ class Frame(BoundLaunches):
         self.called: dict[Any, Sequence[Array]] = {}
         self.native: Any = None
         self.picked: tuple[int, ...] = ()
-        constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}}
+        constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}, **self.unread()}
         if memory is not HOST:
             constants = {node: memory.array(array) for node, array in constants.items()}
         written = [n for s in plan.steps for n in s.writes]
@@ -84,11 +85,51 @@ class Frame(BoundLaunches):
     def launch_step(self, step: Step, wave: int) -> LaunchStep:
         """Return a step of the plan as a launch for these sizes."""
         node = step.nodes[-1]
+        if launch_of(node) is not None:
+            return self.users_launch(step, wave)
         if step.kernel is None:
             return LaunchStep(None, wave=wave, host=partial(assemble, node, self))
         host = partial(begin_update, node, self) if step.kernel.form == SCATTER else None
         given = {a.name: self.ref(a) for a in step.arguments}
         return LaunchStep(step.kernel.kernel, value_of(step.grid, self.sizes), given, wave, host)
+
+    def users_launch(self, step: Step, wave: int) -> LaunchStep:
+        """Return a launch in the user's function; what it updates is copied where it does not lie in place."""
+        launch = cast("Launch", launch_of(step.nodes[-1]))
+        inputs, results = step.nodes[-1].inputs, {node.attr("result"): node for node in step.nodes}
+        keys: list[Any] = [results.get(number, (launch, inputs, number)) for number in range(len(launch.written))]
+        copies = [
+            (key, inputs[x.source])
+            for key, x in zip(keys, launch.written, strict=True)
+            if x.source is not None and self.owner(key) is not self.owner(inputs[x.source])
+        ]
+
+        def operand(x: Any) -> Any:
+            if not isinstance(x, Operand):
+                return value_of(x, self.sizes)
+            if x.result is None:
+                key, path = moved_from(inputs[x.source or 0], self.stored)
+                return ArrayRef(key, None, tuple(Movement(n.op, self.attrs(n)) for n in path))
+            moves = (Movement(op, {name: value_of(v, self.sizes) for name, v in attrs}) for op, attrs in x.steps)
+            return ArrayRef(keys[x.result], None, tuple(moves))
+
+        given = dict(zip(launch.kernel.signature.names, map(operand, launch.values), strict=True))
+        host = partial(copy_in, copies, self) if copies else None
+        return LaunchStep(launch.kernel, value_of(launch.grid, self.sizes), given, wave, host)
+
+    def owner(self, key: Any) -> Any:
+        """Return the array whose memory an array lies in."""
+        return self.plan.buffer_aliases.get(key, key)
+
+    def unread(self) -> dict[Any, Array]:
+        """Return memory for arrays that launches write and nothing reads."""
+        memory: dict[Any, Array] = {}
+        for node in (step.nodes[-1] for step in self.plan.steps):
+            launch = launch_of(node)
+            for number, x in enumerate(() if launch is None else launch.written):
+                memory[launch, node.inputs, number] = np.empty(value_of(x.type.shape, self.sizes), x.type.dtype.numpy)
+        live = {(launch_of(n), n.inputs, n.attr("result")) for s in self.plan.steps for n in s.nodes if n.is_call}
+        return {key: array for key, array in memory.items() if key not in live}
 
     def ref(self, argument: Argument) -> ArrayRef:
         """Return the reference that binds an argument of a kernel to its array."""
@@ -144,6 +185,12 @@ def begin_update(node: Node, frame: Frame) -> None:
         check_indices(node.attr("axis"), target.shape[node.attr("axis")], frame.view(node.inputs[1]))
     if base is not target:
         np.copyto(target, base)
+
+
+def copy_in(copies: Sequence[tuple[Any, Node]], frame: Frame) -> None:
+    """Copy what a launch updates to the memory that it writes."""
+    for key, base in copies:
+        np.copyto(frame.arrays[key], frame.view(base))
 
 
 def called(node: Node, frame: Frame) -> Array:

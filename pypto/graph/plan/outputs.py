@@ -106,7 +106,7 @@ def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> 
 
 
 def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
-    """Refuse arguments that the function updates and that overlap others, whose reads would not see the update.
+    """Refuse arguments that the function updates if they are read-only, or overlap others, which would change too.
 
     Raises
     ------
@@ -115,11 +115,12 @@ def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
     """
     for number, _ in traced.updates:
         others = [*arrays[:number], *arrays[number + 1 :], *plan.fixed.values()]
+        problem = "it is read-only" if not arrays[number].flags.writeable else ""
         if any(overlap(arrays[number], other) for other in others):
+            problem = "it overlaps another array of the call"
+        if problem:
             name = plan.graph.inputs[number].attr("name")
-            raise WrongOut(
-                what=f"`{name}`", problem="the function writes to it, and it overlaps another array of the call"
-            )
+            raise WrongOut(what=f"`{name}`", problem=f"the function writes to it, and {problem}")
 
 
 def overlap(a: Array, b: Array) -> bool:

@@ -70,12 +70,12 @@ def make_steps(parts: Partition, context: PlanContext) -> Plan:
         reasons.setdefault(refused.producer, {})[refused.reason] = None
     steps = [make_step(g, t, stored) for g, t in zip(parts.groups, texts, strict=True)]
     explained = {n: tuple(why) for n, why in reasons.items()}
-    return planned(parts.graph, alone(steps), context.fixed, explained, in_place=False)
+    return planned(parts.graph, alone(steps), context.fixed, explained, parts.programs.layouts.updates, False)
 
 
 def update_in_place(plan: Plan, context: PlanContext) -> Plan:
     """Update arrays in place, for steps in sequential order."""
-    return planned(plan.graph, Waves(plan.steps, plan.waves), plan.fixed, plan.reasons)
+    return planned(plan.graph, Waves(plan.steps, plan.waves), plan.fixed, plan.reasons, plan.updates)
 
 
 def overlap_steps(serial: Plan, context: PlanContext) -> Plan:
@@ -84,7 +84,7 @@ def overlap_steps(serial: Plan, context: PlanContext) -> Plan:
         waves = waves_of(serial.steps, context.threads, window)
         if all(waves.sizes):
             return serial
-        plan = planned(serial.graph, waves, serial.fixed, serial.reasons, context.in_place)
+        plan = planned(serial.graph, waves, serial.fixed, serial.reasons, serial.updates, context.in_place)
         if plan.arena_bytes <= max(SMALL_ARENA, MOST_GROWTH * serial.arena_bytes):
             return plan
     return serial
@@ -95,7 +95,8 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
     if text is None and has_kernel(node):
         text = scatter_text(node)
     if text is None:
-        return Step(tuple(group.nodes), tuple(base_of(x, stored) for x in node.inputs), (node,))
+        reads = dict.fromkeys(base_of(x, stored) for x in node.inputs)
+        return Step(tuple(group.nodes), tuple(reads), tuple(group.nodes))
     source = full_source(text)
     function = kernel_of(source, text.name, text.sized, text.blocking)
     kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)

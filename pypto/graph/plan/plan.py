@@ -27,8 +27,9 @@ from pypto.graph.plan.horizontal_fusion import (
     ends_of,
     overlap_text,
 )
-from pypto.graph.plan.in_place import updated_in_place
+from pypto.graph.plan.in_place import updated_in_place, updates_in
 from pypto.graph.plan.schedule import PlanKernel, Schedule, Step
+from pypto.graph.tracing.launches import launch_of
 from pypto.jit import Kernel
 from pypto.markup import Shown
 from pypto.markup.pictures import SavablePicture
@@ -157,7 +158,12 @@ class Plan(Shown, Schedule):
 
 
 def planned(
-    graph: Graph, waves: Waves, fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]], in_place: bool = True
+    graph: Graph,
+    waves: Waves,
+    fixed: dict[Node, Array],
+    reasons: dict[Node, tuple[str, ...]],
+    updates: Mapping[Node, Node],
+    in_place: bool = True,
 ) -> Plan:
     """Build the plan of some steps, with live ranges and buffer aliases."""
     steps, ends = waves.steps, ends_of(waves.sizes)
@@ -166,9 +172,11 @@ def planned(
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.is_number))
     results = {base_of(n, stored) for n in graph.outputs}
     spans = lifetimes(steps, results, ends)
-    aliases = updated_in_place(steps, ends, spans, stored) if in_place else {}
-    in_arena = {node: span for node, span in spans.items() if aliases.get(node, node) not in results}
-    return Plan(graph, steps, in_arena, fixed, constants, aliases, waves.sizes, reasons)
+    written = updates_in(graph, updates, steps) if in_place else {}
+    aliases = updated_in_place(steps, ends, spans, stored, written) if in_place else {}
+    outside = results.union(updates)
+    in_arena = {node: span for node, span in spans.items() if aliases.get(node, node) not in outside}
+    return Plan(graph, steps, in_arena, fixed, constants, aliases, waves.sizes, dict(updates), reasons)
 
 
 def lifetimes(
@@ -209,7 +217,9 @@ def guards_of(plan: Plan) -> tuple[Asked, ...]:
 
 
 def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
-    what = step.kernel.name if step.kernel else f"{step.nodes[-1].op}, moved by numpy"
+    launch = launch_of(step.nodes[-1])
+    other = f"{step.nodes[-1].op}, moved by numpy" if launch is None else f"launch of {launch.kernel.__name__}"
+    what = step.kernel.name if step.kernel else other
     lines = [f"{number:3} {what} {list(step.grid)}: {len(step.nodes)} ops, {places(step.nodes)}"]
     start, end = ends_of(plan.waves)[number]
     if end > start:
@@ -220,9 +230,15 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
             f"      computes again {', '.join(f'%{n.number}' for n in recomputed)}: to store them is more to move"
         )
     for node in step.writes:
-        at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
+        at = f"arena at {plan.offsets[node]}" if node in plan.offsets else place_text(plan, node)
         lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")
     return lines
+
+
+def place_text(plan: Plan, node: Node) -> str:
+    """Return where an array lies that is not in the arena."""
+    owner = plan.buffer_aliases.get(node, node)
+    return f"in `{owner.attr('name')}`" if owner.is_input else "a result"
 
 
 def made_before(plan: Plan, number: int, step: Step) -> list[Node]:

@@ -14,13 +14,14 @@ The form, after the text of the graph::
     overlap 2
     step …
     stored 4 "a slice of it is read"
+    update 0 value 6
     in_place 4 owner 6
 
 Nodes are named by their numbers in the graph's text. A kernel's name is followed by its form, the arguments that it
 is not specialised for, and the blocking that tuning chose. A step's name is followed by its grid. A place of the
 kernel that reads or writes an argument names the axes that index it, or `-` for another index. `overlap` names the
-number of steps that overlap, and `in_place` an array that lies in the buffer of another one. Reading a text executes
-nothing of it.
+number of steps that overlap, `update` an argument that the function updates, with its new value, and `in_place` an
+array that lies in the buffer of another one. Reading a text executes nothing of it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from pypto.graph.ir.parser import parse_graph, parse_size
 from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, Waves, check_wave
 from pypto.graph.plan.plan import Plan, planned
 from pypto.graph.plan.schedule import PlanKernel, Step
+from pypto.graph.tracing.launches import launch_of
 
 _INDENT: Final = "    "
 _STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")
@@ -50,6 +52,7 @@ _ACCESS: Final = re.compile(r"  (read|write) (\w+)((?: (?:\d+|-))*)")
 _MODES: Final = ("  read ", "  write ")
 _WAVE: Final = re.compile(r"overlap (\d+)")
 _IN_PLACE: Final = re.compile(r"in_place (\d+) owner (\d+)")
+_UPDATE: Final = re.compile(r"update (\d+) value (\d+)")
 _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
 
@@ -102,6 +105,7 @@ def steps_text(plan: Plan) -> str:
         lines += [" ".join(("  " + x.mode, x.array, *map(axis_text, x.axes))) for x in step.accesses]
     for node, reasons in plan.reasons.items():
         lines += [f"stored {numbers[node]} {json.dumps(reason)}" for reason in reasons]
+    lines += [f"update {numbers[node]} value {numbers[new]}" for node, new in plan.updates.items()]
     lines += [f"in_place {numbers[node]} owner {numbers[owner]}" for node, owner in plan.buffer_aliases.items()]
     return "".join(f"{line}\n" for line in lines)
 
@@ -154,12 +158,13 @@ class _Reader:
         self.waves: list[int] = []
         self.reasons: dict[Node, tuple[str, ...]] = {}
         self.aliases: dict[Node, Node] = {}
+        self.updates: dict[Node, Node] = {}
         self.stored = {*graph.inputs, *(n for n in self.nodes if n.is_number)}
 
     def plan(self) -> Plan:
         readers: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], None]], ...] = (
             (_KERNEL, self.kernel), (_STEP, self.step), (_WHY, self.why), (_WAVE, self.wave),
-            (_IN_PLACE, self.in_place),
+            (_IN_PLACE, self.in_place), (_UPDATE, self.update),
         )  # fmt: skip
         while self.number < len(self.lines):
             line = self.lines[self.number]
@@ -172,7 +177,7 @@ class _Reader:
         sizes = self.waves + [1] * (len(self.steps) - len(self.waves))
         self.check_waves(sizes)
         waves = Waves(tuple(self.steps), tuple(sizes))
-        plan = planned(self.graph, waves, {}, self.reasons, in_place=bool(self.aliases))
+        plan = planned(self.graph, waves, {}, self.reasons, self.updates, bool(self.aliases))
         if plan.buffer_aliases != self.aliases:
             self.fail("an array cannot lie in the buffer of the one that is named")
         return plan
@@ -181,6 +186,13 @@ class _Reader:
         """Parse a buffer alias: an array in the buffer of another one."""
         (node,), (owner,) = map(self.nodes_of, match.groups())
         self.aliases[node] = owner
+
+    def update(self, match: re.Match[str]) -> None:
+        """Parse an argument that the function updates, and its new value."""
+        (node,), (new,) = map(self.nodes_of, match.groups())
+        if not node.is_input or new not in self.graph.outputs:
+            self.fail("an update gives an argument a new value, which is a result")
+        self.updates[node] = new
 
     def wave(self, match: re.Match[str]) -> None:
         """Parse a wave: the number of steps from the next one on that overlap."""
@@ -233,7 +245,9 @@ class _Reader:
             self.fail(f"`{name}` has other arguments")
         is_update = name is None or self.kernels[name].form == SCATTER
         operands = nodes[-1].inputs if is_update else [a.node for a in arguments if not a.is_output]
-        results = [nodes[-1]] if name is None else [a.node for a in arguments if a.is_output]
+        results = [a.node for a in arguments if a.is_output]
+        if name is None:
+            results = [nodes[-1]] if launch_of(nodes[-1]) is None else list(nodes)
         if {base_of(x, self.stored) for x in operands} != set(reads) or results != list(writes):
             self.fail("what a step reads and stores are not its operands and results")
         self.stored |= set(writes)

@@ -29,7 +29,9 @@ Names = tuple[str, ...]  # of passes that are switched off
 def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
     """Return the memory layouts of a traced function's inputs, and its constant arrays from outside."""
     graph = traced.graph
-    layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
+    given = {x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)}
+    pairs = ((graph.inputs[number], graph.outputs[output]) for number, output in traced.updates)
+    layouts = Layouts(given, {x: new for x, new in pairs if given[x] == contiguous(x.shape)})
     return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
 
 

@@ -71,10 +71,12 @@ class Schedule:
     constants : tuple of Node
         Numbers that must be stored as arrays.
     buffer_aliases : mapping from Node to Node
-        Maps each array that is updated in place to the array that owns its buffer. Arrays that share a buffer have
-        disjoint lifetimes.
+        Maps each array that is updated in place to the array that owns its buffer, which may be an argument. Arrays
+        that share a buffer have disjoint lifetimes.
     waves : tuple of int
         For the first step of a wave the number of steps in the wave, and 0 for its other steps.
+    updates : mapping from Node to Node
+        Maps each argument that the function updates to its new value.
     """
 
     graph: Graph
@@ -84,6 +86,7 @@ class Schedule:
     constants: tuple[Node, ...]
     buffer_aliases: dict[Node, Node] = field(default_factory=dict)
     waves: tuple[int, ...] = ()
+    updates: dict[Node, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.waves = self.waves or (1,) * len(self.steps)

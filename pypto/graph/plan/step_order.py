@@ -1,20 +1,32 @@
-"""The order of steps: a topological sort of groups and assemblies, so that each step runs after its operands."""
+"""The order of steps: a topological sort of groups and assemblies, so that each step runs after its operands.
+
+The results of one launch of a kernel are one step.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.schedule.fusion import is_assembled
 from pypto.graph.schedule.group import Group
 from pypto.graph.schedule.incremental_toposort import Unit
 from pypto.graph.schedule.partition import Partition
+from pypto.graph.tracing.launches import launch_of
 
 
 def steps_of(graph: Graph, parts: Partition) -> list[Group]:
     """Sort groups and assemblies so that each follows its operands."""
     owner: dict[Node, Group] = {n: g for g in reversed(parts.groups) for n in g.nodes}
+    launches: dict[tuple[Any, ...], Group] = {}
     for node in graph.live():
         if is_assembled(node) and node not in owner:
-            owner[node] = Group([node], Unit(0))
+            launch = launch_of(node)
+            group = (
+                Group([], Unit(0)) if launch is None else launches.setdefault((launch, node.inputs), Group([], Unit(0)))
+            )
+            group.nodes.append(node)
+            owner[node] = group
     done: dict[Group, None] = {}
     for node in graph.live():
         if node in owner and owner[node] not in done:

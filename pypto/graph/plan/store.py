@@ -43,7 +43,9 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, disabled: tuple[
     if shared.settings.cache == "off" or not compiles_here() or not package_files():
         return None
     strides = repr([layouts.given[x] for x in graph.inputs])
-    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision), ("disabled", repr(disabled))
+    updates = repr([(graph.inputs.index(x), graph.outputs.index(new)) for x, new in layouts.updates.items()])
+    arrays = ("graph", fingerprint(graph)), ("strides", strides), ("updates", updates)
+    parts = *arrays, ("precision", precision), ("disabled", repr(disabled))
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
     head = ("format", f"plan {_FORMAT}"), ("sources", package_files())
     return CacheKey((*head, *parts, *machine, ("options", repr(options))))

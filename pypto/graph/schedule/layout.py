@@ -14,9 +14,18 @@ Strides = tuple[int, ...] | None
 
 @dataclass(slots=True)
 class Layouts:
-    """The memory layout of every node, as strides in elements; a movement that is no view has none."""
+    """The memory layout of every node, as strides in elements; a movement that is no view has none.
+
+    Parameters
+    ----------
+    given : mapping from Node to tuple of int
+        The strides of the inputs.
+    updates : mapping from Node to Node
+        The inputs in C order that the function updates, with their new values.
+    """
 
     given: Mapping[Node, tuple[int, ...]]
+    updates: Mapping[Node, Node] = field(default_factory=dict)
     known: dict[Node, Strides] = field(default_factory=dict)
 
     def strides(self, node: Node) -> tuple[int, ...]:

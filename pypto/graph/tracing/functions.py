@@ -35,6 +35,13 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **more: Any) 
     return to_out(products.einsum(operands[0], *(lift(graph, x) for x in operands[1:])), out)
 
 
+def empty_like(x: Any, *args: Any, **given: Any) -> Tensor:
+    """Trace `np.empty_like`: zeros, whose memory a launch of a kernel takes as it is."""
+    tensor: Tensor = like(0)(x, *args, **given)
+    tensor.storage.clear()
+    return tensor
+
+
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     graph = graph_of(a, b)
     x, y = lift(graph, a), lift(graph, b)
@@ -157,7 +164,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vstack": lambda arrays: concatenate([x if x.ndim > 1 else x[None] for x in arrays]),
         "hstack": lambda arrays: concatenate(arrays, 0 if arrays[0].ndim == 1 else 1),
         "expand_dims": expand_dims, "broadcast_to": broadcast_to, "tensordot": tensordot, "roll": roll, "pad": pad,
-        "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": like(0),
+        "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": empty_like,
         "dot": two(products.dot), "outer": two(products.outer), "inner": two(products.inner),
         "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),

@@ -23,6 +23,7 @@ from pypto.graph.ir.strides import contiguous
 from pypto.graph.ir.types import TensorType
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.markup import Markup, note, tag
+from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
     "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
@@ -34,11 +35,20 @@ Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 class Storage:
     """The memory of a traced array: the node that it holds at this point of the function."""
 
-    __slots__ = ("node", "shared")
+    __slots__ = ("blank", "node", "shared")
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.blank: Node | None = None  # what it holds while its content is arbitrary, as that of `np.empty_like`
         self.shared = False  # whether something may or may not be a view of it
+
+    def clear(self) -> None:
+        """Say that its content is arbitrary."""
+        self.blank = self.node
+
+    def replace(self, node: Node) -> None:
+        """Hold a new node, as all views of it do then."""
+        self.node = node
 
 
 class TensorGraph(SimplifiedGraph):
@@ -155,7 +165,7 @@ class Tensor(NDArrayOperatorsMixin):
             chain.append(self.graph.add(op, chain[-1], **dict(attrs)))
         for (op, attrs), source in zip(reversed(self.steps), reversed(chain[:-1]), strict=True):
             value = self._inverse(op, dict(attrs), source, value)
-        self.storage.node = value
+        self.storage.replace(value)
 
     def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
         """Return the source of a movement after its result is replaced."""
@@ -224,6 +234,11 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return self.graph.function(function, args, kwargs)
+
+    def traced_info(self) -> ArrayInfo:
+        """Return what checks of arguments look at; the array of a traced function has no address yet."""
+        strides = contiguous(self.shape) if self.strides is None else self.strides
+        return ArrayInfo(0, self.shape, strides, self.type.dtype, True, self)
 
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
