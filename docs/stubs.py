@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 rows: Registry
 
-def register(row: Operator) -> Operator: ...
+def register(row: Operator, *, replace: bool = False) -> Operator: ...
 """
 
 

@@ -24,6 +24,7 @@ from pypto.errors import (
     library,
     project,
     quant,
+    routing,
     tuning,
 )
 from pypto.errors.examples import PRELUDE, Example
@@ -42,6 +43,7 @@ _ROOMS = (
     graph,
     gradients,
     library,
+    routing,
     project,
     quant,
     inductor,

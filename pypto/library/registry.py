@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from pypto.errors.library import NoSuchOperator
+from pypto.errors.routing import AlreadyRegistered
 from pypto.library.row import Operator
 from pypto.markup import Shown
 from pypto.options import suggestion
@@ -72,8 +73,22 @@ class Registry(Shown, Mapping[str, Operator]):
         """Returns the rows of the package by module."""
         return {name.rpartition(".")[2]: import_module(f"pypto.library.{name}").ROWS for name in self._modules}
 
-    def register(self, row: Operator) -> Operator:
-        """Adds a row, after reading its signature; it replaces one of the same name."""
+    def register(self, row: Operator, *, replace: bool = False) -> Operator:
+        """Adds a row, after reading its signature.
+
+        Parameters
+        ----------
+        row : Operator
+        replace : bool
+            Whether it replaces a row of that name.
+
+        Raises
+        ------
+        AlreadyRegistered
+            If there is a row of that name, and `replace` is not set.
+        """
         assert row.signature is not None
+        if row.name in self and not replace:
+            raise AlreadyRegistered(what=f"an operator {row.name!r}")
         self._registered[row.name] = row
         return row

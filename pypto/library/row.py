@@ -140,7 +140,7 @@ class Operator(Shown):
     items: str = ""
     limited: str = ""
     # Where `pypto.routing` has installed a route, it chooses the implementation of calls that name no version.
-    route: ClassVar[Callable[[Bound, Values], Values] | None] = None
+    route: ClassVar[Any] = None
 
     def __repr__(self) -> str:
         return f"<operator {self.name}: {self.text}>"
@@ -184,26 +184,17 @@ class Operator(Shown):
 
             return outside_call(partial(self, version=version), args, given)
         with BOUNDARY:
-            key = self.repeated.key(args, given, version) if version or self.route is None else None
+            if self.route is not None and not version:
+                return self.route(args, given)
+            key = self.repeated.key(args, given, version)
             call = self.repeated.find(key)
             if call is not None:
                 return call(args, given)
             bound = self.bind(args, given)
             call = self.checked_call(bound, dict(zip(self.signature.names, args, strict=False)) | given, version)
-            if self.route is not None and not version:
-                return self.routed(bound)
             results = call.launch({**bound.values})
             self.repeated.keep(key, call)
             return results
-
-    def routed(self, bound: Bound) -> Any:
-        """Lets the installed route choose the implementation of a call."""
-        assert self.route is not None
-        outputs = self.outputs(bound)
-        if not self.is_empty(bound):
-            outputs = self.route(bound, outputs)
-        results = tuple(outputs.values())
-        return results[0] if len(results) == 1 else results or None
 
     @cached_property
     def repeated(self) -> RepeatedCalls:

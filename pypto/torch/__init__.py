@@ -1,7 +1,7 @@
 """Integration with torch; importing it registers the operator of launches in graphs, if torch is installed.
 
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
-`op` makes a differentiable function of a kernel.
+`op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`.
 
 Read `autograd` and `function`; launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
 """
@@ -17,10 +17,11 @@ with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before 
     launches()
 
 if TYPE_CHECKING:
+    from pypto.routing import report, routes
     from pypto.torch.autograd import op
     from pypto.torch.inductor.collected import kernels
 
-__all__ = ["kernels", "op"]
+__all__ = ["kernels", "op", "report", "routes"]
 
 
 def __getattr__(name: str) -> Any:
@@ -33,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from pypto.torch.autograd import op
 
         return op
+    if name in ("report", "routes"):
+        from pypto import routing
+
+        return getattr(routing, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

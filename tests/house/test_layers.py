@@ -87,7 +87,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "quant": (*BELOW_TOOLS, *TOOLS, "library", ""),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
-    "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", ""),
+    "routing": (*BELOW_TOOLS, *TOOLS, "library", ""),
+    "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", "routing", ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", "quant", ""),
     "__main__": ("cli",),
 }
@@ -175,11 +176,13 @@ def test_library_stays_in_its_room(library: str, home: str) -> None:
 def test_third_party_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    optional = (line for extra in ("torch", "jax", "viz", "notebook", "helion", "quant") for line in extras[extra])
+    optional = (
+        line for extra in ("torch", "jax", "viz", "notebook", "helion", "quant", "monitor") for line in extras[extra]
+    )
     lines = [*project["dependencies"], *optional]
     declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
     used = {found.module.split(".")[0] for path in FILES for found in imports(path, MODULES)}
-    used = {name.replace("IPython", "ipython") for name in used}
+    used = {name.replace("IPython", "ipython").replace("prometheus_c", "prometheus-c") for name in used}
     assert used - set(sys.stdlib_module_names) - {"pypto"} <= declared
 
 
