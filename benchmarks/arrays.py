@@ -11,7 +11,7 @@ import pypto as pto
 from benchmarks.numpy_programs import PROGRAMS, Program
 from benchmarks.program_peers import jax_program, numba_program
 from benchmarks.runner import Bar, Case, Impl, Missing, Row, Suite
-from pypto.graph.tracing.pytree import leaves
+from pypto.graph.tracing.arguments import leaves
 
 
 def first(result: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.peers import imported
 from benchmarks.runner import Impl, Missing
-from pypto.graph.tracing.pytree import mapped
+from pypto.graph.tracing.arguments import mapped
 
 Wrap = Callable[[Any], Any]
 

@@ -12,7 +12,7 @@ import numpy as np
 from pypto.arguments import BOUNDARY
 from pypto.errors.graph import WrongKeyword
 from pypto.graph.fused import Fused
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import ordering, products
 from pypto.graph.tracing.arguments import keyword_meant

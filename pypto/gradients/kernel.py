@@ -27,7 +27,7 @@ from pypto.gradients.versions import (
     launch_numbers,
     make_version,
 )
-from pypto.graph.codegen.kernels import imports
+from pypto.graph.codegen.writer import imports
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace, read_arrays
 from pypto.passes.adjoint.footprint import LaunchNumbers

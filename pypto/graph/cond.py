@@ -10,11 +10,10 @@ import numpy as np
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.fused import Fused
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Node
+from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
+from pypto.graph.tracing.arguments import Slot, leaves, mapped
 from pypto.graph.tracing.launches import results_of
-from pypto.graph.tracing.pytree import Slot, leaves, mapped
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.trace import Traced, trace
 from pypto.graph.tracing.ufuncs import lift

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pypto.arguments import BOUNDARY
 from pypto.graph.fused import Fused
-from pypto.graph.tracing.argument_paths import Named
+from pypto.graph.tracing.arguments import Named
 
 if TYPE_CHECKING:
     P = ParamSpec("P")

@@ -7,6 +7,7 @@ import inspect
 import operator
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,20 +15,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.arguments import BOUNDARY
+from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
-from pypto.graph.capture.rows import Outside, Roots
+from pypto.graph.capture.guards import Outside, Roots
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
-from pypto.graph.plan.argument_flattening import CallReader, Taken, reader_of_call
-from pypto.graph.plan.fast_path import NOT_REPLAYED, FastPath
+from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, Taken, reader_of_call
 from pypto.graph.plan.outputs import check_updates, run_into
-from pypto.graph.plan.plan import NO_SIZES, Plan
-from pypto.graph.plan.plan_cache import PlanCache, Version, without_arguments
-from pypto.graph.plan.planning import plan_of, surroundings_of
+from pypto.graph.plan.pipeline import plan_of, surroundings_of
+from pypto.graph.plan.plan import NO_SIZES, Plan, PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
-from pypto.graph.tracing.argument_paths import Named, Shapes, donated_arrays, named_arrays, places_of, renamed
-from pypto.graph.tracing.arguments import NO_SHAPES, TracedArgument, check_call, check_fusable, collect
-from pypto.graph.tracing.pytree import mapped
+from pypto.graph.tracing.arguments import (
+    NO_SHAPES,
+    Named,
+    Shapes,
+    TracedArgument,
+    check_call,
+    check_fusable,
+    collect,
+    donated_arrays,
+    mapped,
+    named_arrays,
+    places_of,
+    renamed,
+)
 from pypto.graph.tracing.trace import Slot, trace_by_name
 from pypto.markup import Shown
 from pypto.runtime.collection import without_collection
@@ -369,7 +380,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
-        with logged(traced.graph.name):
+        is_logged = "passes" in session().settings.log
+        with logged(traced.graph.name) if is_logged else nullcontext():
             traced = replace(traced, graph=rewritten(traced.graph, self._disabled))
             layouts, fixed = surroundings_of(traced)
             return Version(plan_of(traced.graph, layouts, fixed, self.precision, self._disabled), traced)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Node
+from pypto.graph.ir.node import Node, here
 from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
-from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.group import Layouts
 from pypto.graph.tracing.tensor import Storage, Tensor
 from pypto.graph.tracing.trace import TracedGraph
 from pypto.graph.tracing.ufuncs import tensor_type
@@ -50,7 +49,7 @@ class LazyGraph(TracedGraph):
 
     def compute(self, node: Node) -> Array:
         """Compute an array by a plan of all uncomputed nodes that it depends on."""
-        from pypto.graph.plan.planning import plan_of, strides_in
+        from pypto.graph.plan.pipeline import plan_of, strides_in
 
         target = SimplifiedGraph(self.name)
         here_of: dict[Node, Node] = {}

@@ -7,17 +7,17 @@ There are three pass lists: rewriting (`rewrite.pipeline`), the schedule (`sched
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from pypto.compile import check_disabled, session
+from pypto.compile import check_disabled
 from pypto.errors import OptionError
 from pypto.graph.ir.node import Graph
 from pypto.graph.ir.node import text as graph_text
 from pypto.graph.plan.pipeline import PLAN
 from pypto.graph.plan.plan_text import steps_text
 from pypto.graph.rewrite import pipeline as rewriting
-from pypto.graph.schedule.partition import Partition
+from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.pipeline import SCHEDULE, TECHNIQUES
 from pypto.graph.schedule.printer import schedule_text
 from pypto.options import suggestion
@@ -49,14 +49,8 @@ def print_ir(ir: Any) -> str:
     return schedule_text(ir) if isinstance(ir, Partition) else steps_text(ir)
 
 
-def is_logged() -> bool:
-    return "passes" in session().settings.log
-
-
 def logged(name: str) -> AbstractContextManager[None]:
-    """Log the passes of a fused function if logging is on."""
-    if not is_logged():
-        return nullcontext()
+    """Log the passes of a fused function that change something."""
     from pypto.debug.passes import PassLog
 
     return observed(PassLog(name, print_ir))

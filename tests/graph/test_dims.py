@@ -16,7 +16,7 @@ from pypto.arrays import Dim, attention, softmax
 from pypto.errors.graph import NotTraced, WrongDims, WrongShapes
 from pypto.graph import parse_graph, text, verify
 from pypto.graph.ir.dims import Size, bounds, ceil_div, hint, quotient, seen_by, size_of
-from pypto.graph.ir.guards import Guards
+from pypto.graph.ir.node import Guards
 from pypto.graph.plan.plan import MOST_SIZES
 
 N, M = Dim("n", 1, 300, 20), Dim("m", 1, 40, 7)

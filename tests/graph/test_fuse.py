@@ -331,12 +331,12 @@ def test_running_results_along_several_axes(function: Any) -> None:
 
 
 def test_a_long_chain_is_not_decided_on_again_for_each_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pypto.graph.schedule import region_dedup
+    from pypto.graph.schedule import group
 
     decided: list[int] = []
-    known = region_dedup.space_of
+    known = group.space_of
     monkeypatch.setattr(
-        region_dedup, "space_of", lambda nodes, outputs: (decided.append(len(nodes)), known(nodes, outputs))[1]
+        group, "space_of", lambda nodes, outputs: (decided.append(len(nodes)), known(nodes, outputs))[1]
     )
 
     def chain(x: Any, y: Any) -> Any:

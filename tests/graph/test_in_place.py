@@ -12,8 +12,7 @@ from pypto.graph import parse_plan, plan_text
 from pypto.graph.codegen.writer import Access, Argument
 from pypto.graph.ir.node import Graph
 from pypto.graph.ir.types import TensorType
-from pypto.graph.plan.in_place import is_in_place
-from pypto.graph.plan.schedule import Step
+from pypto.graph.plan.schedule import Step, is_in_place
 from pypto.ir.types import float32
 
 SIDE = 300  # so that an array is worth it

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.graph.tracing.pytree import leaves
+from pypto.graph.tracing.arguments import leaves
 
 
 def softmax(x: Any) -> Any:

@@ -14,12 +14,12 @@ from pypto.errors.graph import InvalidGraph, NoKernel
 from pypto.graph import trace
 from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.op_text import name_of, neutral
-from pypto.graph.ir import op_facts
+from pypto.graph.ir import type_rules
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.ir.verify import verify
-from pypto.graph.plan.planning import groups_of, surroundings_of
-from pypto.graph.schedule.axes import FusionConflict
+from pypto.graph.plan.pipeline import groups_of, surroundings_of
+from pypto.graph.schedule.index_space import FusionConflict
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.reduce import arg_row
 from pypto.ops.row import STRUCTURAL
@@ -49,7 +49,7 @@ def test_a_neutral_element_changes_no_result(op: str, dtype: DType) -> None:
 def test_a_reduction_whose_row_tells_no_order_is_refused_by_name() -> None:
     row = replace(BY_MAGNITUDE, lane_rule=STRUCTURAL)
     with pytest.raises(LookupError, match="the row of argmax_magnitude tells no neutral element"):
-        op_facts.neutral(row, float32)
+        type_rules.neutral(row, float32)
 
 
 def test_an_arg_reduction_that_the_language_does_not_have_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,10 @@ def test_an_arg_reduction_that_the_language_does_not_have_is_refused_by_name(mon
 
 
 def test_ops_are_strict_as_their_references_are() -> None:
-    assert all(op_facts.is_strict(op) for op in ("add", "mul", "div", "exp", "sqrt", "tanh", "sigmoid", "floor", "fma"))
-    assert not any(op_facts.is_strict(op) for op in ("maximum", "where", "pow", "hypot", "and_", "eq", "sum", "cast"))
+    assert all(
+        type_rules.is_strict(op) for op in ("add", "mul", "div", "exp", "sqrt", "tanh", "sigmoid", "floor", "fma")
+    )
+    assert not any(type_rules.is_strict(op) for op in ("maximum", "where", "pow", "hypot", "and_", "eq", "sum", "cast"))
 
 
 @pytest.mark.parametrize("name", ["max", "min"])

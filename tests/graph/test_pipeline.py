@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,15 +11,16 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.compile import session
 from pypto.errors import OptionError
 from pypto.errors.launch import WrongPass
 from pypto.graph import trace
 from pypto.graph.ir.node import Graph
 from pypto.graph.pipeline import passes, print_ir
-from pypto.graph.plan.planning import surroundings_of
+from pypto.graph.plan.pipeline import surroundings_of
 from pypto.graph.plan.store import key_of_plan
 from pypto.graph.rewrite import pipeline as rewrites
-from pypto.graph.rewrite.node_rule import NodeRule
+from pypto.graph.rewrite.simplify import NodeRule
 from pypto.passes.manager import Pass, observed
 from tests.cli.commands import called
 from tests.graph.test_rewrite_passes import FUNCTIONS
@@ -32,7 +34,7 @@ def drawn(*shape: int) -> Any:
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pypto.graph.plan.planning.get_num_threads", lambda: 2)
+    monkeypatch.setattr("pypto.graph.plan.pipeline.get_num_threads", lambda: 2)
 
 
 def softmax(x: Any) -> Any:
@@ -224,7 +226,7 @@ def test_the_key_of_a_plan_has_what_is_switched_off() -> None:
 def test_passes_that_change_something_are_logged(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pypto.graph.pipeline.is_logged", lambda: True)
+    monkeypatch.setattr(session(), "settings", replace(session().settings, log="passes"))
     pto.fuse(CASES["split_reduction"][0]).plan(*CASES["split_reduction"][1])
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("pypto: ")]
     assert told[0] == "pypto: lambda after split_reduction"

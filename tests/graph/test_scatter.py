@@ -11,10 +11,10 @@ import pypto as pto
 from pypto.errors.graph import NotTraced
 from pypto.graph import Graph, TensorType
 from pypto.graph.ir.reference import evaluate
-from pypto.graph.ir.strides import contiguous
+from pypto.graph.ir.types import contiguous
+from pypto.graph.plan.pipeline import plan_of
 from pypto.graph.plan.plan_text import parse_plan, plan_text
-from pypto.graph.plan.planning import plan_of
-from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.group import Layouts
 from pypto.ir.types import DType, float32, float64, int8, int32, int64
 
 RNG = np.random.default_rng(4)

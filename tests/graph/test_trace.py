@@ -15,7 +15,7 @@ import pytest
 import pypto as pto
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory, WrongShapes
 from pypto.graph import evaluate, parse_graph, text, trace, verify
-from pypto.graph.tracing.pytree import mapped
+from pypto.graph.tracing.arguments import mapped
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((3, 4)).astype(np.float32)

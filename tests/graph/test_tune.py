@@ -20,8 +20,8 @@ from pypto.errors.graph import NotTuned
 from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.tile_candidates import tile_candidates, tile_sizes, varied
 from pypto.graph.codegen.writer import KernelText
+from pypto.graph.plan.pipeline import groups_of, surroundings_of
 from pypto.graph.plan.plan_text import parse_plan, plan_text
-from pypto.graph.plan.planning import groups_of, surroundings_of
 from pypto.graph.tune import candidate_run, tune
 from pypto.runtime.disk_cache.cache import Cache
 

@@ -14,9 +14,9 @@ import pypto as pto
 from pypto.graph import trace
 from pypto.graph.ir.dims import Dim
 from pypto.graph.ir.node import Node
-from pypto.graph.plan.planning import groups_of, surroundings_of
+from pypto.graph.plan.pipeline import groups_of, surroundings_of
 from pypto.graph.rewrite.pipeline import rewritten
-from pypto.graph.schedule.contraction import Contraction, contraction_loops
+from pypto.graph.schedule.product_tiling import Contraction, contraction_loops
 from pypto.graph.schedule.tiling import Program
 
 Array = np.ndarray[Any, Any]

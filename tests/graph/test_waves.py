@@ -13,8 +13,8 @@ import pypto as pto
 from pypto.arrays import explain
 from pypto.errors.ir import IRTextError
 from pypto.graph import parse_plan, plan_text
-from pypto.graph.plan.horizontal_fusion import MOST_MEMBERS, ends_of
 from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.schedule import MOST_MEMBERS, ends_of
 
 RNG = np.random.default_rng(5)
 
@@ -33,7 +33,7 @@ def branches(x: Any, *weights: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pypto.graph.plan.planning.get_num_threads", lambda: 2)
+    monkeypatch.setattr("pypto.graph.plan.pipeline.get_num_threads", lambda: 2)
 
 
 def overlaps_of(plan: Plan) -> list[tuple[int, ...]]:

@@ -1,8 +1,7 @@
 """Capture: records a traced function's reads of attributes, globals, closures and numbers, which later calls repeat.
 
-Each read is a row of a program (`rows`), which later calls run: arrays become inputs of the plan, everything else is a
-guard. Read `reads` (the value that the function sees), `rebinding` (functions whose globals and closures are
-recorded), `attributes` (classes whose attributes are recorded), `scalars` (numbers that differ from call to call),
-`ambient` (clocks, random numbers and the environment). Kinds of values: `kinds` and `stand_ins`; names in code:
-`code_names`.
+Each read is a row of a program (`guards`), which later calls run: arrays become inputs of the plan, everything else is
+a guard. Read `reads` (the value that the function sees), `rebinding` (functions whose globals and closures are
+recorded; clocks, random numbers and the environment), `attributes` (classes whose attributes are recorded), `scalars`
+(numbers that differ from call to call) and `proxies` (containers, modules and `type`).
 """

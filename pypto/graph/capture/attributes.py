@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, Final
 
-from pypto.graph.capture.kinds import is_class
+from pypto.graph.capture.guards import is_class
 
 _LEFT: Final = frozenset(
     (
@@ -77,31 +77,25 @@ class Instrumented:
 INSTRUMENTED: Final = Instrumented()
 
 
-class Watched:
-    """The classes that one trace instrumented."""
+Watched = dict[type, bool]  # the classes of one trace; whether each could be instrumented
 
-    def __init__(self) -> None:
-        self.classes: dict[type, bool] = {}
 
-    def watch(self, kind: type) -> bool:
-        """Instrument a class for its instances, and tell whether that is possible."""
-        if kind not in self.classes:
-            bases = [c for c in kind.__mro__[1:] if is_class(c)]
-            self.classes[kind] = INSTRUMENTED.begin(kind)
-            for base in bases:
-                self.watch(base)
-        return self.classes[kind]
+def watch(kind: type, watched: Watched) -> bool:
+    """Instrument a class for its instances, and tell whether that is possible."""
+    if kind not in watched:
+        bases = [c for c in kind.__mro__[1:] if is_class(c)]
+        watched[kind] = INSTRUMENTED.begin(kind)
+        for base in bases:
+            watch(base, watched)
+    return watched[kind]
 
-    def watch_class(self, value: Any) -> None:
-        """Instrument a class of which the function makes instances."""
-        if is_class(value) and not issubclass(value, BaseException):
-            self.watch(value)
 
-    def end(self) -> None:
-        for kind, is_on in self.classes.items():
-            if is_on:
-                INSTRUMENTED.end(kind)
-        self.classes.clear()
+def unwatch(watched: Watched) -> None:
+    """Give the classes of a trace their own methods back, unless another trace needs the instrumented ones."""
+    for kind, is_on in watched.items():
+        if is_on:
+            INSTRUMENTED.end(kind)
+    watched.clear()
 
 
 def inherited(kind: type, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The recorder of reads: it notes each value that a traced function reads from outside as a row of `rows`.
+"""The recorder of reads: it notes each value that a traced function reads from outside as a row (`guards`).
 
 The function sees a substitute of each value: a tensor for an array, a copy with tensors for a container, a copy with
 recorded globals for a function. Objects stay themselves; their classes report reads (`attributes`).
@@ -15,11 +15,9 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, Final, Protocol
 
 from pypto.errors.graph import NotTraced, OutsideWritten
-from pypto.graph.capture import kinds, rebinding
-from pypto.graph.capture.ambient import Generators
-from pypto.graph.capture.attributes import READS, Watched
-from pypto.graph.capture.kinds import objection
-from pypto.graph.capture.rows import (
+from pypto.graph.capture import guards, rebinding
+from pypto.graph.capture.attributes import READS, Watched, unwatch, watch
+from pypto.graph.capture.guards import (
     Check,
     Get,
     Given,
@@ -33,13 +31,15 @@ from pypto.graph.capture.rows import (
     equal,
     equal_set,
     identical,
+    objection,
     of_type,
     one_of,
     same_memory,
 )  # fmt: skip
-from pypto.graph.capture.scalars import Scalar, is_scalar
-from pypto.graph.capture.stand_ins import ModuleView, contents, copied, items_of
-from pypto.graph.ir.location import here
+from pypto.graph.capture.proxies import ModuleView, contents, copied, items_of
+from pypto.graph.capture.rebinding import Generators
+from pypto.graph.capture.scalars import Scalar
+from pypto.graph.ir.node import here
 
 _REMEMBERED: Final = type(functools.lru_cache(len))
 
@@ -78,7 +78,7 @@ class Reads:
         self.operands: dict[int, list[int]] = {}  # of computed rows
         self.pinned: set[Path] = set()
         self.copies: list[tuple[str, Any, list[Any]]] = []
-        self.watched = Watched()
+        self.watched: Watched = {}
         self.fresh: dict[int, Any] = {}  # objects that the function itself makes
         self.generators = Generators()
         self.functions = rebinding.Functions(self)
@@ -95,7 +95,7 @@ class Reads:
 
     def root(self, function: Any) -> Any:
         """Return the traced function with recorded globals and closure."""
-        if not kinds.is_function(function):
+        if not guards.is_function(function):
             return self.meet(("function",), "self", lambda values, roots: roots.function, function)
         self.functions.root = function
         place = None
@@ -119,8 +119,8 @@ class Reads:
         if place is not None:
             return self.entered[place]
         if getattr(type(value), "stands_in", False):
-            return value.pin() if is_scalar(value) and value.reads is not self else value
-        if id(value) in self.arguments and kinds.is_array(value):
+            return value.pin() if guards.is_scalar(value) and value.reads is not self else value
+        if id(value) in self.arguments and guards.is_array(value):
             number = self.arguments[id(value)]
             place = self.add(path, text, lambda v, roots: get(v, roots) is roots.arrays[number], equal(True), True)
             self.entered[place] = self.graph.argument(text, value)
@@ -137,14 +137,14 @@ class Reads:
         if refused is not None:
             loc = self.functions.line_of_root()
             raise NotTraced(loc, what=f"`{text}`", problem=f"it is {refused[0]}", way=refused[1])
-        if kinds.is_number(value):
+        if guards.is_number(value):
             return self._number(path, text, get, value, raw)
-        if kinds.is_plain(value) or type(value) is set:
+        if guards.is_plain(value) or type(value) is set:
             self.add(path, text, get, equal_set(value) if type(value) is set else equal(value), value)
             return value
-        if kinds.is_array(value):
+        if guards.is_array(value):
             return self._array(path, text, get, value, raw)
-        if kinds.is_container(value):
+        if guards.is_container(value):
             return self._container(path, text, get, value, raw)
         if isinstance(value, MethodType | functools.partial | _REMEMBERED):
             return self._callable(path, text, get, value)
@@ -152,13 +152,13 @@ class Reads:
 
     def _followed(self, path: Path, text: str, get: Get, value: Any) -> Any:
         """Return the substitute of a module, function or object, whose reads are recorded."""
-        if kinds.is_module(value):
+        if guards.is_module(value):
             place = self._keep(path, text, get, anything, value)
             self.entered[place] = ModuleView(self, place, value)
-        elif kinds.is_function(value):
+        elif guards.is_function(value):
             place = self._keep(path, text, get, identical(value), value)
             self.entered[place] = self.functions.copy(value, place, text)
-        elif kinds.is_object(value):
+        elif guards.is_object(value):
             place = self._object(path, text, get, value)
         else:
             place = self._opaque(path, text, get, value)
@@ -177,11 +177,12 @@ class Reads:
                 self.functions.line_of_root(), what=f"`{text}`", way="pass what it gives as an argument",
                 problem="it is an iterator, and what it gives now would be what it gives in every call",
             )  # fmt: skip
-        memory = kinds.bytes_of(value)
+        memory = guards.bytes_of(value)
         check = identical(value) if memory is None else same_memory(type(value), memory)
         place = self._keep(path, text, get, check, value)
         self.generators.watch(text, value)
-        self.watched.watch_class(value)
+        if guards.is_class(value) and not issubclass(value, BaseException):
+            watch(value, self.watched)  # the function makes instances of it
         if getattr(type(value), "is_fused", False):
             self.child(place, "attr", "function", value.function)
         return place
@@ -246,7 +247,7 @@ class Reads:
 
     def _object(self, path: Path, text: str, get: Get, value: Any) -> int:
         place = self._keep(path, text, get, of_type(type(value)), value)
-        if not self.watched.watch(type(value)):
+        if not watch(type(value), self.watched):
             for name, x in list(getattr(value, "__dict__", {}).items()):
                 self.child(place, "attr", name, x, raw=True)
         return place
@@ -347,7 +348,8 @@ def reading(reads: Reads) -> Iterator[None]:
     finally:
         READS.reset(token)
         reads.functions.ambient.end()
-        reads.watched.end()
+        if reads.watched:
+            unwatch(reads.watched)
 
 
 def in_instance(value: Any, name: str) -> bool:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pypto.graph.capture.kinds import is_array
-from pypto.graph.capture.rows import Given, equal, of_type
+from pypto.graph.capture.guards import Given, equal, is_array, is_scalar, of_type
 
 if TYPE_CHECKING:
     from pypto.graph.capture.reads import Reads
@@ -47,7 +46,7 @@ def unary(function: Callable[..., Any]) -> Callable[..., Any]:
 class Scalar:
     """A Python or numpy number whose value is an input of the plan."""
 
-    stands_in = True
+    stands_in = is_scalar = True
     __slots__ = ("__weakref__", "reads", "row", "value")
 
     def __init__(self, reads: Reads, row: int, value: Any) -> None:
@@ -140,11 +139,6 @@ class Scalar:
     __lt__, __le__, __gt__, __ge__ = (binary(f)[0] for f in (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__, __ne__ = (binary(f)[0] for f in (operator.eq, operator.ne))
     __neg__, __pos__, __abs__ = (unary(f) for f in (operator.neg, operator.pos, operator.abs))
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether a value is a run-time scalar, by its real type."""
-    return issubclass(type(value), Scalar)
 
 
 def number_of(value: Any) -> Any:

@@ -14,20 +14,24 @@ from typing import Any, Final
 
 from pypto.blocking import AUTO, Blocking
 from pypto.errors.graph import NoKernel
-from pypto.graph.codegen.nan_tests import is_redundant, propagates_nan
-from pypto.graph.codegen.op_text import call_text, combined, name_of, neutral
-from pypto.graph.codegen.product_text import ProductWriter
-from pypto.graph.codegen.shape_versions import versions_of
+from pypto.graph.codegen.op_text import (
+    ProductWriter,
+    call_text,
+    combined,
+    is_redundant,
+    name_of,
+    neutral,
+    propagates_nan,
+)
 from pypto.graph.codegen.writer import Access, Argument, KernelText, Tile
 from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.op_facts import better
-from pypto.graph.ir.strides import contiguous
-from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.index_space import flat, ordered
-from pypto.graph.schedule.partition import Partition
-from pypto.graph.schedule.region_dedup import Programs
-from pypto.graph.schedule.tiling import Program
+from pypto.graph.ir.type_rules import better
+from pypto.graph.ir.types import contiguous
+from pypto.graph.schedule.fusion import Partition
+from pypto.graph.schedule.group import Programs
+from pypto.graph.schedule.index_space import Dim, FusionConflict, flat, ordered
+from pypto.graph.schedule.tiling import Program, versions_of
 from pypto.ir.types import DType, float32, int1
 from pypto.ops.table import TABLE
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.strides import Strides, contiguous, regrouped
-from pypto.graph.ir.types import Shape, broadcast
+from pypto.graph.ir.types import Shape, Strides, broadcast, contiguous, regrouped
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]

@@ -15,18 +15,26 @@ Named dimensions follow the graph's name: name, least and greatest size, and hin
       %1: f32[3*n] = reshape %0 {shape = [3*n]}
       return %1
     }
+
+Comparisons of named sizes that a function makes while it is traced are answered for the hints; the answers are the
+guards of the graph.
 """
 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Container, Iterator
+import sys
+import sysconfig
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, TypeVar
 
-from pypto.graph.ir.dims import Dim, is_fixed, unasked
-from pypto.graph.ir.guards import Guards
+import numpy as np
+
+from pypto.errors.graph import WrongShapes
+from pypto.graph.ir.dims import Dim, Sizes, decided, hint, is_fixed, relation, unasked, value_of
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.type_rules import infer
@@ -34,6 +42,73 @@ from pypto.graph.ir.types import TensorType
 from pypto.ir.printer import attr_text, loc_text
 from pypto.loc import UNKNOWN, Caller, Loc
 from pypto.ops.table import TABLE
+
+T = TypeVar("T")
+_ROOMS: Final = ("graph", "arrays", "jit", "runtime")  # of ours that a call goes through
+_OURS: Final = (*(str(Path(__file__).parents[2] / room) for room in _ROOMS), str(Path(np.__file__).parent))
+_STANDARD: Final = ("<frozen ", sysconfig.get_paths()["stdlib"])
+
+
+def here() -> Caller:
+    """Return the innermost call outside of this package, numpy and the standard library."""
+    frame = sys._getframe(1)
+    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return Caller.of(frame)
+
+
+@lru_cache(maxsize=1024)
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to the graph compiler, the array functions, numpy or the standard library."""
+    return file.startswith(_OURS) or (file.startswith(_STANDARD) and "site-packages" not in file)
+
+
+def checked(what: str, make: Callable[[], T]) -> T:
+    """Return the result of `make`, and turn the TypeError of a type rule into an error at the user's line."""
+    try:
+        return make()
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+        raise WrongShapes(here().loc(), what=what, problem=str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A guard: a comparison of sizes, and the answer for which the plan is valid."""
+
+    difference: Any  # of the two sides, a Size
+    relation: str
+    answer: bool
+    place: Caller
+
+    def holds(self, sizes: Sizes) -> bool:
+        return relation(value_of(self.difference, sizes), self.relation) is self.answer
+
+    def __str__(self) -> str:
+        word = self.relation if self.answer else {"==": "!=", "<": ">=", "<=": ">"}[self.relation]
+        return f"{self.difference} {word} 0"
+
+
+@dataclass(slots=True)
+class Guards:
+    """The guards that a traced function's comparisons of sizes made."""
+
+    answered: list[Asked] = field(default_factory=list)
+
+    def answer(self, difference: Any, word: str) -> bool:
+        """Answer a comparison, and record it as a guard if the ranges of the dims do not decide it."""
+        known = decided(difference, word)
+        if known is not None:
+            return known
+        answer, plain = relation(hint(difference), word), unasked(difference)
+        if not any(a.difference == plain and a.relation == word for a in self.answered):
+            self.answered.append(Asked(plain, word, answer, here()))
+        return answer
+
+    def hold(self, sizes: Sizes) -> bool:
+        return all(a.holds(sizes) for a in self.answered)
+
 
 Attrs = tuple[tuple[str, Any], ...]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pypto.errors.graph import InvalidGraph
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.op_facts import may_propagate_nan
-from pypto.graph.ir.type_rules import infer, rule_of
+from pypto.graph.ir.type_rules import infer, may_propagate_nan, rule_of
 from pypto.ops.table import TABLE
 
 DECLARED = ("input", "constant", "extent", "call")  # their type is given by who makes them

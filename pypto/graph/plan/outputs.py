@@ -8,15 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import WrongOut
-from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.guards import is_array
 from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Node, base_of
-from pypto.graph.plan.horizontal_fusion import ends_of
-from pypto.graph.plan.in_place import is_in_place
 from pypto.graph.plan.plan import Plan
-from pypto.graph.plan.schedule import Schedule
+from pypto.graph.plan.schedule import Schedule, ends_of, is_in_place
+from pypto.graph.tracing.arguments import leaves
 from pypto.graph.tracing.exponents import ExponentCheck
-from pypto.graph.tracing.pytree import leaves
 from pypto.graph.tracing.trace import Slot, Traced
 
 Array = np.ndarray[Any, Any]

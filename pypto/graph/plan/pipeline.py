@@ -1,26 +1,93 @@
-"""The pass list of the plan: from the groups of a graph to steps over one arena of memory."""
+"""The pass list of the plan: from the groups of a graph to steps over one arena of memory.
+
+`plan_of` loads the plan of a traced function from the disk cache, or makes it by all passes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pypto.graph.codegen.best_configurations import Choice
+from pypto.compile import session
+from pypto.errors.graph import NoKernel
+from pypto.graph.codegen.best_configurations import Choice, stored_choice
 from pypto.graph.codegen.kernel_text import texts_of
-from pypto.graph.codegen.kernels import full_source, kernel_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import has_kernel, scatter_text
-from pypto.graph.codegen.writer import KernelText
-from pypto.graph.ir.node import Node, base_of
-from pypto.graph.plan.horizontal_fusion import MOST_GROWTH, SMALL_ARENA, WINDOWS, Waves, alone, waves_of
+from pypto.graph.codegen.writer import KernelText, full_source, kernel_of
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import Graph, Node, base_of
+from pypto.graph.ir.types import contiguous
 from pypto.graph.plan.plan import Plan, planned
-from pypto.graph.plan.schedule import PlanKernel, Step
-from pypto.graph.plan.step_order import steps_of
-from pypto.graph.schedule.group import Group
-from pypto.graph.schedule.partition import Partition
-from pypto.passes.manager import DISABLE, Pass, run_unverified
+from pypto.graph.plan.schedule import MOST_GROWTH, SMALL_ARENA, WINDOWS, PlanKernel, Step, Waves, alone, waves_of
+from pypto.graph.plan.store import key_of_plan, load_plan, store_plan
+from pypto.graph.schedule.fusion import Context, Partition, is_assembled
+from pypto.graph.schedule.group import Group, Layouts, Unit
+from pypto.graph.schedule.pipeline import scheduled
+from pypto.graph.tracing.launches import launch_of
+from pypto.graph.tracing.trace import Traced
+from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
+from pypto.process import get_num_threads
+
+
+def steps_of(graph: Graph, parts: Partition) -> list[Group]:
+    """Sort groups and assemblies so that each follows its operands."""
+    owner: dict[Node, Group] = {n: g for g in reversed(parts.groups) for n in g.nodes}
+    launches: dict[tuple[Any, ...], Group] = {}
+    for node in graph.live():
+        if is_assembled(node) and node not in owner:
+            launch, group = launch_of(node), Group([], Unit(0))
+            if launch is not None:  # the results of one launch of a kernel are one step
+                group = launches.setdefault((launch, node.inputs), group)
+            group.nodes.append(node)
+            owner[node] = group
+    done: dict[Group, None] = {}
+    for node in graph.live():
+        if node in owner and owner[node] not in done:
+            visit(owner[node], owner, done)
+    return list(done)
+
+
+def visit(group: Group, owner: dict[Node, Group], done: dict[Group, None]) -> None:
+    """Place a group after the groups that it reads; a stack replaces recursion, because graphs are deep."""
+    stack = [(group, sources(group, owner))]
+    entered = {group}
+    while stack:
+        current, pending = stack[-1]
+        if current in done:
+            stack.pop()
+        elif pending:
+            source = pending.pop()
+            if source not in done and source not in entered:
+                entered.add(source)
+                stack.append((source, sources(source, owner)))
+        else:
+            done[current] = None
+            stack.pop()
+
+
+def sources(group: Group, owner: dict[Node, Group]) -> list[Group]:
+    """Return the groups whose arrays a group reads."""
+    groups: dict[Group, None] = {}
+    stack = [x for n in group.nodes for x in n.inputs]
+    seen = set(group.nodes)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in owner:
+            groups[owner[node]] = None
+        else:
+            stack += node.inputs
+    return list(groups)
+
+
+if TYPE_CHECKING:
+    from pypto.runtime.disk_cache.cache import CacheKey
 
 Array = np.ndarray[Any, Any]
 
@@ -120,3 +187,58 @@ def make_plan(parts: Partition, context: PlanContext) -> Plan:
     """Run all passes that are not switched off, and return the plan of a partition."""
     plan: Plan = run_unverified(parts, PLAN, context, attrs={DISABLE: context.disabled})
     return plan
+
+
+Names = tuple[str, ...]  # of passes that are switched off
+
+
+def surroundings_of(traced: Traced) -> tuple[Layouts, dict[Node, Array]]:
+    """Return the memory layouts of a traced function's inputs, and its constant arrays from outside."""
+    graph = traced.graph
+    given = {x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)}
+    pairs = ((graph.inputs[number], graph.outputs[output]) for number, output in traced.updates)
+    layouts = Layouts(given, {x: new for x, new in pairs if given[x] == contiguous(x.shape)})
+    return layouts, dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
+
+
+def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str, disabled: Names = ()) -> Plan:
+    """Load the plan of a graph from disk, or make it; a new plan is stored once its kernels are compiled."""
+    key = None if is_observed() else key_on_disk(graph, layouts, precision, disabled)
+    stored = None if key is None else load_plan(key, graph, fixed)
+    if stored is not None:
+        return stored
+    parts = groups_of(graph, layouts, disabled)
+    choose = None if key is None else stored_choice(precision)
+    plan = make_plan(parts, PlanContext(fixed, precision, choose, get_num_threads(), disabled))
+    if key is None:
+        return plan
+    plan.keep = partial(store_plan, key)
+    return plan
+
+
+def key_on_disk(graph: Graph, layouts: Layouts, precision: str, disabled: Names) -> CacheKey | None:
+    """Return the key of a plan in the disk cache, or None where plans are not stored."""
+    return None if session().settings.cache == "off" else key_of_plan(graph, layouts, precision, disabled)
+
+
+def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition:
+    """Partition a graph into groups that all have a kernel.
+
+    Raises
+    ------
+    NoKernel
+        At the line of an operation without a kernel.
+    """
+    parts = scheduled(graph, Context(layouts, get_num_threads(), disabled))
+    for group in parts.groups:
+        if group.problem:
+            node = group.nodes[-1]
+            raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
+    return parts
+
+
+def strides_in(node: Node, array: Array) -> tuple[int, ...]:
+    """Return the strides of an input in elements; an input with named dimensions is in C order."""
+    if all(map(is_fixed, node.shape)):
+        return tuple(s // max(1, array.itemsize) for s in array.strides)
+    return contiguous(node.shape)

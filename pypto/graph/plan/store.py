@@ -20,7 +20,7 @@ from pypto.graph.ir.node import Graph, Node
 from pypto.graph.plan.plan import Plan, Versions
 from pypto.graph.plan.plan_text import read_steps, steps_text
 from pypto.graph.plan.stored_kernel import Facts, stored_version
-from pypto.graph.schedule.layout import Layouts
+from pypto.graph.schedule.group import Layouts
 from pypto.process import get_num_threads
 from pypto.runtime.disk_cache.sources import package_files
 from pypto.runtime.mode import MODE, PLAIN
@@ -40,7 +40,7 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str, disabled: tuple[
     from pypto.runtime.disk_cache.cache import CacheKey
 
     shared, options = session(), KernelOptions()
-    if shared.settings.cache == "off" or not compiles_here() or not package_files():
+    if not compiles_here() or not package_files():
         return None
     strides = repr([layouts.given[x] for x in graph.inputs])
     updates = repr([(graph.inputs.index(x), graph.outputs.index(new)) for x, new in layouts.updates.items()])

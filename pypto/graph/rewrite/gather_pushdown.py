@@ -13,7 +13,7 @@ from typing import Any, Final
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
-from pypto.graph.rewrite.node_rule import Inputs, NodeRule
+from pypto.graph.rewrite.simplify import Inputs, NodeRule
 from pypto.ops.table import TABLE
 
 _MOST: Final = 32  # operations that are computed for the picked elements

@@ -1,8 +1,14 @@
-"""Simplification while a graph is built: folds chains of movements, casts without effect, and constants."""
+"""Simplification while a graph is built, and rewrite rules on the nodes of a graph.
+
+A graph folds chains of movements, casts without effect, and constants while nodes are added to it. A rewrite rule
+replaces each node of certain ops that satisfies its condition. If no node does, the graph is returned unchanged.
+Otherwise a new graph is built in the order of the old one, and the replacement has the position of the node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -147,3 +153,58 @@ FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "concat": fold_concat,
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """A rewrite rule: if `fits` accepts a node and its operands, `build` makes the replacement.
+
+    Parameters
+    ----------
+    ops : frozenset of str
+    fits : callable
+        Takes a node and its operands, some of which may already be rewritten.
+    build : callable
+        Takes the new graph, the node of the old graph, and its operands in the new graph.
+    with_any : frozenset of str, optional
+        Ops of which a graph must have one for any node to fit: graphs without them are left at once.
+    """
+
+    ops: frozenset[str]
+    fits: Callable[[Node, Inputs], bool]
+    build: Callable[[Graph, Node, Inputs], Node]
+    with_any: frozenset[str] = frozenset()
+
+    def __call__(self, graph: Graph) -> Graph:
+        """Return the rewritten graph."""
+        nodes = graph.live()
+        if self.with_any and not any(node.op in self.with_any for node in nodes):
+            return graph
+        if not any(node.op in self.ops and self.fits(node, node.inputs) for node in nodes):
+            return graph
+        target = SimplifiedGraph(graph.name, dims=graph.dims, guards=graph.guards)
+        of: dict[Node, Node] = {}
+        for node in nodes:
+            inputs = tuple([of[x] for x in node.inputs])
+            is_rewritten = node.op in self.ops and self.fits(node, inputs)
+            of[node] = self.build(target, node, inputs) if is_rewritten else copied(target, node, inputs)
+        target.inputs[:] = [of[x] for x in graph.inputs]
+        for x in graph.outputs:
+            target.outputs.append(own_array(target, of[x]) if of[x].op != x.op else of[x])
+        return target
+
+
+def copied(graph: Graph, node: Node, inputs: Inputs) -> Node:
+    """Copy a node of another graph onto operands in this graph; `copy` nodes are not merged."""
+    attrs = dict(node.attrs)
+    if node.is_input:
+        return graph.input(attrs["name"], node.type, node.place)
+    if node.op == "copy":
+        return graph.append(node.op, inputs, attrs, node.type, node.place)
+    return graph.add(node.op, *inputs, place=node.place, type=node.type, **attrs)
+
+
+def own_array(graph: Graph, node: Node) -> Node:
+    """Copy a rewritten result that became a constant, an input or another result, since results share no memory."""
+    is_there = node.is_source or node in graph.outputs
+    return graph.append("copy", (node,), {}, node.type, node.place) if is_there else node

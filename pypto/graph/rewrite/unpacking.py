@@ -15,7 +15,7 @@ from typing import Final
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.types import TensorType
-from pypto.graph.rewrite.node_rule import Inputs, NodeRule
+from pypto.graph.rewrite.simplify import Inputs, NodeRule
 from pypto.ir.types import int32
 from pypto.ops.table import MOVEMENT_OPS, TABLE
 

@@ -1,17 +1,161 @@
 """The index space of a group: the axes of each of its arrays, and the axes that it reduces over.
 
+A dimension is a tuple of atomic axes, the slowest first; a dimension of size 1 has none. Unification makes equal
+sizes one axis. Where one size is a multiple of the other, it splits the greater axis. So a reshape that joins or
+splits dimensions, a transpose and a broadcast only rename axes. The rule of each op tells which dimensions of its
+result and operands belong together.
+
 The index space decides whether nodes fit into one kernel. Axes that all outputs have and that nothing is reduced over
-are parallel: they become the grid. The other axes lie within a program.
+are parallel: they become the grid. The other axes lie within a program. Axes that are adjacent and contiguous in every
+array of a group collapse to one axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
 
-from pypto.graph.ir.node import Node
-from pypto.graph.schedule.axes import Axes, Dim, Dims, FusionConflict
-from pypto.graph.schedule.dim_relations import RESULT, Place, dims_of
+from pypto.graph.ir.dims import quotient
+from pypto.graph.ir.node import Attrs, Node
+from pypto.graph.ir.node_table import NODES
+from pypto.graph.ir.types import Shape
+from pypto.ir.core import Value, make_op
+from pypto.ir.types import TileType, int32
+from pypto.ops.table import TABLE
+
+Dim = tuple[int, ...]
+Dims = tuple[Dim, ...]
+
+
+class FusionConflict(Exception):
+    """Nodes that cannot be fused into one kernel; the text is the reason that `pto.explain` shows."""
+
+
+@dataclass(slots=True)
+class Axes:
+    """Union-find over axes: unification makes two axes one, or splits an axis into parts."""
+
+    sizes: list[int] = field(default_factory=list)
+    same: dict[int, Dim] = field(default_factory=dict)  # what an axis has become
+
+    def new(self, size: int) -> Dim:
+        """Add a dimension with an axis that no other dimension has."""
+        if size == 1:
+            return ()
+        self.sizes.append(size)
+        return (len(self.sizes) - 1,)
+
+    def fresh(self, shape: Sequence[int]) -> Dims:
+        return tuple(self.new(n) for n in shape)
+
+    def resolve(self, dim: Iterable[int]) -> Dim:
+        """Return the current atomic axes of a dimension, after all unifications so far."""
+        same = self.same
+        if type(dim) is tuple and same.keys().isdisjoint(dim):
+            return dim
+        axes: list[int] = []
+        for axis in dim:
+            if axis in same:
+                same[axis] = self.resolve(same[axis])
+                axes += same[axis]
+            else:
+                axes.append(axis)
+        return tuple(axes)
+
+    def size(self, dim: Iterable[int]) -> int:
+        total = 1
+        for axis in self.resolve(dim):
+            total *= self.sizes[axis]
+        return total
+
+    def unify(self, a: Dim, b: Dim) -> None:
+        """Unify two dimensions of one size, so that they have the same index.
+
+        Raises
+        ------
+        FusionConflict
+            When their parts do not fit together.
+        """
+        while a != b:
+            left, right = self.resolve(a), self.resolve(b)
+            pair = next(((x, y) for x, y in zip(left, right, strict=False) if x != y), None)
+            if pair is None:
+                if len(left) != len(right):
+                    raise FusionConflict("sizes differ")
+                return
+            self._join(*pair)
+
+    def _join(self, x: int, y: int) -> None:
+        if self.sizes[x] == self.sizes[y]:
+            self.same[max(x, y)] = (min(x, y),)
+            return
+        for big, small in ((x, y), (y, x)):
+            outer = quotient(self.sizes[big], self.sizes[small])
+            if outer is not None:
+                self.same[big] = (small, *self.new(outer))
+                return
+        raise FusionConflict("one dimension is cut in two ways")
+
+    def unify_reshaped(self, source: Dims, target: Dims) -> None:
+        """Unify the dimensions before and after a reshape, in row-major order."""
+        flat = [tuple(axis for dim in dims for axis in dim) for dims in (source, target)]
+        self.unify(*flat)
+
+
+RESULT: Final = -1
+Place = tuple[int, int]  # an operand by its number, or `RESULT`, and a dimension of it
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDims:
+    """A `DimRelation` of a node.
+
+    Parameters
+    ----------
+    parallel : tuple of tuple of Place
+        For each dimension of the result the dimensions of operands that are parallel to it, in order.
+    reduced, contracted, mixed : tuple of Place
+    """
+
+    parallel: tuple[tuple[Place, ...], ...]
+    reduced: tuple[Place, ...]
+    contracted: tuple[Place, ...]
+    mixed: tuple[Place, ...]
+
+
+def dims_of(node: Node) -> NodeDims | None:
+    """Return the relation of a node's dimensions, or None where no rule tells one."""
+    attrs: Attrs = () if node.is_elementwise else node.attrs
+    broadcasts = node.has("elementwise", "movement") or node.is_product
+    return relation_of(node.op, tuple(x.shape for x in node.inputs), node.shape, attrs, broadcasts)
+
+
+@lru_cache(maxsize=4096)
+def relation_of(
+    op: str, shapes: tuple[Shape, ...], shape: Shape, attrs: tuple[tuple[str, Any], ...], broadcasts: bool
+) -> NodeDims | None:
+    """Return what the rule of an op says of operands of some shapes; those that broadcast have equal rank for it."""
+    rule = TABLE[op].dim_relation if op in TABLE else NODES[op].dims
+    if rule is None:
+        return None
+    added = [max(0, len(shape) - len(s)) if broadcasts else 0 for s in shapes]
+    operands = tuple(Value(TileType((1,) * n + s, int32)) for n, s in zip(added, shapes, strict=True))
+    operation = make_op(op, operands, dict(attrs), (TileType(shape, int32),))
+    relation = rule(operation)
+    numbers = {**{v: n for n, v in enumerate(operands)}, operation.result: RESULT}
+
+    def placed(dims: Iterable[tuple[Value, int]]) -> tuple[Place, ...]:
+        pairs = [(numbers[v], d - (added[numbers[v]] if v is not operation.result else 0)) for v, d in dims]
+        return tuple(pair for pair in pairs if pair[1] >= 0)
+
+    result = [relation.partners((operation.result, d)) for d in range(len(shape))]
+    return NodeDims(
+        tuple(map(placed, result)), placed(relation.reduced), placed(relation.contracted), placed(relation.mixed)
+    )
+
 
 Use = tuple[Node, int]  # an operand of a node, by its number
 
@@ -179,3 +323,66 @@ class _Builder:
         if node.inputs[0] in self.members:
             raise FusionConflict("a slice of it is read")
         self.values[node] = self.reads[node, 0] = self.axes.fresh(node.shape)
+
+
+Strides = Callable[[Node], tuple[int, ...] | None]
+
+
+def chain(axis: int, merged: Mapping[int, int]) -> Dim:
+    """Return an axis with the axes that follow it in every array."""
+    chain = [axis]
+    while chain[-1] in merged:
+        chain.append(merged[chain[-1]])
+    return tuple(chain)
+
+
+def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
+    followers = set(merged.values())
+    every = dict.fromkeys(a for dims in every_dims(space) for a in flat(dims))
+    return [a for a in every if a not in followers]
+
+
+def every_dims(space: IndexSpace) -> list[Dims]:
+    """Return the distinct dimensions of all arrays."""
+    return list(dict.fromkeys((*space.values.values(), *space.reads.values())))
+
+
+def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
+    """Map each axis that has the same following axis in every array to that axis."""
+    after: dict[int, set[int | None]] = {}
+    before: dict[int, set[int | None]] = {}
+    arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
+    arrays.update(dict.fromkeys((dims, steps_of(node, n, strides)) for (node, n), dims in space.reads.items()))
+    for dims, steps in arrays:
+        line = flat(dims)
+        breaks = breaks_of(dims, steps, space)
+        for i, axis in enumerate(line):
+            follower = line[i + 1] if i + 1 < len(line) and axis not in breaks else None
+            after.setdefault(axis, set()).add(follower)
+            leader = line[i - 1] if i and line[i - 1] not in breaks else None
+            before.setdefault(axis, set()).add(leader)
+    neighbours = {}
+    lines = [set(line) for n in space.nodes for line in ordered(n, space.values, space.reads)]
+    for axis, followers in after.items():
+        (follower, *others) = followers
+        if others or follower is None or before[follower] != {axis}:
+            continue
+        if any((axis in line) != (follower in line) for line in lines):  # a running result goes along one alone
+            continue
+        if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
+            neighbours[axis] = follower
+    return neighbours
+
+
+def steps_of(node: Node, number: int, strides: Strides) -> tuple[int, ...] | None:
+    """Return the strides of an operand; those of a window are all 1, so that its dimensions never collapse."""
+    return (1,) * len(node.shape) if node.has("shifted") else strides(node.inputs[number])
+
+
+def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:
+    """Return the last axis of each dimension whose next dimension is not contiguous with it in memory."""
+    if steps is None:
+        return set()
+    present = [(dim, step) for dim, step in zip(dims, steps, strict=True) if dim]
+    pairs = pairwise(present)
+    return {a[-1] for (a, step), (b, inner) in pairs if step != inner * space.axes.size(b)}

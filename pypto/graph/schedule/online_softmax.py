@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.op_facts import is_in_pieces
-from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.index_space import IndexSpace
+from pypto.graph.ir.type_rules import is_in_pieces
+from pypto.graph.schedule.index_space import Dim, FusionConflict, IndexSpace
 
 TWICE = "a long axis would be gone through twice"
 

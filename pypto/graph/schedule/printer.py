@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pypto.graph.ir.node import Node, sorted_inputs_first
+from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.group import Group
-from pypto.graph.schedule.partition import Partition
 from pypto.graph.schedule.tiling import Program
 
 

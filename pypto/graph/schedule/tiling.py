@@ -5,26 +5,26 @@ flat axis. Then:
 
 * Without a product, a tile has all inner axes, and as many elements of the last parallel axes as make a program worth
   its launch: whole rows for reductions, flat blocks for pointwise groups.
-* With products, a tile is a block of rows by a block of columns, and the contracted axes are loops (`contraction`). If
-  columns are inner (a row reduction follows), a program has whole rows. If a second product contracts them, the loop
-  is over them, and the array between the products is never stored.
+* With products, a tile is a block of rows by a block of columns, and the contracted axes are loops
+  (`product_tiling`). If columns are inner (a row reduction follows), a program has whole rows. If a second product
+  contracts them, the loop is over them, and the array between the products is never stored.
 
 A dynamic dimension is never a tile extent. It is split over programs, looped over, or padded to its upper bound and
-masked.
+masked. A tile that suits many elements of it wastes most of its time on few. So a kernel with a dynamic dimension tests
+the size, and has a second body with smaller tiles for the last rows of a product, a short axis of a softmax, or both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.op_facts import is_in_pieces
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
-from pypto.graph.schedule.axes import Dim, FusionConflict
-from pypto.graph.schedule.dim_collapsing import Strides, steps_of
-from pypto.graph.schedule.index_space import IndexSpace, Use
+from pypto.graph.ir.type_rules import is_in_pieces
+from pypto.graph.schedule.index_space import Dim, FusionConflict, IndexSpace, Strides, Use, steps_of
 from pypto.graph.schedule.online_softmax import Online, online_of
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
@@ -265,3 +265,44 @@ class TilingChoice:
     ) -> Program:
         values, reads = self.values, self.reads
         return Program(self.space, self.sizes, values, reads, blocks, full_axes, loop, chunk, form, online, outer=outer)
+
+
+VERSION_ROWS: Final = (8, 16)  # of the tiles of products
+SHORT_AXIS: Final = 16  # elements of a loop's axis
+WHOLE_AXIS: Final = 64  # elements of an axis that a program has as a whole
+MOST_VERSION_NODES: Final = 48  # of a kernel with several bodies
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A program for few elements, with the most elements per axis; a grid axis counts from the program's start."""
+
+    most: Mapping[int, int]
+    program: Program
+
+
+def versions_of(program: Program) -> list[Version]:
+    """Return programs with smaller tiles, those for the fewest elements first; none if all sizes are fixed."""
+    if len(program.space.nodes) > MOST_VERSION_NODES or all(map(is_fixed, program.sizes.values())):
+        return []
+    if any(node.is_product for node in program.space.nodes):
+        return of_products(program)
+    most = {
+        a: WHOLE_AXIS for a in program.full_axes if not is_fixed(program.sizes[a]) and program.tile_size(a) > WHOLE_AXIS
+    }
+    return [Version(most, replace(program, most=most))] if most else []
+
+
+def of_products(program: Program) -> list[Version]:
+    """Return versions for few rows of a product, and for a short axis."""
+    rows = [a for a, block in program.blocks.items() if block > VERSION_ROWS[0] and not is_fixed(program.sizes[a])]
+    if len(rows) != 1:
+        return []
+    (axis,) = rows
+    blocks = {n: {**program.blocks, axis: n} for n in VERSION_ROWS if n < program.blocks[axis]}
+    versions = [Version({axis: n}, replace(program, blocks=changed)) for n, changed in blocks.items()]
+    loop = program.loop
+    if loop is None or is_fixed(program.sizes[loop]) or program.chunk <= SHORT_AXIS or SHORT_AXIS not in blocks:
+        return versions
+    short = Version({axis: SHORT_AXIS, loop: SHORT_AXIS}, replace(program, blocks=blocks[SHORT_AXIS], chunk=SHORT_AXIS))
+    return [short, *versions[:1]]

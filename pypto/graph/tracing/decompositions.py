@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import WrongShapes
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import methods
 from pypto.graph.tracing.ufuncs import to_out

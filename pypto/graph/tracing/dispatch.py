@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS

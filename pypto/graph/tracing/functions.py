@@ -10,7 +10,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.movement import broadcast_to, concatenate, expand_dims, full_like, like, stack

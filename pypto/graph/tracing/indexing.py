@@ -12,7 +12,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import ceil_div, is_fixed, unasked
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 
 if TYPE_CHECKING:
     from pypto.graph.tracing.tensor import Tensor

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced, SharedMemory
-from pypto.graph.capture.kinds import is_array
+from pypto.graph.capture.guards import is_array
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import hint, unasked
-from pypto.graph.ir.location import here
 from pypto.graph.ir.movements import MOVEMENTS
-from pypto.graph.ir.node import Node
+from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import captured

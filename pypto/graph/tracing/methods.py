@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.tracing import ordering, products, reductions
 from pypto.graph.tracing.movement import copy, diagonal, ravel, reshape, squeeze, swapaxes, transpose
 from pypto.graph.tracing.tensor import Tensor
@@ -52,48 +52,9 @@ def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     return to_out(cast(result, x.dtype), out)
 
 
-def reduction(name: str) -> Callable[..., Tensor]:
-    def method(
-        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
-    ) -> Tensor:
-        return to_out(reductions.reduce(x, name, axis, bool(keepdims), dtype), out)
-
-    return method
-
-
-def plain_reduction(name: str) -> Callable[..., Tensor]:
-    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
-        return to_out(reductions.reduce(x, name, axis, bool(keepdims)), out)
-
-    return method
-
-
-def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
-    return to_out(reductions.mean(x, axis, dtype, bool(keepdims)), out)
-
-
-def spread(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Trace `var` and `std`; `correction` is another name for `ddof`."""
-
-    def method(
-        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
-        keepdims: bool = False, *, correction: float | None = None,
-    ) -> Tensor:  # fmt: skip
-        return to_out(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
-
-    return method
-
-
 def argument(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, axis: Any = None, out: Tensor | None = None, *, keepdims: bool = False) -> Tensor:
         return to_out(ordering.arg(x, name, axis, bool(keepdims)), out)
-
-    return method
-
-
-def running(name: str) -> Callable[..., Tensor]:
-    def method(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None) -> Tensor:
-        return to_out(reductions.scan(x, name, axis, dtype), out)
 
     return method
 
@@ -122,11 +83,12 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "reshape": reshape, "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze, "ravel": ravel,
         "flatten": flatten, "copy": copy, "astype": astype, "fill": fill, "clip": clip, "round": round_,
         "dot": products.dot, "take": take, "conj": copy,
-        **{name: reduction(name) for name in ("sum", "prod")},
-        **{name: plain_reduction(name) for name in ("max", "min", "any", "all")},
+        **{name: reductions.method_of(name) for name in ("sum", "prod")},
+        **{name: reductions.plain_method_of(name) for name in ("max", "min", "any", "all")},
         **{name: argument(name) for name in ("argmax", "argmin")},
-        **{name: running(name) for name in ("cumsum", "cumprod")},
-        "mean": mean, "var": spread(reductions.var), "std": spread(reductions.std),
+        **{name: reductions.scan_method(name) for name in ("cumsum", "cumprod")},
+        "mean": reductions.mean,
+        **{name: reductions.spread_method(f) for name, f in (("var", reductions.var), ("std", reductions.std))},
         "sort": ordering.sort_in_place, "argsort": ordering.argsort,
         "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
     }

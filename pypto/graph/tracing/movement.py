@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.dims import Size, is_fixed
-from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import checked, here
 from pypto.graph.tracing.tensor import Tensor, graph_of
 from pypto.graph.tracing.ufuncs import cast, lift, tensor_type, to_out
 

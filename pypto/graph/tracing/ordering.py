@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.ir.dims import bounds, is_fixed
-from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Node
+from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.node_table import COMBINED
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.types import TensorType, broadcast

@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import checked, here
+from pypto.graph.ir.node import checked, here
 from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
 from pypto.graph.tracing.movement import diagonal, reshape, squeeze, transpose

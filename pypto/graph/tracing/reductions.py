@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import bounds, is_fixed
-from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.op_facts import may_propagate_nan
+from pypto.graph.ir.node import checked, here
 from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
+from pypto.graph.ir.type_rules import may_propagate_nan
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing.movement import concatenate, full_like, reshape
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import call, cast, lift, truth, untraced
+from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, untraced
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
 
@@ -158,11 +158,11 @@ def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
     return reshape(Tensor.fresh(x.graph, node), (size, *(1,) * (-axis - 1)))
 
 
-def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
     """Compute the mean: in float64 for integers, and with float32 sums and division for narrow floats."""
     axes = axes_of(x, axis)
     result = average_dtype(x, dtype)
-    return cast(average(cast(x, accumulator(result)), axes, 0, keepdims), result)
+    return to_out(cast(average(cast(x, accumulator(result)), axes, 0, bool(keepdims)), result), out)
 
 
 def average_dtype(x: Tensor, dtype: Any) -> np.dtype[Any]:
@@ -195,3 +195,47 @@ def wide_var(x: Tensor, axis: Any, dtype: Any, ddof: float, keepdims: bool) -> T
 def std(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
     root = call(x.graph, np.sqrt, (wide_var(x, axis, dtype, ddof, keepdims),))
     return cast(root, average_dtype(x, dtype))
+
+
+# --- methods of arrays ------------------------------------------------------------------------------------------------
+
+
+def method_of(name: str) -> Callable[..., Tensor]:
+    """Return a reduction as a method of arrays."""
+
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
+    ) -> Tensor:
+        return to_out(reduce(x, name, axis, bool(keepdims), dtype), out)
+
+    return method
+
+
+def plain_method_of(name: str) -> Callable[..., Tensor]:
+    """Return a reduction whose result has the dtype of the array as a method."""
+
+    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+        return to_out(reduce(x, name, axis, bool(keepdims)), out)
+
+    return method
+
+
+def spread_method(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Trace `var` and `std`; `correction` is another name for `ddof`."""
+
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, ddof: float = 0,
+        keepdims: bool = False, *, correction: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        return to_out(fn(x, axis, dtype, ddof if correction is None else correction, bool(keepdims)), out)
+
+    return method
+
+
+def scan_method(name: str) -> Callable[..., Tensor]:
+    """Return a scan as a method of arrays."""
+
+    def method(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+        return to_out(scan(x, name, axis, dtype), out)
+
+    return method

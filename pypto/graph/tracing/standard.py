@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import checked
+from pypto.graph.ir.node import checked
 from pypto.graph.ir.types import broadcast, is_floating
 from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.launches import results_of

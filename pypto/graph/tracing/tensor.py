@@ -16,11 +16,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
 from pypto.graph.ir.dims import seen_by, unasked
-from pypto.graph.ir.location import here
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
-from pypto.graph.ir.node import Node, definition, line_of, source_of
-from pypto.graph.ir.strides import contiguous
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.node import Node, definition, here, line_of, source_of
+from pypto.graph.ir.types import TensorType, contiguous
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.markup import Markup, note, tag
 from pypto.runtime.arrays import ArrayInfo

@@ -13,20 +13,15 @@ import numpy as np
 from pypto.errors import Diagnostic
 from pypto.errors.graph import NotTraced
 from pypto.errors.launch import UnsupportedArgument
-from pypto.graph.capture.kinds import is_array, is_number, is_plain, objection
+from pypto.graph.capture.guards import Outside, Path, is_array, is_number, is_plain, objection
 from pypto.graph.capture.reads import Reads, reading
-from pypto.graph.capture.rows import Outside, Path
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size
-from pypto.graph.ir.guards import Guards
-from pypto.graph.ir.location import here
-from pypto.graph.ir.node import Graph, Node, base_of
-from pypto.graph.ir.strides import contiguous
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
+from pypto.graph.ir.types import TensorType, contiguous
 from pypto.graph.tracing import dispatch
-from pypto.graph.tracing.argument_paths import path_of, positional
+from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
 from pypto.graph.tracing.launches import watched
-from pypto.graph.tracing.pytree import Slot, children, leaves, mapped
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts
 from pypto.graph.tracing.ufuncs import captured, lift, tensor_type
 from pypto.loc import Caller, Loc

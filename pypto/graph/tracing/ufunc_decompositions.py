@@ -174,14 +174,6 @@ def by_products(m: Maker, x: Node, power: int) -> Node:
     return square if power < 3 else m("mul", square, x if power == 3 else square)
 
 
-def bool_or(m: Maker, x: Node, y: Node) -> Node:
-    return m("or_" if x.type.dtype.is_bool else "add", x, y)
-
-
-def bool_and(m: Maker, x: Node, y: Node) -> Node:
-    return m("and_" if x.type.dtype.is_bool else "mul", x, y)
-
-
 def scaled(factor: float) -> Callable[..., Node]:
     return in_float32(lambda m, x: m("mul", x, factor))
 
@@ -196,8 +188,6 @@ _COMPARISONS: Final = {
 
 COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
     {
-        "add": bool_or,
-        "multiply": bool_and,
         "absolute": lambda m, x: x if x.type.dtype.is_bool else m("abs", x),
         **{name: compared(op) for name, op in _COMPARISONS.items()},
         "square": lambda m, x: m("mul", x, x),

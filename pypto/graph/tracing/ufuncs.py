@@ -14,13 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
-from pypto.graph.capture.kinds import is_array, of_dtype
-from pypto.graph.capture.scalars import Scalar, computed, is_scalar, number_of
+from pypto.graph.capture.guards import is_array, is_scalar, of_dtype
+from pypto.graph.capture.scalars import Scalar, computed, number_of
 from pypto.graph.ir.dims import Size
-from pypto.graph.ir.location import checked, here
-from pypto.graph.ir.node import Node
-from pypto.graph.ir.strides import in_c_order
-from pypto.graph.ir.types import TensorType, broadcast
+from pypto.graph.ir.node import Node, checked, here
+from pypto.graph.ir.types import TensorType, broadcast, in_c_order
 from pypto.graph.tracing import ufunc_decompositions
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.ir.types import DType, from_numpy
@@ -40,6 +38,7 @@ ROWS: Final[Mapping[str, str]] = MappingProxyType({
 _ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
     {name: {"propagate_nan": True} for name in ("maximum", "minimum")}
 )
+_OF_BOOLS: Final = MappingProxyType({"add": "or_", "multiply": "and_"})
 _IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
 _LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
 _COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
@@ -185,6 +184,8 @@ def emit(graph: TensorGraph, name: str, nodes: list[Node]) -> Node:
     """Add the node of a ufunc on operands of its own types."""
     at = here()
     row = ROWS.get(name, name)
+    if nodes[0].type.dtype.is_bool:
+        row = _OF_BOOLS.get(name, row)
     if (
         name not in ufunc_decompositions.COMPOSED
         and name not in _IGNORING_NAN

@@ -13,7 +13,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 from pypto.graph.tracing.movement import reshape, stack
 from pypto.graph.tracing.tensor import Tensor
 

@@ -22,14 +22,12 @@ from pypto.graph.codegen.tile_candidates import blocking_candidates, tile_candid
 from pypto.graph.codegen.writer import KernelText
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.ir.node import Node
-from pypto.graph.plan.ahead import compile_ahead
-from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.pipeline import PlanContext, make_plan
+from pypto.graph.plan.execution_context import Frame, compile_ahead
+from pypto.graph.plan.pipeline import PlanContext, groups_of, key_on_disk, make_plan, surroundings_of
 from pypto.graph.plan.plan import Plan
-from pypto.graph.plan.planning import groups_of, surroundings_of
 from pypto.graph.plan.schedule import Schedule, Step
-from pypto.graph.plan.store import compiles_here, key_of_plan, store_plan
-from pypto.graph.schedule.partition import Partition
+from pypto.graph.plan.store import compiles_here, store_plan
+from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.tiling import Program
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tune.candidate_run import KernelTrial, milliseconds
@@ -72,7 +70,7 @@ def tuned_plan(
     layouts, fixed = surroundings_of(traced)
     parts = groups_of(traced.graph, layouts, disabled)
     plan, report = Tuner(parts, fixed, precision, disabled, arrays, sizes, budget).run()
-    key = key_of_plan(traced.graph, layouts, precision, disabled)
+    key = key_on_disk(traced.graph, layouts, precision, disabled)
     versions = compile_ahead(plan, arrays)
     if key is not None and versions is not None:
         store_plan(key, plan, versions)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pypto.debug.inspection import Inspection
-from pypto.graph.plan.ahead import launches
-from pypto.graph.plan.plan_cache import Planned
+from pypto.graph.plan.execution_context import launches
+from pypto.graph.plan.plan import Planned
 
 
 def inspected(

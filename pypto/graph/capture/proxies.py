@@ -1,4 +1,4 @@
-"""Stand-ins for containers, modules and `type`, which record the reads of a traced function."""
+"""Proxies of containers, modules and `type`, which record the reads of a traced function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pypto.errors.graph import OutsideWritten
-from pypto.graph.ir.location import here
+from pypto.graph.ir.node import here
 
 if TYPE_CHECKING:
     from pypto.graph.capture.reads import Reads
