@@ -113,7 +113,7 @@ class UndispatchedLaunch(Diagnostic, RuntimeError):
 
 class UntransformedOperator(Diagnostic, RuntimeError):
     code = "E324"
-    template = "the function that pypto.torch.op made of {kernel} cannot be {how}: it is no operator of torch yet"
+    template = "{kernel} cannot be {how}"
     hint = "{way}"
     example = launches(
         "import torch, pypto.torch\n\n"

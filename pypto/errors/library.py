@@ -37,8 +37,8 @@ class LostGradient(Diagnostic, RuntimeError):
     template = "{operator}: `{arg}` requires grad, and the operator has no gradient"
     hint = "call it under `torch.no_grad()`, pass `{arg}.detach()`, or give it a backward in a torch.autograd.Function"
     example = calls(
-        "import torch\n\nlib.rms_norm(torch.ones(2, 8, requires_grad=True), torch.ones(8))",
-        "import torch\n\nwith torch.no_grad():\n    lib.rms_norm(torch.ones(2, 8, requires_grad=True), torch.ones(8))",
+        "import torch\n\nlib.quantize_per_token(torch.ones(2, 8, requires_grad=True))",
+        "import torch\n\nwith torch.no_grad():\n    lib.quantize_per_token(torch.ones(2, 8, requires_grad=True))",
     )
 
 

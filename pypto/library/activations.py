@@ -54,20 +54,20 @@ ROWS: Final = (
         (Implementation("tails", kernels.gelu_by_tails, ("ascend",)), Implementation("rows", kernels.gelu)), SIZES,
         edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.gelu(v.x),
-        limited="memory: both move the array at 0.8 of the rate of a copy.", items="t",
+        limited="memory: both move the array at 0.8 of the rate of a copy.", is_elementwise=True, items="t",
     ),
     Operator(
         "gelu_tanh", "Gaussian error linear unit, by its approximation with tanh", TEXT,
         "`y = x/2 * (1 + tanh(sqrt(2/π) * (x + 0.044715 x³)))`",
         "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu_tanh,
         (Implementation("rows", kernels.gelu_tanh),), SIZES, edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
-        peer=lambda torch, v: torch.nn.functional.gelu(v.x, approximate="tanh"), items="t",
+        peer=lambda torch, v: torch.nn.functional.gelu(v.x, approximate="tanh"), is_elementwise=True, items="t",
     ),
     Operator(
         "silu", "Sigmoid linear unit", TEXT, "`y = x / (1 + exp(-x))`",
         "Elfwing, Uchibe and Doya, Sigmoid-weighted linear units, 2017", silu, (Implementation("rows", kernels.silu),),
         SIZES, edges={"large": large}, flops=lambda n: 5.0 * n.t * n.d,
-        peer=lambda torch, v: torch.nn.functional.silu(v.x), items="t",
+        peer=lambda torch, v: torch.nn.functional.silu(v.x), is_elementwise=True, items="t",
     ),
     Operator(
         "swiglu", "Gated linear unit with SiLU: the first half of a row gates the second",

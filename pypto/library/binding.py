@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pypto.backends.plugin import Plugin
+from pypto.backends.registry import host, plugin_of
 from pypto.errors.library import (
     LostGradient,
     OperandDtype,
@@ -240,3 +242,13 @@ def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any]
     if like.shape == shape and like.dtype == numbers and like.is_contiguous():
         return torch.empty_like
     return lambda like: like.new_empty(shape, dtype=numbers)
+
+
+def backend_in_force() -> Plugin:
+    """Returns the backend on which launches of this context run."""
+    from pypto.compile import session
+    from pypto.runtime.mode import MODE
+
+    backend = MODE.get()
+    place = None if backend.interpret else backend.device or session().devices.default
+    return host() if place is None else plugin_of(str(getattr(place, "name", place)))

@@ -34,6 +34,12 @@ def rms_norm_backward(x: Any, g: Any, dy: Any, eps: float) -> tuple[Any, Any]:
     return (inner - unit * (inner * unit).mean(axis=1, keepdims=True)) * scale, (f64(dy) * unit).sum(axis=0)
 
 
+def rms_norm_gradient(torch: Any, v: Any) -> dict[str, Any]:
+    """Gradients of `rms_norm` in torch."""
+    dx, dg = torch.ops.pypto.rms_norm_backward(v.x, v.g, v.d_y, v.eps)
+    return {"x": dx, "g": dg.to(v.g.dtype)}
+
+
 def add_rms_norm(x: Any, residual: Any, g: Any, eps: float) -> Any:
     """Reference implementation of `add_rms_norm` in numpy."""
     total = f64(x) + f64(residual)
@@ -88,6 +94,7 @@ ROWS: Final = (
         edges={"zeros": zeros, "one row of one": one},
         flops=lambda n: 4.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.rms_norm(v.x, (v.x.shape[1],), v.g, 1e-6),
+        gradient=rms_norm_gradient,
         items="t",
     ),
     Operator(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Final
 
@@ -38,6 +38,7 @@ class Registry(Shown, Mapping[str, Operator]):
         self._modules = modules
         self._rows: dict[str, Operator] = {}
         self._registered: dict[str, Operator] = {}
+        self._watchers: list[Callable[[Operator], None]] = []
 
     def __repr__(self) -> str:
         return f"<{len(self)} operators: {', '.join(self)}>"
@@ -91,4 +92,12 @@ class Registry(Shown, Mapping[str, Operator]):
         if row.name in self and not replace:
             raise AlreadyRegistered(what=f"an operator {row.name!r}")
         self._registered[row.name] = row
+        for watcher in self._watchers:
+            watcher(row)
         return row
+
+    def watch(self, watcher: Callable[[Operator], None]) -> None:
+        """Calls a function with each row, and with rows that are registered later."""
+        self._watchers.append(watcher)
+        for row in self.values():
+            watcher(row)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from pypto.arguments import BOUNDARY
 from pypto.backends.plugin import Plugin
-from pypto.backends.registry import HOST, host, plugin_of
+from pypto.backends.registry import HOST, plugin_of
 from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
-from pypto.library.binding import Binder, Bound, allocator, empty
+from pypto.library.binding import Binder, Bound, allocator, backend_in_force, empty
 from pypto.library.repeated import CheckedCall, RepeatedCalls
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
 from pypto.options import suggestion
-from pypto.runtime.tensors import is_traced
+from pypto.runtime.tensors import is_observed, is_traced
 
 Values = dict[str, Any]
 Rng = np.random.Generator
@@ -101,8 +101,16 @@ class Operator(Shown):
         Arguments that are written in place.
     peer : callable, optional
         Computes the operator in torch. It gets the module and the tensors by name.
+    gradient : callable, optional
+        Computes the gradients in torch. It gets the module and a namespace: all arguments (None for an absent array)
+        and results by name, ``d_NAME`` for the incoming gradient of each result with floats, and ``wanted``, the names
+        of the arguments by which to differentiate. It returns gradients by argument; one that is not there is 0.
+    no_gradient : str
+        Why there is no gradient, in a sentence that follows "it has no gradient:".
     prepared : callable, optional
         Makes further tensors for the peer once, before it is timed, such as weights in a layout of torch's own.
+    is_elementwise : bool
+        Whether each element of a result depends on the elements at its place alone.
     notes : str
         Further remarks for the documentation.
     items : str
@@ -135,7 +143,10 @@ class Operator(Shown):
     bytes: Callable[[Any], float] | None = None
     effects: tuple[str, ...] = ()
     peer: Callable[[Any, Any], Any] | None = None
+    gradient: Callable[[Any, Any], Mapping[str, Any]] | None = None
+    no_gradient: str = ""
     prepared: Callable[[Any, Any], Values] | None = None
+    is_elementwise: bool = False
     notes: str = ""
     items: str = ""
     limited: str = ""
@@ -180,9 +191,9 @@ class Operator(Shown):
             When no implementation runs on this platform and dtype.
         """
         if is_traced():
-            from pypto.torch.graph.tracing import outside_call
+            from pypto.torch.operators.calls import traced_call
 
-            return outside_call(partial(self, version=version), args, given)
+            return traced_call(self.name, args, {**given, "version": version})
         with BOUNDARY:
             if self.route is not None and not version:
                 return self.route(args, given)
@@ -190,6 +201,10 @@ class Operator(Shown):
             call = self.repeated.find(key)
             if call is not None:
                 return call(args, given)
+            if is_observed(args, given):
+                from pypto.torch.operators.calls import operator_call
+
+                return operator_call(self, args, given, version)
             bound = self.bind(args, given)
             call = self.checked_call(bound, dict(zip(self.signature.names, args, strict=False)) | given, version)
             results = call.launch({**bound.values})
@@ -345,16 +360,6 @@ class Operator(Shown):
         every = (*self.signature.inputs, *self.signature.outputs)
         arrays = [spec for spec in every if spec.names <= vars(dims).keys()]
         return float(sum(int(np.prod(s.shape(vars(dims)))) * (s.dtypes or (first,))[0].itemsize for s in arrays))
-
-
-def backend_in_force() -> Plugin:
-    """Returns the backend on which launches of this context run."""
-    from pypto.compile import session
-    from pypto.runtime.mode import MODE
-
-    backend = MODE.get()
-    place = None if backend.interpret else backend.device or session().devices.default
-    return host() if place is None else plugin_of(str(getattr(place, "name", place)))
 
 
 def normal(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Any:

@@ -39,6 +39,28 @@ def is_dispatched(values: Iterable[Any]) -> bool:
     return has_mode() and any(is_tensor(type(x)) for x in values)
 
 
+def is_dispatched_to(values: Iterable[Any]) -> bool:
+    """Whether torch's dispatcher is to see a call: a mode or a transform is active, or a subclass decides itself."""
+    torch = sys.modules["torch"]
+    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+        return True
+    plain = torch.Tensor
+    kinds = {kind for x in values if issubclass(kind := type(x), plain) and kind is not plain}
+    return any(kind.__torch_dispatch__ is not plain.__torch_dispatch__ for kind in kinds)
+
+
+def is_observed(args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
+    """Whether torch is to see a call on tensors: its dispatcher, or autograd, which records one of them."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    if torch is None or kind is None:
+        return False
+    tensors = [x for x in (*args, *given.values()) if isinstance(x, kind)]
+    if not tensors:
+        return False
+    return (torch.is_grad_enabled() and torch._C._any_requires_grad(*tensors)) or is_dispatched_to(tensors)
+
+
 @contextmanager
 def unseen() -> Iterator[None]:
     """Let no mode of torch see what is done, as trials that leave nothing behind."""

@@ -1,9 +1,10 @@
-"""Integration with torch; importing it registers the operator of launches in graphs, if torch is installed.
+"""Integration with torch; importing it registers the operators of launches and of `pypto.library`, if torch is there.
 
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
 `op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`.
 
-Read `autograd` and `function`; launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
+Read `autograd` and `function`, then `operators`, `row_operators` and `signatures`: rows of the library as operators of
+torch. Launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before anything is traced
     from pypto.torch.graph.operator import launches
+    from pypto.torch.row_operators import register_rows
 
     launches()
+    register_rows()
 
 if TYPE_CHECKING:
     from pypto.routing import report, routes

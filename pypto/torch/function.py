@@ -58,14 +58,13 @@ def autograd_function(f: KernelFunction) -> Any:
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
             values = dict(zip(f.inputs, inputs, strict=True)) | dict(zip(f.stored, output, strict=True))
             tensors = {n: x for n, x in values.items() if isinstance(x, torch.Tensor)}
-            ctx.names = tuple(tensors)
-            ctx.others = {n: x for n, x in values.items() if n not in tensors}
+            ctx.saved = tuple(tensors), {n: x for n, x in values.items() if n not in tensors}
             ctx.save_for_backward(*tensors.values())
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             wrt = tuple(n for n, needed in zip(f.inputs, ctx.needs_input_grad, strict=True) if needed)
-            backward = Backward(f, ctx.names, ctx.others, f.stored, wrt)
+            backward = Backward(f, *ctx.saved, f.stored, wrt)
             derivatives = first_derivative(backward.launch, f.name, *ctx.saved_tensors, *gradients)
             by_name = dict(zip(wrt, derivatives, strict=True))
             return tuple(by_name.get(n) for n in f.inputs)
@@ -78,8 +77,7 @@ def autograd_function(f: KernelFunction) -> Any:
         def jvp(ctx: Any, *tangents: Any) -> NoReturn:
             refuse(f, "differentiated in forward mode", "use reverse mode: `torch.func.vjp`, `torch.func.jacrev`")
 
-    Launch.__name__ = Launch.__qualname__ = f.name
-    return Launch
+    return type(f.name, (Launch,), {})
 
 
 def check_exported(f: KernelFunction, values: dict[str, Any]) -> None:

@@ -1,0 +1,93 @@
+"""The vmap rule of operators: a batch of independent items is one call, any other batch a loop of calls.
+
+A batch is one call where the items of all batched arrays and of all results lie along their first axis: the batch and
+that axis become one. The batch shares arrays that have no items; a batch of such arrays is a loop.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pypto.arguments import Boundary
+from pypto.errors.launch import UntransformedOperator
+from pypto.torch.graph.derivatives import caller
+
+if TYPE_CHECKING:
+    from pypto.torch.operators.definition import Definition
+
+torch: ModuleType = importlib.import_module("torch")
+
+
+def batched(definition: Definition) -> Callable[..., Any]:
+    """Returns the vmap rule of an operator.
+
+    Examples
+    --------
+    >>> import pypto.torch
+    >>> torch.vmap(torch.ops.pypto.silu)(torch.zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    def rule(info: Any, in_dims: Any, *args: Any, **given: Any) -> tuple[Any, Any]:
+        size = info.batch_size
+        first = [x if dim is None else x.movedim(dim, 0) for x, dim in zip(args, in_dims, strict=True)]
+        is_batched = [dim is not None for dim in in_dims]
+        if is_foldable(definition, is_batched):
+            results = folded(definition, first, is_batched, size, given)
+        else:
+            results = looped(definition, first, is_batched, size, given)
+        return results, tuple(0 for _ in results) if isinstance(results, tuple) else None if results is None else 0
+
+    return rule
+
+
+def is_foldable(definition: Definition, is_batched: list[bool]) -> bool:
+    """Says whether the first axis of every batched array, effect and result is that of the items."""
+    names = [name for (name, _), one in zip(definition.parameters, is_batched, strict=False) if one]
+    return all(definition.items.get(name) == 0 for name in (*names, *definition.effects, *definition.outputs))
+
+
+def folded(definition: Definition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
+    """Computes a batch in one call, whose items are those of all members of the batch."""
+
+    def one(name: str, x: Any, is_batched: bool) -> Any:
+        if x is None or definition.items.get(name) != 0:
+            return x
+        members = x if is_batched else x.unsqueeze(0).expand(size, *x.shape)
+        return members.reshape(-1, *members.shape[2:])
+
+    names = (name for name, _ in definition.parameters)
+    flat = [one(name, x, y) for name, x, y in zip(names, args, is_batched, strict=False)]
+    results = definition.overload(*flat, **given)
+    return each(results, lambda y: y.reshape(size, -1 if y.numel() else y.shape[0] // max(size, 1), *y.shape[1:]))
+
+
+def looped(definition: Definition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
+    """Computes the members of a batch one after the other.
+
+    Raises
+    ------
+    UntransformedOperator
+        If all members would write to one array.
+    """
+    names = (name for name, _ in definition.parameters)
+    shared = [name for name, one in zip(names, is_batched, strict=False) if not one and name in definition.effects]
+    if shared:
+        how = f"called under vmap where `{shared[0]}` is not batched: all members of the batch would write to it"
+        way = f"pass a batch of `{shared[0]}`, or call it in a loop"
+        with Boundary(caller().loc):
+            raise UntransformedOperator(kernel=definition.name, how=how, way=way)
+    rows = [
+        definition.overload(*(x[n] if one else x for x, one in zip(args, is_batched, strict=True)), **given)
+        for n in range(size)
+    ]
+    if not isinstance(rows[0], tuple):
+        return None if rows[0] is None else torch.stack(rows)
+    return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+def each(results: Any, function: Callable[[Any], Any]) -> Any:
+    return tuple(map(function, results)) if isinstance(results, tuple) else function(results)

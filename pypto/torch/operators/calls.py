@@ -1,0 +1,34 @@
+"""Calls of rows of the library on tensors that torch is to see: they become calls of the row's operator."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from pypto.runtime.tensors import is_dispatched_to
+from pypto.torch.operators.definition import ROWS, operators
+from pypto.torch.operators.recording import recorded
+
+torch: ModuleType = importlib.import_module("torch")
+
+
+def traced_call(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """Calls a row's operator in a function that Dynamo traces."""
+    return getattr(torch.ops.pypto, name)(*args, **given)
+
+
+def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Any:
+    """Calls a row's operator where a mode, a transform, a subclass of tensors, or autograd is to see it.
+
+    Where autograd alone is to see it, the dispatcher is left out, which takes less time.
+    """
+    definition = operators().definitions[f"{ROWS}::{row.name}"]
+    names = [name for name, _ in definition.parameters]
+    if len(args) > len(names) or not given.keys() <= set(names[len(args) :]):
+        row.bind(args, given)  # says what is wrong
+    values = definition.arguments(args, given)
+    if is_dispatched_to(values):
+        return definition.overload(*values, version=version)
+    return recorded(definition, lambda *args: row(*args, version=version), values)

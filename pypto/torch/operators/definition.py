@@ -1,0 +1,162 @@
+"""What torch is told of an operator, and its registration: schema, kernel, fake, autograd, vmap, version counters."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import Any, Final, NoReturn
+
+from pypto.runtime.tensors import has_mode, unseen
+
+torch: ModuleType = importlib.import_module("torch")
+ROWS: Final = "pypto"  # the namespace of the library's rows
+FUNCTIONS: Final = "pypto_ops"  # the namespace of kernels to which the user gives no other
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An operator of torch.
+
+    Parameters
+    ----------
+    namespace, name : str
+        `torch.ops.<namespace>.<name>`.
+    schema : str
+        The arguments and results, as in ``(Tensor x, float eps=1e-6) -> Tensor``.
+    run : callable
+        Computes on tensors that have memory.
+    fake : callable
+        Makes results without elements; sizes may be symbolic.
+    gradient : callable, optional
+        Computes gradients by name from `torch` and a namespace of arguments, results, and `d_<result>`; see
+        `recording`.
+    refuse : callable, optional
+        Raises the error of a call that autograd records, where there is no gradient. It gets the name of an argument.
+    outputs : tuple of str
+        Names of the results.
+    is_differentiable : bool
+        Whether a result or an effect has floats, so that a gradient could be lost.
+    effects : tuple of str
+        Arguments that are written in place.
+    items : mapping of str to int, optional
+        For arrays that have the dimension along which items are independent, its axis.
+    is_elementwise : bool
+        Whether each element of a result depends on the elements at its place alone.
+    """
+
+    namespace: str
+    name: str
+    schema: str
+    run: Callable[..., Any]
+    fake: Callable[..., Any]
+    gradient: Callable[[Any, Any], Values] | None = None
+    refuse: Callable[[str], NoReturn] | None = None
+    outputs: tuple[str, ...] = ()
+    is_differentiable: bool = True
+    effects: tuple[str, ...] = ()
+    items: Mapping[str, int] = field(default_factory=dict)
+    is_elementwise: bool = False
+
+    @property
+    def qualified(self) -> str:
+        """The name with its namespace, as torch writes it."""
+        return f"{self.namespace}::{self.name}"
+
+    @cached_property
+    def overload(self) -> Any:
+        """The operator, whose schema is known."""
+        return getattr(getattr(torch.ops, self.namespace), self.name).default
+
+    @cached_property
+    def parameters(self) -> tuple[tuple[str, Any], ...]:
+        """Names and defaults of the arguments that are given by position; a required one has `None`."""
+        rows = (a for a in self.overload._schema.arguments if not a.kwarg_only)
+        return tuple((a.name, a.default_value if a.has_default_value() else None) for a in rows)
+
+    @cached_property
+    def function(self) -> Any:
+        """The `torch.autograd.Function` of the operator."""
+        from pypto.torch.operators.recording import recorded_function
+
+        return recorded_function(self)
+
+    def arguments(self, args: tuple[Any, ...], given: Values = {}) -> tuple[Any, ...]:  # noqa: B006
+        """Returns all arguments by position; torch leaves out those that have their default."""
+        others = self.parameters[len(args) :]
+        return (*args, *(given.get(name, default) for name, default in others)) if others else args
+
+
+@dataclass
+class Operators:
+    """The operators of this process, by qualified name; a library of torch keeps each alive."""
+
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    libraries: dict[str, Any] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def define(self, definition: Definition) -> None:
+        """Registers an operator; it replaces the one of that name."""
+        name = definition.qualified
+        with self.lock:
+            if name in self.libraries:
+                self.libraries.pop(name)._destroy()
+            self.definitions[name] = definition
+            self.libraries[name] = registered(definition)
+
+
+def registered(definition: Definition) -> Any:
+    """Registers an operator, and returns the library that keeps it."""
+    from pypto.torch.operators.batching import batched
+    from pypto.torch.operators.recording import autograd_kernel
+
+    name, qualified = definition.name, definition.qualified
+    library = torch.library.Library(definition.namespace, "FRAGMENT")
+    library.define(f"{name}{definition.schema}")
+    library.impl(name, computed(definition), "CompositeExplicitAutograd")
+    library.impl(name, autograd_kernel(definition), "Autograd", with_keyset=True)
+    torch.library.register_fake(qualified, definition.fake, lib=library)
+    torch.library.register_vmap(qualified, batched(definition), lib=library)
+    if definition.effects:
+        library.impl(name, versioned(definition), "ADInplaceOrView", with_keyset=True)
+    return library
+
+
+def computed(definition: Definition) -> Callable[..., Any]:
+    """Returns the kernel of an operator; modes and autograd have seen the call, so its launches are not theirs."""
+
+    def run(*args: Any, **given: Any) -> Any:
+        if has_mode():
+            with unseen(), torch.no_grad():
+                return definition.run(*args, **given)
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return definition.run(*args, **given)
+        return definition.run(*args, **given)
+
+    return run
+
+
+def versioned(definition: Definition) -> Callable[..., Any]:
+    """Returns a kernel that increments the version counters of effects, so that autograd detects a stale tensor."""
+
+    def run(keyset: Any, *args: Any, **given: Any) -> Any:
+        names = (name for name, _ in definition.parameters)
+        written = [x for name, x in zip(names, args, strict=False) if name in definition.effects and x is not None]
+        torch.autograd.graph.increment_version(written)
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            keys = keyset & torch._C._after_ADInplaceOrView_keyset
+            return definition.overload.redispatch(keys, *args, **given)
+
+    return run
+
+
+@functools.lru_cache(maxsize=1)
+def operators() -> Operators:
+    """Returns the operators of this process."""
+    return Operators()

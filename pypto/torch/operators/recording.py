@@ -1,0 +1,155 @@
+"""Autograd of operators: one `torch.autograd.Function` for each, whose backward calls the gradient of its definition.
+
+A gradient is written in operations of torch and other operators, so a second derivative is recorded as the first is.
+Inside of a gradient, an operator without one is called; differentiating that call is an error.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import importlib
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.arguments import Boundary
+from pypto.errors.gradients import NoGradient
+from pypto.errors.launch import RecordedArgument, UntransformedOperator
+from pypto.torch.graph.derivatives import caller
+
+if TYPE_CHECKING:
+    from pypto.torch.operators.definition import Definition
+
+torch: ModuleType = importlib.import_module("torch")
+_IN_GRADIENT: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("pypto_in_gradient", default=False)
+
+
+def autograd_kernel(definition: Definition) -> Callable[..., Any]:
+    """Returns the operator's kernel for autograd, which records a call, refuses it, or passes it on."""
+
+    def run(keyset: Any, *args: Any, **given: Any) -> Any:
+        refuse_forward_mode(definition, args)
+
+        def below(*args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return definition.overload.redispatch(keyset & torch._C._after_autograd_keyset, *args, **given)
+
+        if not torch.is_grad_enabled() or not torch._C._any_requires_grad(*args):
+            return below(*args)
+        with single_level():
+            return recorded(definition, below, args)
+
+    return run
+
+
+def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Computes results whose gradients autograd records.
+
+    Raises
+    ------
+    LostGradient
+        If the operator has no gradient.
+    RecordedArgument
+        If it writes to an argument that requires grad.
+    """
+    if not definition.is_differentiable:
+        with torch.no_grad():
+            return compute(*args)
+    required = [name for (name, _), x in zip(definition.parameters, args, strict=False) if requires_grad(x)]
+    written = next((name for name in required if name in definition.effects), None)
+    if written is not None:
+        with Boundary(caller().loc):
+            raise RecordedArgument(kernel=definition.name, arg=written)
+    if definition.gradient is not None or (_IN_GRADIENT.get() and not definition.effects):
+        results = definition.function.record(compute, *args)
+        return results[0] if len(results) == 1 else results
+    assert definition.refuse is not None
+    with Boundary(caller().loc):
+        definition.refuse(required[0])
+
+
+def recorded_function(definition: Definition) -> Any:
+    """Returns the `torch.autograd.Function` of an operator; its first input computes the results."""
+
+    class Recorded(torch.autograd.Function):  # type: ignore[name-defined, misc]
+        @staticmethod
+        def forward(ctx: Any, compute: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+            values = dict(zip((name for name, _ in definition.parameters), definition.arguments(args), strict=True))
+            values |= {name: values[name].clone() for name in definition.effects if values[name] is not None}
+            results = as_tuple(compute(*args))
+            ctx.mark_non_differentiable(*(x for x in results if not is_differentiable(x)))
+            values |= zip(definition.outputs, results, strict=True)
+            tensors = {name: x for name, x in values.items() if isinstance(x, torch.Tensor)}
+            ctx.saved = tuple(tensors), {name: x for name, x in values.items() if name not in tensors}
+            ctx.save_for_backward(*tensors.values())
+            return results
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+            names, others = ctx.saved
+            values = dict(zip(names, ctx.saved_tensors, strict=True)) | others
+            values |= {f"d_{name}": g for name, g in zip(definition.outputs, gradients, strict=True)}
+            needed = ctx.needs_input_grad[1:]
+            given = [name for (name, _), _ in zip(definition.parameters, needed, strict=False)]
+            wanted = [name for name, is_wanted in zip(given, needed, strict=True) if is_wanted]
+            computed = gradients_of(definition, values, wanted)
+            return (None, *(computed.get(name) if name in wanted else None for name in given))
+
+        @classmethod
+        def record(cls, *args: Any) -> Any:
+            """Applies it at the level of torch.func at which the operator is."""
+            return super(torch.autograd.Function, cls).apply(*args)
+
+    return type(definition.name, (Recorded,), {})
+
+
+def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: list[str]) -> Mapping[str, Any]:
+    """Returns the gradients by name, of which those of `wanted` are used."""
+    if definition.gradient is None:
+        problem = "only its first derivatives are offered, and a backward pass asks for a second one"
+        way = "leave `create_graph` out, or write with torch's own operations what is differentiated twice"
+        with Boundary(caller().loc):
+            raise NoGradient(kernel=definition.name, problem=problem, way=way)
+    token = _IN_GRADIENT.set(True)
+    try:
+        return definition.gradient(torch, SimpleNamespace(**values, wanted=frozenset(wanted)))
+    finally:
+        _IN_GRADIENT.reset(token)
+
+
+def is_differentiable(x: Any) -> bool:
+    return bool(x.is_floating_point())
+
+
+def requires_grad(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and bool(x.requires_grad)
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else tuple(results) if isinstance(results, list) else (results,)
+
+
+def single_level() -> Any:
+    """Lets an autograd function run at one level of torch.func; the operator passes through the others by itself."""
+    if not torch._C._are_functorch_transforms_active():
+        return nullcontext()
+    from torch._functorch.utils import enable_single_level_autograd_function
+
+    return enable_single_level_autograd_function()
+
+
+def refuse_forward_mode(definition: Definition, args: tuple[Any, ...]) -> None:
+    """Refuses tensors with a tangent, which would be lost.
+
+    Raises
+    ------
+    UntransformedOperator
+    """
+    if torch.autograd.forward_ad._current_level < 0:
+        return
+    unpack = torch.autograd.forward_ad.unpack_dual
+    if any(isinstance(x, torch.Tensor) and unpack(x).tangent is not None for x in args):
+        way = "use reverse mode: `torch.func.vjp`, `torch.func.jacrev`"
+        with Boundary(caller().loc):
+            raise UntransformedOperator(kernel=definition.name, how="differentiated in forward mode", way=way)

@@ -1,0 +1,60 @@
+"""Rows of `pypto.library` as operators of torch: `torch.ops.pypto.<name>`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from pypto import library
+from pypto.errors.library import LostGradient
+from pypto.library.row import Operator
+from pypto.torch.operators.definition import ROWS, Definition, operators
+from pypto.torch.signatures import arguments, fake_results, schema_of
+
+
+def register_rows() -> None:
+    """Registers the operators of all rows, and of those that are registered later."""
+    library.rows.watch(register_row)
+
+
+def register_row(row: Operator) -> None:
+    """Registers the operator of a row; it replaces that of a row of this name."""
+    operators().define(row_definition(row))
+
+
+def row_definition(row: Operator) -> Definition:
+    """Returns what torch is told of a row."""
+    signature = row.signature
+
+    def fake(*args: Any, version: str = "", **given: Any) -> Any:
+        return fake_results(row.name, signature, arguments(row.name, signature, args, given))
+
+    def refuse(arg: str) -> NoReturn:
+        raise LostGradient(operator=row.name, arg=arg)
+
+    floats = [spec.dtypes or signature.main_dtypes for spec in signature.outputs]
+    floats += [spec.dtypes or signature.main_dtypes for spec in signature.inputs if spec.name in row.effects]
+    return Definition(
+        ROWS,
+        row.name,
+        schema_of(signature, row.effects),
+        row,
+        fake,
+        row.gradient,
+        refuse,
+        tuple(spec.name for spec in signature.outputs),
+        any(dtype.is_float for dtypes in floats for dtype in dtypes),
+        row.effects,
+        item_axes(row),
+        row.is_elementwise,
+    )
+
+
+def item_axes(row: Operator) -> Mapping[str, int]:
+    """Returns the axis of the items of each array that has one; none where other sizes depend on their number."""
+    signature = row.signature
+    specs = (*signature.inputs, *signature.outputs)
+    is_used = any(row.items in dim.names and dim.text != row.items for spec in specs for dim in spec.dims)
+    if not row.items or is_used or any(row.items in one.names for one in signature.conditions.relations):
+        return {}
+    return {spec.name: n for spec in specs for n, dim in enumerate(spec.dims) if dim.text == row.items}

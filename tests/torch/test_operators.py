@@ -1,0 +1,169 @@
+"""Every row of the library is an operator of torch, under all that transforms programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pypto import library
+from pypto.errors.gradients import NoGradient
+from pypto.errors.launch import UntransformedOperator
+from pypto.errors.library import LostGradient, OperandShape
+
+torch = pytest.importorskip("torch")
+
+import pypto.torch  # noqa: E402, F401
+from tests.torch.rows import positional, results, sample  # noqa: E402
+
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+FLOAT8 = {"mx_matmul"}  # torch's check of schemas multiplies copies of the arguments, and cannot multiply float8
+QUICK = ("rms_norm", "w4a16_matmul", "adamw")
+
+
+def named(names: tuple[str, ...] = QUICK) -> list[Any]:
+    """Rows as parameters; others than the quick ones are slow."""
+    return [pytest.param(name, marks=[] if name in names else [pytest.mark.slow]) for name in library.rows]
+
+
+def operands() -> tuple[Any, Any]:
+    return torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+
+
+def loss(x: Any, g: Any) -> Any:
+    return (library.rms_norm(x, g) ** 2).sum()
+
+
+def torch_loss(x: Any, g: Any) -> Any:
+    return (torch.nn.functional.rms_norm(x, (8,), g, 1e-6) ** 2).sum()
+
+
+@pytest.mark.parametrize("name", named())
+def test_opcheck(name: str) -> None:
+    row = library.rows[name]
+    checks = [check for check in CHECKS if check != "test_schema" or name not in FLOAT8]
+    found = torch.library.opcheck(
+        getattr(torch.ops.pypto, name).default, positional(row, sample(row)), test_utils=checks
+    )
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("name", named())
+def test_one_graph(name: str) -> None:
+    row = library.rows[name]
+    values, wanted = sample(row), sample(row)
+    compiled = torch.compile(row, fullgraph=True, backend="aot_eager")
+    found = results(row, compiled(**values), values)
+    for a, b in zip(found, results(row, row(**wanted), wanted), strict=True):
+        assert a.dtype == b.dtype and torch.equal(a.float(), b.float())
+
+
+def test_a_schema_says_what_is_written_and_what_may_be_left_out() -> None:
+    schema = str(torch.ops.pypto.mla_prolog_quant.default._schema)
+    assert "Tensor(a!) kv_cache, Tensor(b!) kr_cache, Tensor(c!) kv_scale, Tensor? smooth=None" in schema
+    assert str(torch.ops.pypto.gelu.default._schema) == 'pypto::gelu(Tensor x, *, str version="") -> Tensor'
+
+
+def test_gradients_of_a_row_are_those_of_torch() -> None:
+    """Called as a row, as an operator, under torch.func, and in one graph."""
+    x, g = operands()
+    wanted = torch.autograd.grad(torch_loss(x, g), (x, g))
+    for function in (loss, lambda x, g: (torch.ops.pypto.rms_norm(x, g) ** 2).sum()):
+        torch.testing.assert_close(torch.autograd.grad(function(x, g), (x, g)), wanted)
+    a, b = x.detach(), g.detach()
+    torch.testing.assert_close(torch.func.grad(loss, argnums=(0, 1))(a, b), wanted)
+    value, pullback = torch.func.vjp(loss, a, b)
+    torch.testing.assert_close(pullback(torch.ones_like(value)), wanted)
+    for backend in ("eager", "aot_eager"):
+        compiled = torch.compile(loss, fullgraph=True, backend=backend)
+        torch.testing.assert_close(torch.autograd.grad(compiled(x, g), (x, g)), wanted)
+
+
+@pytest.mark.parametrize("dims", [(0, None), (1, None), (0, 0), (None, 0)])
+def test_vmap(dims: tuple[Any, ...]) -> None:
+    """A batch of rows is one call; a batch of weights is a loop."""
+    x = torch.randn(4, 3, 8) if dims[0] is not None else torch.randn(4, 8)
+    g = torch.randn(4 if dims[0] == 0 else x.shape[dims[0] or 0], 8) if dims[1] is not None else torch.randn(8)
+    wanted = torch.vmap(lambda x, g: torch.nn.functional.rms_norm(x, (8,), g, 1e-6), dims)(x, g)
+    torch.testing.assert_close(torch.vmap(library.rms_norm, dims)(x, g), wanted)
+    per_sample = torch.vmap(torch.func.grad(loss), dims)(x, g)
+    torch.testing.assert_close(per_sample, torch.vmap(torch.func.grad(torch_loss), dims)(x, g))
+
+
+def test_vmap_of_what_is_written() -> None:
+    cache, rows = torch.zeros(2, 4, 3), torch.randn(2, 1, 3)
+
+    def updated(cache: Any, rows: Any) -> Any:
+        library.scatter_update(cache, torch.tensor([2]), rows)
+        return cache + 0
+
+    torch.vmap(updated)(cache, rows)
+    assert torch.equal(cache[:, 2], rows[:, 0]) and not cache[:, 0].any()
+    with pytest.raises(UntransformedOperator, match="`cache` is not batched"):
+        torch.vmap(updated, (None, 0))(cache[0], rows)
+
+
+def test_sizes_may_change() -> None:
+    compiled = torch.compile(library.swiglu, fullgraph=True, backend="aot_eager", dynamic=True)
+    for shape in ((4, 16), (5, 32), (1, 2)):
+        x = torch.randn(shape)
+        assert torch.equal(compiled(x), library.swiglu(x))
+
+
+def test_wrong_sizes_are_errors_of_the_fake_too() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(), pytest.raises(OperandShape):
+        library.rms_norm(torch.empty(4, 8), torch.empty(7))
+
+
+def test_what_has_no_gradient_is_refused_everywhere() -> None:
+    x = torch.randn(4, 8, requires_grad=True)
+    for call in (library.quantize_per_token, torch.ops.pypto.quantize_per_token):
+        with pytest.raises(LostGradient, match="`x` requires grad"):
+            call(x)
+    with pytest.raises(LostGradient):
+        torch.func.grad(lambda x: library.quantize_per_token(x)[1].sum())(x.detach())
+    with pytest.raises(UntransformedOperator, match="forward mode"):
+        torch.func.jvp(library.silu, (x.detach(),), (x.detach(),))
+
+
+def test_a_gradient_penalty_is_never_wrong() -> None:
+    """The gradient calls a row that has none: that is no error before it is differentiated."""
+    x, g = operands()
+    (first,) = torch.autograd.grad(loss(x, g), x, create_graph=True)
+    torch.testing.assert_close(first, torch.autograd.grad(torch_loss(x, g), x)[0])
+    with pytest.raises(NoGradient, match="rms_norm_backward"):
+        (first**2).sum().backward()
+
+
+def test_a_mode_sees_a_row() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, g = (t.detach() for t in operands())
+    graph = make_fx(library.rms_norm)(x, g)
+    assert [node.target for node in graph.graph.nodes if node.op == "call_function"] == [
+        torch.ops.pypto.rms_norm.default
+    ]
+    assert torch.equal(graph(2 * x, g), library.rms_norm(2 * x, g))
+
+
+def test_effects_are_seen_by_autograd() -> None:
+    """A backward pass that needs a cache as it was is an error."""
+    weight, cache = torch.ones(3, requires_grad=True), torch.zeros(4, 3)
+    product = cache * weight
+    torch.ops.pypto.scatter_update(cache, torch.tensor([1]), torch.ones(1, 3))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_a_row_of_the_user_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setattr(library.rows, "_registered", {})
+    row = library.rows["silu"]
+    library.register(replace(row, name="silu_of_a_test"))
+    x = torch.randn(2, 4)
+    assert torch.equal(torch.ops.pypto.silu_of_a_test(x), row(x))
+    library.register(replace(row, name="silu_of_a_test", text="y[t, d] f32 -> z[t, d]", reference=row.reference))
+    assert "Tensor y" in str(torch.ops.pypto.silu_of_a_test.default._schema)
