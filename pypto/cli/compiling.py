@@ -10,13 +10,19 @@ import typer
 
 from pypto.cli.aot import KINDS, compile_aot
 from pypto.cli.output import Json, mistakes, say_json, say_table
-from pypto.cli.projects import project
+from pypto.cli.projects import Wishes, project
 from pypto.cli.running import Arguments, Kernel, MadeArguments
 from pypto.cli.specs import UsageError, arguments, bare, found_in, is_fused, launch_of
 
 _LEVELS: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc")
 _EMITTED: Final = (*_LEVELS, "project", *KINDS)
 EXAMPLE_CHIP: Final = "ascend910b2"
+Adjoint = Annotated[
+    str, typer.Option(help="Of a project: arrays by which its torch extension is differentiated, as in x,weight.")
+]
+Namespace = Annotated[
+    str, typer.Option(help="Of a project: of its operator in torch that gives new tensors, as in op_api.")
+]
 
 
 def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
@@ -48,9 +54,8 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     prototype: Annotated[
         Path | None, typer.Option(help="Of a project: msopgen's JSON, which names the operator and its dtypes.")
     ] = None,
-    adjoint: Annotated[
-        str, typer.Option(help="Of a project: arrays by which its torch extension is differentiated, as in x,weight.")
-    ] = "",
+    adjoint: Adjoint = "",
+    namespace: Namespace = "",
     json: Json = False,
 ) -> None:
     """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
@@ -69,13 +74,15 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     """
     with mistakes():
         if emit == "project" and chip:
-            project(target, args or [], chip, grid, output, also or [], shape or [], prototype, adjoint, json)
+            interface = Wishes(shape or [], prototype, adjoint, namespace)
+            project(target, args or [], chip, grid, output, also or [], interface, json)
         elif emit in KINDS and not chip:
             compile_aot(target, args or [], emit, output, also or [], level or [], json)
         elif also or level:
             raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
-        elif shape or prototype or adjoint:
-            raise UsageError(f"--shape, --prototype and --adjoint are for --emit project with a --target, not {emit}")
+        elif shape or prototype or adjoint or namespace:
+            options = "--shape, --prototype, --adjoint and --namespace"
+            raise UsageError(f"{options} are for --emit project with a --target, not {emit}")
         else:
             show_level(target, args or [], emit, chip, output, json)
 

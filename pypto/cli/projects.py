@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +21,19 @@ if TYPE_CHECKING:
 _DTYPE: Final = re.compile(r"(?P<name>\w+)=\w*\[")
 
 
-def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
-    target: str, args: list[str], chip: str, grid: str, output: Path | None, also: list[str], shapes: list[str],
-    prototype: Path | None, adjoint: str, json: bool,
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class Wishes:
+    """What a project is to offer, as options of the command say it."""
+
+    shapes: list[str]
+    prototype: Path | None
+    adjoint: str
+    namespace: str
+
+
+def project(  # each is an option of the command
+    target: str, args: list[str], chip: str, grid: str, output: Path | None, also: list[str], wishes: Wishes, json: bool
+) -> None:
     """Write a folder with all that CANN needs to build versions of the kernel and to try them."""
     from pypto.tools.project import Interface, write_project
     from pypto.tools.prototype import read_prototype
@@ -32,10 +42,11 @@ def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
     folder = output or Path(f"{kernel.signature.kernel}_{chip}")
     if folder.exists():
         raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
-    parsed = read_prototype(prototype) if prototype else None
+    parsed = read_prototype(wishes.prototype) if wishes.prototype else None
     sizes = grid_of(grid)
-    wrt = tuple(name.strip() for name in adjoint.split(",") if name.strip())
-    interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), parsed, wrt)
+    wrt = tuple(name.strip() for name in wishes.adjoint.split(",") if name.strip())
+    formula, shapes = grid if callable(sizes) else "", dict(map(named, wishes.shapes))
+    interface = Interface(formula, shapes, parsed, wrt, wishes.namespace)
     versions = [[*args, *shlex.split(more)] for more in ("", *also)]
     every = [given for words in versions for given in combinations(words, kernel.arg_names, parsed)]
     defaults = kernel.signature.defaults

@@ -21,7 +21,8 @@ from pypto.devices import device
 from pypto.errors.project import NoOperator, WrongPrototype
 from pypto.jit import Kernel
 from pypto.runtime.acl import MAGIC
-from pypto.tools.project_backward import Backward, backward_of, backward_texts
+from pypto.tools.project_autograd import extension_texts
+from pypto.tools.project_backward import Backward, backward_of
 from pypto.tools.project_fields import TEMPLATES, Field, free_names, value_of
 from pypto.tools.project_kernel import direct_text, function_text, kernel_facts
 from pypto.tools.project_operator import (
@@ -69,12 +70,15 @@ class Interface:
         The operator's type, and the order of its arrays and numbers.
     adjoint : tuple of str
         Arrays by which the torch extension is differentiated: kernels of the backward are derived for each version.
+    namespace : str
+        Of the operator of torch that gives new tensors, as in ``op_api``; otherwise that of the launch in place.
     """
 
     grid: str = ""
     shapes: Mapping[str, str] = field(default_factory=dict)
     prototype: Prototype | None = None
     adjoint: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def write_project(  # the launch, and what surrounds it
     further : sequence of pairs
         Grid and arguments of each further version: other dtypes, other shapes.
     interface : Interface, optional
-        A grid of formulas, shapes of outputs, and a prototype.
+        A grid of formulas, shapes of outputs, a prototype, a backward, and a namespace.
 
     Returns
     -------
@@ -142,12 +146,12 @@ def write_project(  # the launch, and what surrounds it
     Diagnostic
         When the kernel cannot be compiled for the chip.
     """
-    interface = interface or Interface()
-    launches = [(grid, arguments), *further]
+    interface, launches = interface or Interface(), [(grid, arguments), *further]
     versions = [version_of(kernel, chip, n, *launch, interface.grid) for n, launch in enumerate(launches)]
     operator = operator_of(kernel, chip, versions, interface)
     backwards = backwards_of(kernel, chip, launches, versions, interface.adjoint)
     texts = project_texts(versions, backwards) | host_facts(operator, kernel.signature.kernel)
+    texts |= extension_texts(operator, kernel.signature.kernel, texts["name"], interface.namespace, backwards)
     texts |= {f"kernel_{name}": text for name, text in kernel_facts(operator).items()}
     folder.mkdir(parents=True)
     files = write_versions(folder, operator, versions, derived_versions(backwards))
@@ -174,11 +178,11 @@ def project_texts(versions: Sequence[Version], backwards: Sequence[Backward]) ->
     first = versions[0]
     derived = derived_versions(backwards)
     texts = {**first.facts, **torch_texts([version.torch for version in versions])}
-    texts |= backward_texts(first.name, backwards)
     texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
     texts["backward"] = gradients_of(backwards[0].wrt if backwards else ())
     texts["arguments"] = "\n\n".join(map(described, versions))
     texts["operator_versions"] = " ".join(v.name for v in versions)  # those of a backward are launched alone
+    texts["binary_names"] = "".join(f'"{v.name}", ' for v in (*versions, *derived))
     texts["versions"] = " ".join(v.name for v in (*versions, *derived))
     return texts
 
@@ -229,7 +233,8 @@ def operator_of(kernel: Kernel, chip: str, versions: Sequence[Version], interfac
         inputs, outputs, numbers = in_order(interface.prototype, inputs, outputs, numbers, name)
     unit = next(unit for start, unit in _FAMILIES.items() if chip.startswith(start))
     each = tuple(version.operator for version in versions)
-    defaults = interface.prototype.attributes if interface.prototype else {}
+    from_kernel = {n: x for n, x in kernel.signature.defaults.items() if isinstance(x, int | float)}
+    defaults = interface.prototype.attributes if interface.prototype else from_kernel
     return Operator(kind, unit, inputs, outputs, numbers, each, interface.shapes, defaults)
 
 

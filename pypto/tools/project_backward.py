@@ -6,10 +6,10 @@ that the version was compiled with. Its kernels are versions as the forward ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from pypto.tools.project_fields import TEMPLATES, Field, free_names
 from pypto.tools.project_torch import (
     TORCH_TYPES,
     TorchVersion,
+    indented,
+    launched,
     number_value,
     parameter,
-    schema_number,
+    reasons,
+    refusal_text,
     tensor_tests,
 )
-
-_MARGIN: Final = " " * 4
 
 
 @dataclass(frozen=True)
@@ -174,90 +175,58 @@ class BackwardNames:
         return ", ".join([*self.tensors, *(f.name for f in self.numbers)])
 
 
-def backward_texts(name: str, backwards: Sequence[Backward]) -> dict[str, str]:
-    """Texts of the extension with autograd; all are empty where no backward is asked for."""
+def backward_text(name: str, backwards: Sequence[Backward]) -> str:
+    """The part of the extension that computes gradients; it is empty where no backward is asked for."""
     if not backwards:
-        return {"autograd": "", "autograd_definition": "", "autograd_implementations": "", "autograd_headers": ""}
-    names = BackwardNames.of(backwards)
-    words = [*(f"Tensor {x}" for x in names.tensors), *(f"{schema_number(f)} {f.name}" for f in names.numbers)]
-    schema = ", ".join([*words, "str binaries, int[3] grid"])
-    library = f"TORCH_LIBRARY_IMPL({name}_torch,"
+        return ""
     text = Template((TEMPLATES / "torch_backward.cpp.txt").read_text(encoding="utf-8"))
-    versions = [version.name for b in backwards for version in b.versions]
-    return {
-        "autograd": text.substitute({"name": name, **autograd_texts(names, backwards)}),
-        "autograd_definition": f' library.def("backward({schema}) -> Tensor[]");',
-        "autograd_implementations": "\n".join((
-            f'{library} PrivateUse1, library) {{ library.impl("backward", &backward); }}',
-            f'{library} Meta, library) {{ library.impl("backward", &backward_meta); }}',
-            f'{library} Autograd, library) {{ library.impl("launch", &launch_with_gradients); }}', "")),
-        "autograd_headers": "".join(f'#include "{version}.h"\n' for version in versions),
-    }  # fmt: skip
+    return text.substitute({"name": name, **gradient_texts(BackwardNames.of(backwards), backwards)})
 
 
-def autograd_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[str, str]:
+def backward_headers(backwards: Sequence[Backward]) -> str:
+    return "".join(f'#include "{version.name}.h"\n' for b in backwards for version in b.versions)
+
+
+def gradient_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[str, str]:
     """Texts of the template of gradients."""
     first, forward = backwards[0], [f.name for f in names.taken]
-    wrt = [names.cxx[n] for n in first.wrt]
-    floats = {f.slot.arg for b in backwards for f in names.taken
-              if f.slot.kind == "ptr" and b.forward.infos[f.slot.arg].dtype.is_float}  # fmt: skip
-    written = frozenset().union(*(b.forward.written for b in backwards))
-    outputs = [f.name for f in names.taken if f.slot.arg in written]
-    stored = [f.name for f in names.stored]
-    others = [names.cxx[n] for n in floats if n not in first.wrt and n not in written]
-    guards = [f"no_backward_{b.forward.name}({', '.join([*forward, 'grid'])})" for b in backwards]
     given = [f"no_gradients_{b.forward.name}({names.values}, grid)" for b in backwards]
-    saved = [f"saved[{n}]" for n in range(len(names.read))]
-    saved += [f"gradients[{n}]" for n in range(len(names.stored))]
-    saved += [f'context->saved_data["{f.name}"].{"toDouble" if f.slot.dtype.is_float else "toInt"}()'
-              for f in names.numbers]  # fmt: skip
-    calls = (f"if ({test} == nullptr) return gradients_{b.forward.name}({names.values}, binaries);"
-             for test, b in zip(given, backwards, strict=True))  # fmt: skip
+    calls = (
+        f"if ({test} == nullptr) return gradients_{b.forward.name}({names.values}, binaries);"
+        for test, b in zip(given, backwards, strict=True)
+    )
     return {
         "gradients": "\n\n".join(text for b in backwards for text in functions(names, b)),
         "parameters": names.parameters,
-        "unused_parameters": names.unused_parameters,
+        "values": names.values,
         "calls": indented(calls, 1),
         "reasons": reasons(given, 16),
-        "made": ", ".join(f"at::empty({x}.sizes(), {x}.options())" for x in wrt),
         "forward_parameters": ", ".join(map(parameter, names.taken)),
         "forward_values": ", ".join(forward),
         "saved": ", ".join(f.name for f in names.read),
-        "numbers": indented((f'context->saved_data["{f.name}"] = {f.name};' for f in names.numbers), 2),
-        "stored": ", ".join(stored),
-        "given": ", ".join(saved),
+        "numbers": kept_numbers(names),
+        "stored": ", ".join(f.name for f in names.stored),
+        "given": given_back(names, range(len(names.stored))),
         "count": str(len(forward) + 2),
-        "results": indented((f"all[{forward.index(x)}] = found[{n}];" for n, x in enumerate(wrt)), 2),
-        "checks": indented([*map(no_history, outputs), *map(not_asked, sorted(others))], 2),
-        "wanted": " || ".join(f"{x}.requires_grad()" for x in wrt),
-        "any_has": " || ".join(f"{test} == nullptr" for test in guards),
-        "forward_reasons": reasons(guards, 24),
-        "bumped": indented(map(changed, (x for x in outputs if x not in stored)), 3),
-        "written": indented(map(changed, outputs), 1),
+        "found": placed(names, first.wrt, forward),
     }
 
 
-def indented(lines: Any, depth: int) -> str:
-    return "\n".join(_MARGIN * depth + line for line in lines)
+def kept_numbers(names: BackwardNames) -> str:
+    return indented((f'context->saved_data["{f.name}"] = {f.name};' for f in names.numbers), 2)
 
 
-def reasons(tests: Sequence[str], margin: int) -> str:
-    return f",\n{' ' * margin}".join(f'"\\n- ", {test}' for test in tests)
+def given_back(names: BackwardNames, gradients: Iterable[int]) -> str:
+    """What a backward takes of a function's context: saved arrays, gradients of outputs at these places, numbers."""
+    parts = [f"saved[{n}]" for n in range(len(names.read))] + [f"gradients[{n}]" for n in gradients]
+    parts += [f'context->saved_data["{f.name}"].{"toDouble" if f.slot.dtype.is_float else "toInt"}()'
+              for f in names.numbers]  # fmt: skip
+    return ", ".join(parts)
 
 
-def no_history(x: str) -> str:
-    """The check that an output is no result of something that has a gradient, which would be lost."""
-    says = f"{x} is written, so it must not require a gradient before: pass a new tensor"
-    return f'TORCH_CHECK(!{x}.requires_grad(), "{says}");'
-
-
-def not_asked(x: str) -> str:
-    """The check that nobody waits for a gradient that was not asked for when the project was made."""
-    return f'TORCH_CHECK(!{x}.requires_grad(), "the project has no gradient by {x}: name it in --adjoint");'
-
-
-def changed(x: str) -> str:
-    return f"if (!{x}.is_inference()) torch::autograd::impl::bump_version({x});"
+def placed(names: BackwardNames, wrt: Sequence[str], parameters: Sequence[str]) -> str:
+    """Statements that put gradients to the places of a function's parameters."""
+    return indented((f"all[{parameters.index(names.cxx[x])}] = found[{n}];" for n, x in enumerate(wrt)), 2)
 
 
 def functions(names: BackwardNames, b: Backward) -> Iterator[str]:
@@ -265,34 +234,30 @@ def functions(names: BackwardNames, b: Backward) -> Iterator[str]:
     arrays = [f for f in names.taken if f.slot.kind == "ptr"]
     pairs = [(f.name, f) for f in arrays]
     forward = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in names.taken)
-    yield refusal(f"no_backward_{b.forward.name}", forward, names, b, pairs)
+    grid = ", ".join(map(str, (*b.grid, 1, 1)[:3]))
+    is_grid = f"grid.equals({{{grid}}})", f"the grid is not {grid}"
+    tests = [*derived_tests(names.numbers, b, pairs), is_grid]
+    yield refusal_text(f"no_backward_{b.forward.name}", f"{forward}, at::IntArrayRef grid", tests)
     pairs = list(zip(names.tensors, (*names.read, *names.stored), strict=True))
-    unused = names.unused_parameters
-    yield refusal(f"no_gradients_{b.forward.name}", unused, names, b, pairs)
+    tests, unused = [*derived_tests(names.numbers, b, pairs), is_grid], names.unused_parameters
+    yield refusal_text(f"no_gradients_{b.forward.name}", f"{unused}, at::IntArrayRef grid", tests)
     by_value = unused.replace("const at::Tensor& ", "at::Tensor ")
-    head = f"std::vector<at::Tensor> gradients_{b.forward.name}({by_value}, const std::string& binaries) {{"
+    head = f"std::vector<at::Tensor> gradients_{b.forward.name}({by_value}, const std::string* binaries) {{"
     yield "\n".join([head, indented(body(names, b), 1), "}"])
 
 
-def refusal(
-    name: str, parameters: str, names: BackwardNames, b: Backward, pairs: Sequence[tuple[str, Field]]
-) -> str:  # fmt: skip
-    """A function that says why the backward was not derived for some arguments, or gives a null pointer."""
-    tests: list[tuple[str, str]] = []
+def derived_tests(
+    numbers: Sequence[Field], b: Backward, pairs: Sequence[tuple[str, Field]]
+) -> Iterator[tuple[str, str]]:
+    """That arguments are those for which the backward of a version was derived."""
     for x, f in pairs:
         info = b.forward.infos[f.slot.arg]
         shape = ", ".join(map(str, info.shape))
-        tests += tensor_tests(x, info)
-        tests.append((f"{x}.sizes().equals({{{shape}}})", f"{x} has not the sizes {shape}"))
-    integers = [f for f in names.numbers if not f.slot.dtype.is_float]
-    for f in integers:
+        yield from tensor_tests(x, info)
+        yield f"{x}.sym_sizes().equals({{{shape}}})", f"{x} has not the sizes {shape}"
+    for f in (f for f in numbers if not f.slot.dtype.is_float):
         number = int(b.arguments[f.slot.arg])
-        tests.append((f"{f.name} == {number}", f"{f.name} is not {number}"))
-    grid = ", ".join(map(str, (*b.grid, 1, 1)[:3]))
-    tests.append((f"grid.equals({{{grid}}})", f"the grid is not {grid}"))
-    lines = [f'if (!({condition})) return "{says}";' for condition, says in tests]
-    head = f"const char* {name}({parameters}, at::IntArrayRef grid) {{"
-    return "\n".join([head, indented([*lines, "return nullptr;"], 1), "}"])
+        yield f"{f.name} == {number}", f"{f.name} is not {number}"
 
 
 def body(names: BackwardNames, b: Backward) -> Iterator[str]:
@@ -310,7 +275,7 @@ def body(names: BackwardNames, b: Backward) -> Iterator[str]:
         version = one.torch.name
         fields = ", ".join(field_value(names, step, f) for f in one.torch.fields)
         grid = ", ".join(map(str, step.grid))
-        yield f'queue<{version}_kernel>(binaries + "/{version}.bin", {version}_arguments{{{fields}}}, {{{grid}}});'
+        yield f"if (binaries != nullptr) {launched(version, '*binaries', fields, f'{{{grid}}}')};"
     yield f"return {{{', '.join(names.cxx[f'd_{n}'] for n in b.wrt)}}};"
 
 

@@ -17,12 +17,26 @@ class NoFormula(ValueError):
 
 
 @dataclass(frozen=True)
+class Spelling:
+    """How C++ asks an array for a size and for the number of its elements, and takes the least of several numbers."""
+
+    size: str
+    elements: str
+    extreme: str
+
+
+CANN: Final = Spelling("GetDim", "GetShapeSize", "std::{name}<int64_t>({{{sizes}}})")
+TORCH: Final = Spelling("sym_size", "sym_numel", "{name}_of({{{sizes}}})")
+
+
+@dataclass(frozen=True)
 class Names:
     """What names of a formula stand for: C++ variables with their ranks, and constants."""
 
     arrays: Mapping[str, tuple[str, int]]  # the variable of its shape, and its rank
     numbers: Mapping[str, str]  # scalars of a launch, as C++
     constants: Mapping[str, int]
+    spelling: Spelling = CANN
 
 
 def translated(text: str, names: Names) -> list[str]:
@@ -69,26 +83,26 @@ def _shape(node: ast.expr, names: Names) -> str:
     """A size of an array, the number of its elements, or its rank."""
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr="size") if name in names.arrays:
-            return f"{names.arrays[name][0]}.GetShapeSize()"
+            return f"{names.arrays[name][0]}.{names.spelling.elements}()"
         case ast.Attribute(value=ast.Name(id=name), attr="ndim") if name in names.arrays:
             return str(names.arrays[name][1])
         case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape")) if name in names.arrays:
-            return _dimension(node.slice, *names.arrays[name])
+            return _dimension(node.slice, *names.arrays[name], names.spelling)
     raise NoFormula(ast.unparse(node))
 
 
 def _call(node: ast.Call, names: Names) -> str:
     match node:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]) if name in names.arrays:
-            return _dimension(ast.Constant(0), *names.arrays[name])
+            return _dimension(ast.Constant(0), *names.arrays[name], names.spelling)
         case ast.Call(func=ast.Name(id="cdiv"), args=[a, b]):
             return f"ceil_div({_size(a, names)}, {_size(b, names)})"
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_]):
-            return f"std::{name}<int64_t>({{{', '.join(_size(x, names) for x in node.args)}}})"
+            return names.spelling.extreme.format(name=name, sizes=", ".join(_size(x, names) for x in node.args))
     raise NoFormula(ast.unparse(node))
 
 
-def _dimension(index: ast.expr, variable: str, rank: int) -> str:
+def _dimension(index: ast.expr, variable: str, rank: int, spelling: Spelling) -> str:
     """The size of a dimension, whose number is a constant."""
     number: Any = None
     match index:
@@ -98,4 +112,4 @@ def _dimension(index: ast.expr, variable: str, rank: int) -> str:
             number = rank - value
     if number is None or not 0 <= number < rank:
         raise NoFormula(f"shape[{ast.unparse(index)}]")
-    return f"{variable}.GetDim({number})"
+    return f"{variable}.{spelling.size}({number})"

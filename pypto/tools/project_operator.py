@@ -18,7 +18,7 @@ from pypto.errors.project import NoOperator
 from pypto.ir.core import Function
 from pypto.passes.analysis.memory_effects import pointer_roots, reads_memory
 from pypto.tools.project_fields import Field
-from pypto.tools.project_formula import Names, NoFormula, translated
+from pypto.tools.project_formula import CANN, Names, NoFormula, Spelling, translated
 from pypto.tools.project_torch import TorchVersion
 
 _TYPES: Final = MappingProxyType(
@@ -233,7 +233,7 @@ def functions(operator: Operator, version: OperatorVersion, kernel: str) -> str:
     fits = "    return " + (" && ".join(conditions(operator, version)) or "true") + ";"
     shapes = (f"{{{', '.join(shape)}}}" for shape in output_shapes(operator, version, kernel))
     sizes = f"    return {{{', '.join(shapes)}}};"
-    plan = "\n".join(assignments(version, grid_of(operator, version, kernel)))
+    plan = "\n".join(assignments(version, grid_of(operator, version, kernel, both)))
     array = f"std::vector<std::vector<int64_t>> sizes_{name}([[maybe_unused]] const Call& call)"
     return "\n".join([
         f"// The version {name}.", f"bool fits_{name}([[maybe_unused]] const Call& call) {{",
@@ -284,12 +284,12 @@ def guards(operator: Operator, version: OperatorVersion, names: Sequence[str]) -
             yield f"({x}.GetDim({d}) == 1 || stride({x}, {d}) == {value})"
 
 
-def names_of(operator: Operator, version: OperatorVersion, arrays: Sequence[str]) -> Names:
+def names_of(operator: Operator, version: OperatorVersion, arrays: Sequence[str], spelling: Spelling) -> Names:
     """What the names of a formula mean: arrays, numbers of the launch, and the kernel's constants."""
     variables = {name: (operator.fields[name].name, len(version.shape(name))) for name in arrays}
     scalars = {f.slot.arg: f"static_cast<int64_t>({f.name})" for f in numbers(operator)}
     constants = {name: x for name, x in version.arguments.items() if isinstance(x, int) and name not in scalars}
-    return Names(variables, scalars, constants)
+    return Names(variables, scalars, constants, spelling)
 
 
 def sizes_of(text: str, names: Names, kernel: str, what: str) -> list[str]:
@@ -300,25 +300,29 @@ def sizes_of(text: str, names: Names, kernel: str, what: str) -> list[str]:
         raise NoOperator(kernel=kernel, problem=f"{what} has `{part}`, which is no formula here", way=way) from None
 
 
-def grid_of(operator: Operator, version: OperatorVersion, kernel: str) -> list[str]:
-    """The three sizes of the grid as C++."""
-    names = names_of(operator, version, (*operator.inputs, *operator.outputs))
+def grid_of(
+    operator: Operator, version: OperatorVersion, kernel: str, arrays: Sequence[str], spelling: Spelling = CANN
+) -> list[str]:
+    """The three sizes of the grid as C++, as a formula of some arrays."""
+    names = names_of(operator, version, arrays, spelling)
     sizes = sizes_of(version.formula, names, kernel, "the grid") if version.formula else list(map(str, version.grid))
     return [*sizes, "1", "1"][:3]
 
 
-def output_shapes(operator: Operator, version: OperatorVersion, kernel: str) -> Iterator[list[str]]:
+def output_shapes(
+    operator: Operator, version: OperatorVersion, kernel: str, spelling: Spelling = CANN
+) -> Iterator[list[str]]:
     """The shapes of the outputs as C++, from the inputs'."""
     for name in operator.outputs:
         x, shape = operator.fields[name].name, version.shape(name)
         guard = version.torch.guard
         fixed = [guard.get(("shape", name, d)) for d in range(len(shape))]
         if name in operator.inputs:
-            yield [f"{x}.GetDim({d})" for d in range(len(shape))]
+            yield [f"{x}.{spelling.size}({d})" for d in range(len(shape))]
         elif not version.formula:
             yield list(map(str, shape))
         elif name in operator.shapes:
-            names = names_of(operator, version, operator.inputs)
+            names = names_of(operator, version, operator.inputs, spelling)
             sizes = sizes_of(operator.shapes[name], names, kernel, f"the shape of `{name}`")
             if len(sizes) != len(shape):
                 problem = f"the shape of `{name}` has {len(sizes)} sizes, and the array {len(shape)}"

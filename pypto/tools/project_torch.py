@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,6 +14,9 @@ from pypto.tools.project_fields import Field
 TORCH_TYPES: Final = MappingProxyType(
     {"f32": "Float", "f64": "Double", "f16": "Half", "bf16": "BFloat16", "i1": "Bool", "i8": "Char", "i16": "Short",
      "i32": "Int", "i64": "Long", "u8": "Byte"})  # fmt: skip
+
+
+_MARGIN: Final = " " * 4
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class TorchVersion:
 
 
 def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
-    """Texts of the extension.
+    """Texts of the launch in place.
 
     Raises
     ------
@@ -49,17 +52,25 @@ def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
                 "versions of a project take the same arrays and numbers; they differ in dtypes and shapes"
             )
     return {
-        "schema": schema(first),
         "parameters": ", ".join(map(parameter, first.taken)),
         "values": ", ".join(f.name for f in first.taken),
         "headers": "\n".join(f'#include "{version.name}.h"' for version in versions),
         "refusals": "\n\n".join(map(refusal, versions)),
-        "devices": "\n".join(on_npu(f) for f in first.taken if f.slot.kind == "ptr"),
+        "devices": indented((on_npu(f) for f in first.taken if f.slot.kind == "ptr"), 1),
         "launches": "\n".join(map(launch, versions)),
-        "reasons": f",\n{' ' * 16}".join(f'"\\n- ", {asked(v)}' for v in versions),
+        "reasons": reasons(list(map(asked, versions)), 16),
         "any_fits": " || ".join(f"{asked(v)} == nullptr" for v in versions),
         "names": ", ".join(f.name for f in first.taken),
     }
+
+
+def indented(lines: Iterable[str], depth: int) -> str:
+    return "\n".join(_MARGIN * depth + line for line in lines)
+
+
+def reasons(tests: Sequence[str], margin: int) -> str:
+    """Calls of functions that say why a version does not take arguments, as parts of a message."""
+    return f",\n{' ' * margin}".join(f'"\\n- ", {test}' for test in tests)
 
 
 def schema(version: TorchVersion) -> str:
@@ -94,12 +105,18 @@ def refusal(version: TorchVersion) -> str:
     pointers = [f for f in version.fields if f.slot.kind == "ptr"]
     tests = [line for f in pointers for line in tensor_tests(f.name, version.infos[f.slot.arg])]
     tests += guard_tests({f.slot.arg: f.name for f in pointers}, version.guard)
-    lines = [f'    if (!({condition})) return "{says}";' for condition, says in tests]
     parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.taken)
-    head = f"const char* refusal_{version.name}({parameters}) {{"
-    return "\n".join(
-        [f"// Why {version.name} does not take these arguments.", head, *lines, "    return nullptr;", "}"]
+    return refusal_text(
+        f"refusal_{version.name}", parameters, tests, f"Why {version.name} does not take these arguments."
     )
+
+
+def refusal_text(name: str, parameters: str, tests: Iterable[tuple[str, str]], comment: str = "") -> str:
+    """A function that gives the reason of the first condition that does not hold, or a null pointer."""
+    lines = [f'if (!({condition})) return "{says}";' for condition, says in tests]
+    head = [f"// {comment}"] if comment else []
+    head.append(f"const char* {name}({parameters}) {{")
+    return "\n".join([*head, indented([*lines, "return nullptr;"], 1), "}"])
 
 
 def tensor_tests(x: str, info: ArrayInfo) -> Iterator[tuple[str, str]]:
@@ -116,23 +133,26 @@ def guard_tests(arrays: Mapping[str, str], guard: Mapping[Any, Any]) -> Iterator
         if kind not in ("shape", "stride") or arg not in arrays or value is None:
             continue
         x = arrays[arg]
-        condition = (
-            f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
-        )
-        yield condition, f"it was compiled for {condition}"
+        says = f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
+        yield says.replace(f"{x}.", f"{x}.sym_"), f"it was compiled for {says}"
 
 
 def on_npu(field: Field) -> str:
     """The check that a tensor is on an NPU: the dispatcher looks whether one of them is."""
     is_there = f"{field.name}.device().type() == c10::DeviceType::PrivateUse1"
-    return f'    TORCH_CHECK({is_there}, "{field.name} is not on an NPU");'
+    return f'TORCH_CHECK({is_there}, "{field.name} is not on an NPU");'
 
 
 def launch(version: TorchVersion) -> str:
     """The statement that launches the version where it takes the arguments."""
-    record = f"{version.name}_arguments{{{', '.join(tensor_fields(version.fields))}}}"
-    call = f'queue<{version.name}_kernel>(binaries + "/{version.name}.bin", {record}, grid)'
-    return f"    if ({asked(version)} == nullptr)\n        return {call};"
+    fields = ", ".join(tensor_fields(version.fields))
+    return f"    if ({asked(version)} == nullptr)\n        return {launched(version.name, 'binaries', fields, 'grid')};"
+
+
+def launched(version: str, binaries: str, fields: str, grid: str) -> str:
+    """The launch of a version."""
+    path = f'folder_of({binaries}) + "/{version}.bin"'
+    return f"queue<{version}_kernel>({path}, {version}_arguments{{{fields}}}, {grid})"
 
 
 def tensor_fields(fields: Sequence[Field]) -> Iterator[str]:

@@ -210,6 +210,25 @@ def test_the_texts_of_an_operator(tmp_path: Path) -> None:
     assert os.access(tmp_path / "made" / "build.sh", os.X_OK)
 
 
+@pto.jit
+def lifted(x, out, alpha=1.5, n=3, BLOCK: pto.constexpr = 32):
+    i = pto.program_id(0) * BLOCK
+    out[i : i + BLOCK] = x[i : i + BLOCK] * alpha + n
+
+
+def test_defaults_of_parameters_are_seen_by_formulas_and_are_those_of_attributes(tmp_path: Path) -> None:
+    x = numbers(np.float32, 64)
+    given = {"x": x, "out": np.zeros_like(x)}
+    interface = Interface("cdiv(x.shape[0] + n, BLOCK)", {"out": "x.shape[0]"})
+    write_project(tmp_path / "made", lifted, (3,), "ascend910b2", given, (), interface)
+    host = (tmp_path / "made" / "op_host" / "lifted.cpp").read_text(encoding="utf-8")
+    assert "ceil_div((x.GetDim(0) + static_cast<int64_t>(n)), 32)" in host
+    assert 'this->Attr("alpha").AttrType(OPTIONAL).Float(1.5);' in host
+    torch = (tmp_path / "made" / "torch" / "lifted.cpp").read_text(encoding="utf-8")
+    assert 'lifted(Tensor x, float alpha=1.5, int n=3, *, str binaries=\\"\\") -> Tensor' in torch
+    assert "whole(ceil_div((x.sym_size(0) + static_cast<int64_t>(n)), 32))" in torch
+
+
 def test_what_is_no_operator(tmp_path: Path) -> None:
     given = scaled_arguments(np.float32, 64, 32)
     cases = [

@@ -18,7 +18,8 @@ from ml_dtypes import bfloat16
 import pypto as pto
 from pypto.backends.ascend.blockir.reserved import WORDS, symbol
 from pypto.errors import OptionError
-from pypto.tools.project import write_project
+from pypto.errors.project import NoOperator
+from pypto.tools.project import Interface, write_project
 from pypto.tools.project_fields import free_names, template_words
 from tests.cli.commands import called, kernels
 from tests.patience import limit
@@ -82,12 +83,44 @@ def test_the_torch_extension_takes_only_what_the_kernel_was_compiled_for(tmp_pat
     write_project(tmp_path / "made", row_sums, (4,), "ascend910b2", arguments)
     text = (tmp_path / "made" / "torch" / "row_sums.cpp").read_text(encoding="utf-8")
     types = "x.scalar_type() == at::kHalf && x.dim() == 2", "y.scalar_type() == at::kHalf && y.dim() == 1"
-    for check in (*types, "x.size(1) == 33", "x.size(1) == 1 || x.stride(1) == 1"):
-        assert f"if (!({check})) return " in text
-    assert "x.size(0) ==" not in text
+    launch = text[: text.index("// The kernel of a binary")]
+    for check in (*types, "x.sym_size(1) == 33", "x.sym_size(1) == 1 || x.sym_stride(1) == 1"):
+        assert f"if (!({check})) return " in launch
+    assert "x.sym_size(0) ==" not in launch
     schema = "launch(Tensor x, Tensor(a1!) y, str binaries, int[3] grid) -> ()"
     assert f'TORCH_LIBRARY(row_sums_torch, library) {{ library.def("{schema}"); }}' in text
-    assert "TORCH_LIBRARY_IMPL(row_sums_torch, Meta, library)" in text
+    call = 'row_sums(Tensor x, *, str binaries=\\"\\") -> Tensor'
+    assert f'TORCH_LIBRARY_FRAGMENT(row_sums_torch, library) {{ library.def("{call}"); }}' in text
+    for name, function in (("launch", "check"), ("row_sums", "computed_on_meta")):
+        assert f'TORCH_LIBRARY_IMPL(row_sums_torch, Meta, library) {{ library.impl("{name}", &{function}); }}' in text
+
+
+@pytest.mark.parametrize("space", ["op-api", 'a"', "a*/", "../a", "aten", "1a"])
+def test_what_is_no_namespace(tmp_path: Path, space: str) -> None:
+    arguments = {"x": np.ones((4, 33), np.float16), "y": np.zeros(4, np.float16), "step": 1}
+    with pytest.raises(NoOperator, match="can be no namespace of operators of torch"):
+        write_project(tmp_path / "made", row_sums, (4,), "ascend910b2", arguments, (), Interface(namespace=space))
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("chip", ["ascend310p", "ascend310p3", "Ascend310P3", "310P"])
+def test_a_chip_of_another_generation(tmp_path: Path, chip: str) -> None:
+    words = ("x=f32[100]", "y=f32[100]", "out=f32[100]", "BLOCK=64", "--grid", "2", "--target", chip)
+    result = called("compile", f"{kernels(tmp_path)}:add", *words, "--emit", "project", "-o", tmp_path / "made")
+    assert f"no kernel can be compiled for {chip}: its cube and vector units share one core" in result.output
+    assert not (tmp_path / "made").exists()
+
+
+@pto.jit
+def fills(y, value):
+    y[:] = value
+
+
+def test_an_operator_without_inputs_has_the_launch_in_place_alone(tmp_path: Path) -> None:
+    write_project(tmp_path / "made", fills, (1,), "ascend910b2", {"y": np.zeros(4, np.float32), "value": 1.0})
+    text = (tmp_path / "made" / "torch" / "fills.cpp").read_text(encoding="utf-8")
+    assert "FRAGMENT" not in text
+    assert "there is no form that gives new tensors" in (tmp_path / "made" / "README.md").read_text(encoding="utf-8")
 
 
 HOSTILE = ("stream", "stream_", "kernel", "wrong", "folder", "int", "register", "unix", "errno", "main", "größe", "__x",
@@ -145,7 +178,7 @@ def test_versions_for_dtypes_and_shapes(tmp_path: Path) -> None:
     text = (project / "torch" / "add.cpp").read_text(encoding="utf-8")
     for version in ("add", "add_1", "add_2"):
         assert f"refusal_{version}(x, y, out) == nullptr" in text
-        assert f'binaries + "/{version}.bin"' in text
+        assert f'folder_of(binaries) + "/{version}.bin"' in text
 
 
 def test_versions_with_other_parameters_are_refused(tmp_path: Path) -> None:
@@ -166,6 +199,17 @@ x, y = torch.empty(4, 33, dtype=torch.float16, device="meta"), torch.empty(4, dt
 assert launch(x, y, "/nowhere", [4, 1, 1]) is None
 assert launch.default._schema.is_mutable
 launch(x.float(), y.float(), "/nowhere", [4, 1, 1])
+call = torch.ops.row_sums_torch.row_sums
+assert (call(x.t().contiguous().t()).shape, call(x.float()).dtype) == ((4,), torch.float32)
+try:
+    call(x[:3])
+except RuntimeError as error:
+    print(*str(error).splitlines()[:2])
+try:
+    call(x.requires_grad_())
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+x = x.detach()
 for wrong in ((x.double(), y), (x[:, :30], y), (x.t(), y)):
     try:
         launch(*wrong, "/nowhere", [4, 1, 1])
@@ -186,7 +230,9 @@ def test_the_torch_extension_compiles_and_has_a_meta_kernel(tmp_path: Path) -> N
     write_project(project, row_sums, (4,), "ascend910b2", versions[0], [((4,), versions[1])])
     extension = built(tmp_path, project)
     done = run(sys.executable, "-c", META, extension)
-    assert (done.returncode, done.stdout) == (0, 3 * "no version of row_sums takes these arguments:\n"), done.stderr
+    refused = "no version of row_sums takes these arguments:"
+    said = f"{refused} - it was compiled for x.size(0) == 4\nthe project has no gradient by x: name it in --adjoint\n"
+    assert (done.returncode, done.stdout) == (0, said + 3 * f"{refused}\n"), done.stderr
 
 
 def test_a_project_from_the_command_line(tmp_path: Path) -> None:

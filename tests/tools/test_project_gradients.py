@@ -41,7 +41,7 @@ def arguments(dtype: Any, rows: int = 4, cols: int = 5) -> dict[str, Any]:
 
 def project(folder: Path, *dtypes: Any, adjoint: tuple[str, ...] = ("x", "weight")) -> Path:
     launches = [((4,), arguments(dtype)) for dtype in dtypes]
-    interface = Interface(adjoint=adjoint)
+    interface = Interface("x.shape[0]", {"out": "x.shape[0], x.shape[1]"}, adjoint=adjoint, namespace="op_api")
     write_project(folder, rms_norm, *launches[0][:1], "ascend910b2", launches[0][1], launches[1:], interface)
     return folder
 
@@ -81,9 +81,14 @@ def test_the_extension_has_autograd_where_it_is_asked_for(tmp_path: Path) -> Non
         in text
     )
     assert "the project has no gradient by bias: name it in --adjoint" in text
-    assert "Autograd" not in (project(tmp_path / "plain", np.float32, adjoint=()) / "torch" / "rms_norm.cpp").read_text(
+    made = project(tmp_path / "plain", np.float32, adjoint=())
+    plain = (made / "torch" / "rms_norm.cpp").read_text(encoding="utf-8")
+    assert "torch::autograd::Function" not in plain
+    assert plain.count("the project has no gradient by x: name it in --adjoint") == 2, "an error in both forms"
+    unread = (project(tmp_path / "bias", np.float32, adjoint=("bias",)) / "torch" / "rms_norm.cpp").read_text(
         encoding="utf-8"
     )
+    assert "d_bias = at::empty({5}, d_out.options()" in unread, "the backward has no `bias`, whose shape it is"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +156,7 @@ module.device_count = lambda: 1
 module.is_available = lambda: True
 module._is_in_bad_fork = lambda: False
 module.manual_seed_all = lambda seed: None
+module.get_rng_state, module.set_rng_state = torch.get_rng_state, lambda state, device=None: None
 torch._register_device_module("npu", module)
 torch.ops.load_library(sys.argv[1])
 library, binaries = torch.ops.rms_norm_torch, sys.argv[2]
@@ -174,12 +180,17 @@ def reference(x, weight):
     return 2 * x * torch.rsqrt((x * x).mean(1, keepdim=True) + 2**-10) * weight
 
 
-for dtype, tolerance in ((torch.float64, 1e-12), (torch.float16, 2e-2)):
+def call(x, weight, power=2):
+    return torch.ops.op_api.rms_norm(x, weight, torch.zeros_like(weight), 2**-10, power)
+
+
+kinds = (torch.float64, 1e-12), (torch.float16, 2e-2)
+for function, dtype, tolerance in ((f, *kind) for f in (norm, call) for kind in kinds):
     torch.manual_seed(0)
     xs, ws, g = torch.randn(4, 5, dtype=dtype), torch.randn(5, dtype=dtype), torch.randn(4, 5, dtype=dtype)
     x, weight = xs.to("npu").requires_grad_(), ws.to("npu").requires_grad_()
-    out = norm(x, weight)
-    assert out.requires_grad and out._version > 0
+    out = function(x, weight)
+    assert out.requires_grad and (function is call or out._version > 0)
     (out * g.to("npu")).sum().backward()
     x2, w2 = xs.double().requires_grad_(), ws.double().requires_grad_()
     (reference(x2, w2) * g.double()).sum().backward()
@@ -187,8 +198,9 @@ for dtype, tolerance in ((torch.float64, 1e-12), (torch.float16, 2e-2)):
         torch.testing.assert_close(a.grad.cpu().double(), b.grad, rtol=tolerance, atol=tolerance)
 
 x, weight = torch.randn(4, 5, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
-double = lambda x, weight: norm(x.to("npu"), weight.to("npu")).cpu()
-assert torch.autograd.gradcheck(double, (x.requires_grad_(), weight.requires_grad_()))
+for function in (norm, call):
+    double = lambda x, weight: function(x.to("npu"), weight.to("npu")).cpu()
+    assert torch.autograd.gradcheck(double, (x.requires_grad_(), weight.requires_grad_()))
 
 x, weight = x.detach().to("npu"), weight.detach().to("npu")
 with torch.no_grad():
@@ -199,6 +211,20 @@ print(message(lambda: norm(x, tracked, power=3)).splitlines()[-2].split(": ")[-1
 print(message(lambda: norm(x[:3], tracked, rows=3)).splitlines()[-2])
 print(message(lambda: norm(x, tracked, rows=3)).splitlines()[-2])
 print(message(lambda: torch.autograd.grad(norm(x, tracked).sum(), tracked, create_graph=True)))
+print(message(lambda: torch.autograd.grad(call(x, tracked).sum(), tracked, create_graph=True)))
+print(message(lambda: call(x, tracked, power=3)).splitlines()[-2].split(": ")[-1])
+print(message(lambda: torch.ops.op_api.rms_norm(x, weight, tracked, 2**-10, 2)))
+print(message(lambda: call(x[:, :4], weight[:4])).splitlines()[1])
+more = torch.randn(9, 5, dtype=torch.float64)
+for compiled in (call, torch.compile(call, backend="aot_eager", fullgraph=True, dynamic=True)):
+    torch.testing.assert_close(compiled(more.to("npu"), weight).cpu(), reference(more, weight.cpu()))
+loss = torch.compile(lambda x, weight: (call(x, weight) ** 2).sum(), backend="aot_eager", fullgraph=True)
+(found,) = torch.autograd.grad(loss(x, tracked), tracked)
+(wanted,) = torch.autograd.grad((call(x, tracked) ** 2).sum(), tracked)
+torch.testing.assert_close(found.cpu(), wanted.cpu())
+kinds = "test_schema", "test_faketensor", "test_aot_dispatch_dynamic"  # the fourth knows no devices of plugins
+checked = torch.library.opcheck(torch.ops.op_api.rms_norm, (x, tracked, weight, 2**-10, 2), test_utils=kinds)
+print(*checked.values())
 out = torch.empty_like(x).requires_grad_()
 print(message(lambda: library.launch(x, tracked, weight, out, 2**-10, 2, binaries, [4, 1, 1])))
 meta = [t.to("meta") for t in (x, weight, weight, x)]
@@ -214,6 +240,11 @@ the project has no gradient by bias: name it in --adjoint
 - x has not the sizes 4, 5
 - the grid is not 4, 1, 1
 the backward of rms_norm has no gradient itself: no create_graph=True
+the backward of rms_norm has no gradient itself: no create_graph=True
+- power is not 2
+the project has no gradient by bias: name it in --adjoint
+- it was compiled for x.size(1) == 5
+SUCCESS SUCCESS SUCCESS
 out is written, so it must not require a gradient before: pass a new tensor
 """
 
@@ -227,5 +258,7 @@ def test_autograd_runs_the_backward_on_the_simulated_device(tmp_path: Path) -> N
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     extension = built(tmp_path, made, DEVICE)
+    for binary in build.glob("*.bin"):
+        shutil.copy(binary, extension.parent)
     done = run(sys.executable, "-c", TRAINED, extension, build)
     assert (done.returncode, done.stdout) == (0, SAID), done.stderr
