@@ -155,7 +155,7 @@ _TYPES: Final = (
 TARGETS: Final = MappingProxyType({target.name: target for target in _TYPES})
 # Names for the parts of a family that no record has: how many cores such a device has, the device says.
 _FAMILIES: Final = (("ascend910b1", "ascend910b"), ("ascend910c", "ascend910_93"), ("ascend950", "ascend950"))
-_OTHER_GENERATIONS: Final = re.compile(r"ascend(310\w*|910(a|b|pro\w+|premium\w+)?)")
+_OTHER_GENERATIONS: Final = re.compile(r"(?i:(ascend)?310\w*|ascend910(a|b|pro\w+|premium\w+)?)")
 
 
 def ascend_target(name: str) -> AscendTarget:
