@@ -51,6 +51,7 @@ def facts(row: Operator) -> Iterator[tuple[str, str]]:
         yield f"tolerance of `{name}`", str(tolerance)
     for name, size in row.sizes.items():
         yield f"size *{name}*", dims(size)
+    yield "gradient", getattr(row.gradient, "text", "") or f"none: {row.no_gradient}"
     if row.items:
         yield "independent items", f"`{row.items}`"
     if row.edges:

@@ -34,7 +34,7 @@ class OperandDtype(Diagnostic, TypeError):
 
 class LostGradient(Diagnostic, RuntimeError):
     code = "E323"
-    template = "{operator}: `{arg}` requires grad, and the operator has no gradient"
+    template = "{operator}: `{arg}` requires grad, and the operator has no gradient: {why}"
     hint = "call it under `torch.no_grad()`, pass `{arg}.detach()`, or give it a backward in a torch.autograd.Function"
     example = calls(
         "import torch\n\nlib.quantize_per_token(torch.ones(2, 8, requires_grad=True))",

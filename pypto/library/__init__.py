@@ -4,7 +4,7 @@
 
 Read `row`, `signature`, `expressions`, `conditions`, `binding` and `repeated`, then `registry`, `tolerance`,
 `checking`, `items`, `timing`, `residency` and `card`. Rows: `norms`, `activations`, `losses`, `moe`, `optim`,
-`residual`, `transforms`, `image`, `attention_rows`, `quantized_rows`. Their kernels: `kernels`.
+`residual`, `transforms`, `image`, `attention_rows`, `quantized_rows`. Beside them: `kernels`, and `gradients`.
 """
 
 from __future__ import annotations

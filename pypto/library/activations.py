@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import activations as gradients
 from pypto.library.kernels import activations as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -55,6 +56,7 @@ ROWS: Final = (
         edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.gelu(v.x),
         limited="memory: both move the array at 0.8 of the rate of a copy.", is_elementwise=True, items="t",
+        gradient=gradients.gelu,
     ),
     Operator(
         "gelu_tanh", "Gaussian error linear unit, by its approximation with tanh", TEXT,
@@ -62,12 +64,14 @@ ROWS: Final = (
         "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu_tanh,
         (Implementation("rows", kernels.gelu_tanh),), SIZES, edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.gelu(v.x, approximate="tanh"), is_elementwise=True, items="t",
+        gradient=gradients.gelu_tanh,
     ),
     Operator(
         "silu", "Sigmoid linear unit", TEXT, "`y = x / (1 + exp(-x))`",
         "Elfwing, Uchibe and Doya, Sigmoid-weighted linear units, 2017", silu, (Implementation("rows", kernels.silu),),
         SIZES, edges={"large": large}, flops=lambda n: 5.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.silu(v.x), is_elementwise=True, items="t",
+        gradient=gradients.silu,
     ),
     Operator(
         "swiglu", "Gated linear unit with SiLU: the first half of a row gates the second",
@@ -76,5 +80,6 @@ ROWS: Final = (
         (Implementation("rows", kernels.swiglu),), {"small": {"t": 5, "w": 96}, "model": {"t": 4096, "w": 8192}},
         flops=lambda n: 3.0 * n.t * n.w,
         peer=lambda torch, v: torch.nn.functional.silu(v.x.chunk(2, 1)[0]) * v.x.chunk(2, 1)[1], items="t",
+        gradient=gradients.swiglu,
     ),
 )  # fmt: skip

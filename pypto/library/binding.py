@@ -47,6 +47,7 @@ class Binder:
     operator: str
     signature: Signature
     effects: tuple[str, ...] = ()
+    why_no_gradient: str = ""
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Returns all arguments by name, with defaults, after every check has passed."""
@@ -133,7 +134,7 @@ class Binder:
         written = [spec.dtypes or (first,) for spec in self.signature.outputs]
         written += [(info.dtype,) for spec, info in present if spec.name in self.effects]
         if recorded is not None and any(dtype.is_float for dtypes in written for dtype in dtypes):
-            raise LostGradient(operator=self.operator, arg=recorded)
+            raise LostGradient(operator=self.operator, arg=recorded, why=self.why_no_gradient)
 
     def check_layout(self, name: str, info: ArrayInfo) -> None:
         """Checks the strides against the layout that the signature requires."""

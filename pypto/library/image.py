@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import image as gradients
 from pypto.library.kernels import image as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -60,25 +61,21 @@ def conv_by_torch(torch: Any, v: Any) -> Any:
     return torch.relu(convolved * v.gain[:, None, None] + v.bias[:, None, None])
 
 
-def sepia_backward_by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch."""
-    tones = torch.tensor(kernels.TONES, dtype=v.x.dtype)
-    total = torch.einsum("ck,nkhw->nchw", tones, v.x)
-    return torch.einsum("ck,nchw->nkhw", tones, torch.where((total >= 0) & (total <= 1), v.dy, 0))
-
-
 ROWS: Final = (
     Operator(
         "sepia", "Tones of brown of images", "x[n, 3, h, w] f32|bf16 -> y[n, 3, h, w]",
         "`R' = 0.393 R + 0.769 G + 0.189 B`, `G' = 0.349 R + 0.686 G + 0.168 B`, `B' = 0.272 R + 0.534 G + 0.131 B`, "
         "between 0 and 1.", "A filter of image editors", sepia, (Implementation("pixels", kernels.sepia),), SIZES,
         pixels, flops=lambda n: 18.0 * n.n * n.h * n.w, peer=sepia_by_torch,
+        gradient=gradients.sepia,
     ),
     Operator(
         "sepia_backward", "Gradient of `sepia`", "x[n, 3, h, w] f32, dy[n, 3, h, w] -> dx[n, 3, h, w]",
         "The transposed map of `dy`, where the sum was between 0 and 1; elsewhere 0.", "A filter of image editors",
         sepia_backward, (Implementation("pixels", kernels.sepia_backward),), SIZES, pixels,
-        flops=lambda n: 36.0 * n.n * n.h * n.w, peer=sepia_backward_by_torch,
+        flops=lambda n: 36.0 * n.n * n.h * n.w,
+        peer=lambda torch, v: gradients.of_sepia(torch, v.x, v.dy),
+        gradient=gradients.sepia_backward,
     ),
     Operator(
         "conv_bn_relu", "Convolution 3 x 3 with padding 1, batch normalisation as an affine map, and relu",
@@ -94,5 +91,6 @@ ROWS: Final = (
         peer=conv_by_torch,
         limited="products in IEEE float32, at 0.6 of the rate of multiply-adds, as oneDNN's are in torch.",
         items="o",
+        gradient=gradients.conv_bn_relu,
     ),
 )  # fmt: skip

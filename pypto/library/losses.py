@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import losses as gradients
 from pypto.library.kernels import losses as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -55,6 +56,7 @@ ROWS: Final = (
         edges={"left out": left_out}, flops=lambda n: 4.0 * n.t * n.n,
         peer=lambda torch, v: torch.nn.functional.cross_entropy(v.logits.float(), v.labels, reduction="none"),
         items="t",
+        gradient=gradients.cross_entropy,
     ),
     Operator(
         "kl_divergence", "Kullback-Leibler divergence of two distributions, for each row",
@@ -62,5 +64,6 @@ ROWS: Final = (
         "`loss = sum(p * (log(p) - log_q))`; a p of 0 adds nothing.", "Kullback and Leibler, 1951", kl_divergence,
         (Implementation("rows", kernels.kl_divergence),), SIZES, distributions, flops=lambda n: 4.0 * n.t * n.n,
         peer=lambda torch, v: torch.nn.functional.kl_div(v.log_q, v.p, reduction="none").sum(1), items="t",
+        gradient=gradients.kl_divergence,
     ),
 )  # fmt: skip

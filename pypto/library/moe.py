@@ -9,6 +9,7 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.activations import sigmoid as logistic
 from pypto.library.attention_rows.softmax_attention import softmax
+from pypto.library.gradients import moe as gradients
 from pypto.library.kernels import moe as kernels
 from pypto.library.kernels import permutation
 from pypto.library.kernels import ragged as ragged_kernels
@@ -145,6 +146,7 @@ ROWS: Final = (
         peer=lambda torch, v: v.x @ v.w.T,
         limited="one product in IEEE float32, at 0.54 of the rate of multiply-adds; torch's product has 0.6.",
         items="t",
+        gradient=gradients.moe_gate,
     ),
     Operator(
         "select_experts", "Choice of k experts for every token, by softmax or by sigmoid within groups",
@@ -160,6 +162,7 @@ ROWS: Final = (
         {"small": {"t": 5, "e": 32}, "model": {"t": 1026, "e": 160}},
         edges={"ties": ties, "negative scores": negative},
         tolerance={"ids": EXACT}, flops=lambda n: 10.0 * n.t * n.e, peer=select_by_torch, items="t",
+        gradient=gradients.select_experts,
     ),
     Operator(
         "permute_tokens", "Rows of tokens in the order of their experts",
@@ -174,6 +177,7 @@ ROWS: Final = (
         ),
         {"small": {"t": 9, "d": 32, "k": 2, "experts": 5}, "model": {"t": 1024, "d": 5120, "k": 8, "experts": 160}},
         chosen, edges={"one expert": one_expert}, tolerance={"y": EXACT}, flops=lambda n: 0.0, peer=permute_by_torch,
+        gradient=gradients.permute_tokens,
     ),
     Operator(
         "grouped_matmul", "Products of ragged groups of rows with their weights",
@@ -191,6 +195,7 @@ ROWS: Final = (
         edges={"empty groups": empty_groups}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=loop_by_torch,
         limited="0.12 of the rate of instructions for tiles of bfloat16, as a loop of torch's products has. Every tile "
         "packs the weights of its expert.", items="n",
+        gradient=gradients.grouped_matmul,
     ),
     Operator(
         "combine_experts", "Weighted sum of what a token's experts gave",
@@ -199,5 +204,6 @@ ROWS: Final = (
         combine_experts, (Implementation("tokens", kernels.combine_experts),),
         {"small": {"t": 5, "k": 2, "m": 10, "d": 48}, "model": {"t": 1024, "k": 8, "m": 8192, "d": 5120}}, positions,
         flops=lambda n: 2.0 * n.m * n.d, peer=combine_by_torch, items="d",
+        gradient=gradients.combine_experts,
     ),
 )  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import norms as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels import norms as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -32,12 +34,6 @@ def rms_norm_backward(x: Any, g: Any, dy: Any, eps: float) -> tuple[Any, Any]:
     scale = 1 / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps)
     unit = t * scale
     return (inner - unit * (inner * unit).mean(axis=1, keepdims=True)) * scale, (f64(dy) * unit).sum(axis=0)
-
-
-def rms_norm_gradient(torch: Any, v: Any) -> dict[str, Any]:
-    """Gradients of `rms_norm` in torch."""
-    dx, dg = torch.ops.pypto.rms_norm_backward(v.x, v.g, v.d_y, v.eps)
-    return {"x": dx, "g": dg.to(v.g.dtype)}
 
 
 def add_rms_norm(x: Any, residual: Any, g: Any, eps: float) -> Any:
@@ -69,11 +65,8 @@ def one(rng: np.random.Generator) -> dict[str, Any]:
 
 def backward_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, which has no single operator for this backward pass."""
-    x, dy = v.x.float(), v.dy.float()
-    scale = torch.rsqrt(x.square().mean(1, keepdim=True) + v.eps)
-    unit, inner = x * scale, dy * v.g.float()
-    dx = (inner - unit * (inner * unit).mean(1, keepdim=True)) * scale
-    return dx.to(v.x.dtype), (dy * unit).sum(0)
+    dx, dg = gradients.rms_norm_backward(torch, v).values()
+    return dx.to(v.x.dtype), dg
 
 
 def equal(rng: np.random.Generator) -> dict[str, Any]:
@@ -94,8 +87,8 @@ ROWS: Final = (
         edges={"zeros": zeros, "one row of one": one},
         flops=lambda n: 4.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.rms_norm(v.x, (v.x.shape[1],), v.g, 1e-6),
-        gradient=rms_norm_gradient,
         items="t",
+        gradient=gradients.rms_norm,
     ),
     Operator(
         name="rms_norm_backward",
@@ -111,6 +104,7 @@ ROWS: Final = (
         tolerance={"dg": Close(1e-4, 1e-4)},
         flops=lambda n: 11.0 * n.t * n.d,
         peer=backward_by_torch,
+        gradient=composed(gradients.rms_norm_backward),
     ),
     Operator(
         name="add_rms_norm",
@@ -127,6 +121,7 @@ ROWS: Final = (
             v.x + v.residual,
         ),
         items="t",
+        gradient=gradients.add_rms_norm,
     ),
     Operator(
         name="layer_norm",
@@ -141,6 +136,7 @@ ROWS: Final = (
         flops=lambda n: 7.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.layer_norm(v.x, (v.x.shape[1],), v.g, v.b, 1e-6),
         items="t",
+        gradient=gradients.layer_norm,
     ),
     Operator(
         name="add_layer_norm",
@@ -157,5 +153,6 @@ ROWS: Final = (
             v.x + v.residual,
         ),
         items="t",
+        gradient=gradients.add_layer_norm,
     ),
 )

@@ -59,5 +59,6 @@ ROWS: Final = (
         peer=by_torch,
         limited="memory: both read and write 28 bytes for each weight, once.",
         items="n",
+        no_gradient="it is a step of an optimiser, in place",
     ),
 )

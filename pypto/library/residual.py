@@ -8,6 +8,8 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.softmax_attention import softmax
+from pypto.library.gradients import residual as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels import residual as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -74,16 +76,6 @@ def block_by_torch(torch: Any, v: Any) -> Any:
     return (weights[..., None] * v.v).sum(2).to(v.v.dtype)
 
 
-def sinkhorn_of(torch: Any, x: Any, rounds: int) -> Any:
-    """Sinkhorn normalisation in torch."""
-    c = torch.softmax(x, 2) + 1e-6
-    c = c / (c.sum(1, keepdim=True) + 1e-6)
-    for _ in range(rounds - 1):
-        c = c / (c.sum(2, keepdim=True) + 1e-6)
-        c = c / (c.sum(1, keepdim=True) + 1e-6)
-    return c
-
-
 def streams_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch."""
     t, n, _ = v.x.shape
@@ -91,7 +83,7 @@ def streams_by_torch(torch: Any, v: Any) -> Any:
     m = flat @ v.w.T * torch.rsqrt(flat.square().mean(1, keepdim=True) + 1e-6)
     pre = torch.sigmoid(m[:, :n] * v.scale[0] + v.base[:n]) + 1e-6
     post = 2 * torch.sigmoid(m[:, n : 2 * n] * v.scale[1] + v.base[n : 2 * n])
-    comb = sinkhorn_of(torch, (m[:, 2 * n :] * v.scale[2] + v.base[2 * n :]).view(t, n, n), v.rounds)
+    comb = gradients.balanced(torch, (m[:, 2 * n :] * v.scale[2] + v.base[2 * n :]).view(t, n, n), v.rounds)
     return (pre[..., None] * v.x).sum(1).to(v.x.dtype), post, comb
 
 
@@ -103,6 +95,7 @@ ROWS: Final = (
         "Kimi's attention residuals", block_attention, (Implementation("tokens", kernels.block_attention),),
         {"small": {"b": 2, "t": 3, "l": 4, "d": 48}, "model": {"b": 1, "t": 4096, "l": 8, "d": 1024}},
         edges={"gain": with_gain}, flops=lambda n: 8.0 * n.b * n.t * n.l * n.d, items="t", peer=block_by_torch,
+        gradient=composed(gradients.block_attention),
     ),
     Operator(
         "sinkhorn", "Matrices with rows and columns of sum 1, by Sinkhorn's iteration",
@@ -112,7 +105,8 @@ ROWS: Final = (
         (Implementation("batches", kernels.sinkhorn_in_batches, ("ascend",)),
          Implementation("matrices", kernels.sinkhorn)),
         {"small": {"t": 5, "n": 4}, "model": {"t": 4096, "n": 8}}, flops=lambda n: 80.0 * n.t * n.n * n.n,
-        items="t", peer=lambda torch, v: sinkhorn_of(torch, v.x, v.rounds),
+        items="t", peer=lambda torch, v: gradients.balanced(torch, v.x, v.rounds),
+        gradient=composed(gradients.sinkhorn),
     ),
     Operator(
         "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
@@ -128,5 +122,6 @@ ROWS: Final = (
         {"small": {"t": 5, "n": 4, "d": 96}, "model": {"t": 512, "n": 4, "d": 4096}}, sampler=streams,
         edges={"zeros": no_stream}, tolerance={"post": Close(1e-4, 1e-4), "comb": Close(1e-4, 1e-4)},
         flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2), items="t", peer=streams_by_torch,
+        gradient=composed(gradients.hyper_connections),
     ),
 )  # fmt: skip

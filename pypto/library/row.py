@@ -104,7 +104,8 @@ class Operator(Shown):
     gradient : callable, optional
         Computes the gradients in torch. It gets the module and a namespace: all arguments (None for an absent array)
         and results by name, ``d_NAME`` for the incoming gradient of each result with floats, and ``wanted``, the names
-        of the arguments by which to differentiate. It returns gradients by argument; one that is not there is 0.
+        of the arguments by which to differentiate. It returns gradients by argument; one that is not there is 0. See
+        `pypto.library.gradients`.
     no_gradient : str
         Why there is no gradient, in a sentence that follows "it has no gradient:".
     prepared : callable, optional
@@ -166,6 +167,11 @@ class Operator(Shown):
         """Parses the signature from its text."""
         return Signature.parse(self.text)
 
+    @property
+    def why_no_gradient(self) -> str:
+        """The reason in errors about a gradient that would be lost."""
+        return self.no_gradient or "its row states none"
+
     def __call__(self, *args: Any, version: str = "", **given: Any) -> Any:
         """Checks all arguments, then computes the results.
 
@@ -223,7 +229,7 @@ class Operator(Shown):
         like = values[self.signature.inputs[0].name]
         flags = [name for name in self.signature.numbers if isinstance(given.get(name), bool)]
         return CheckedCall(
-            Binder(self.name, self.signature, self.effects),
+            Binder(self.name, self.signature, self.effects, self.why_no_gradient),
             None if self.is_empty(bound) else run,
             {name: x for name, x in values.items() if name not in given},
             tuple((name, type(values[name])) for name in flags),
@@ -233,7 +239,7 @@ class Operator(Shown):
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Checks arguments, and returns them by name."""
-        return Binder(self.name, self.signature, self.effects).bind(args, given)
+        return Binder(self.name, self.signature, self.effects, self.why_no_gradient).bind(args, given)
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
         """Returns the first implementation that runs on a backend and dtype, or the named one."""

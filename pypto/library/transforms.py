@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import activations as gradients
 from pypto.library.kernels import hadamard as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -20,17 +21,6 @@ def sylvester(d: int) -> Any:
 def hadamard(x: Any) -> Any:
     """Reference implementation of `hadamard` in numpy."""
     return f64(x) @ sylvester(x.shape[1]) / math.sqrt(x.shape[1])
-
-
-def by_torch(torch: Any, v: Any) -> Any:
-    """Peer implementation in torch, by stages of sums and differences."""
-    t, d = v.x.float(), v.x.shape[1]
-    half = 1
-    while half < d:
-        a, b = t.view(-1, d // (2 * half), 2, half).unbind(2)
-        t = torch.stack([a + b, a - b], 2)
-        half *= 2
-    return (t.reshape(-1, d) / math.sqrt(d)).to(v.x.dtype)
 
 
 ROWS: Final = (
@@ -52,7 +42,8 @@ ROWS: Final = (
             "two": lambda rng: {"x": np.array([[3, 5]], np.float32)},
         },
         flops=lambda n: n.t * n.d * math.log2(n.d),
-        peer=by_torch,
+        peer=lambda torch, v: gradients.transformed(torch, v.x).to(v.x.dtype),
         items="t",
+        gradient=gradients.hadamard,
     ),
 )

@@ -30,7 +30,7 @@ def row_definition(row: Operator) -> Definition:
         return fake_results(row.name, signature, arguments(row.name, signature, args, given))
 
     def refuse(arg: str) -> NoReturn:
-        raise LostGradient(operator=row.name, arg=arg)
+        raise LostGradient(operator=row.name, arg=arg, why=row.why_no_gradient)
 
     floats = [spec.dtypes or signature.main_dtypes for spec in signature.outputs]
     floats += [spec.dtypes or signature.main_dtypes for spec in signature.inputs if spec.name in row.effects]

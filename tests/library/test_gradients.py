@@ -40,7 +40,8 @@ def test_integers_have_no_gradient_to_lose() -> None:
     up, add = torch.ones(8), torch.zeros(8)
     found = library.quantize_static(x, up, add)
     assert found.dtype == torch.int8 and not found.requires_grad
-    with pytest.raises(LostGradient):
+    why = library.rows["quantize_per_token"].no_gradient
+    with pytest.raises(LostGradient, match=f"the operator has no gradient: {why}"):
         library.quantize_per_token(x)
 
 

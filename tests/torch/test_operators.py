@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,12 +129,24 @@ def test_what_has_no_gradient_is_refused_everywhere() -> None:
         torch.func.jvp(library.silu, (x.detach(),), (x.detach(),))
 
 
-def test_a_gradient_penalty_is_never_wrong() -> None:
-    """The gradient calls a row that has none: that is no error before it is differentiated."""
+def test_a_gradient_penalty_is_never_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient may call a row that has none: that is no error before it is differentiated."""
     x, g = operands()
-    (first,) = torch.autograd.grad(loss(x, g), x, create_graph=True)
-    torch.testing.assert_close(first, torch.autograd.grad(torch_loss(x, g), x)[0])
-    with pytest.raises(NoGradient, match="rms_norm_backward"):
+
+    def penalty(loss: Any) -> Any:
+        first = torch.autograd.grad(loss(x, g), (x, g), create_graph=True)
+        return torch.autograd.grad(sum((d**2).sum() for d in first), (x, g))
+
+    torch.testing.assert_close(penalty(loss), penalty(torch_loss))
+    monkeypatch.setattr(library.rows, "_registered", {})
+    by_scales = replace(
+        library.rows["silu"],
+        name="silu_by_scales",
+        gradient=lambda torch, v: {"x": v.d_y * library.quantize_per_token(v.x)[1][:, None]},
+    )
+    row = library.register(by_scales)
+    (first,) = torch.autograd.grad(row(x).sum(), x, create_graph=True)
+    with pytest.raises(NoGradient, match="quantize_per_token"):
         (first**2).sum().backward()
 
 
@@ -158,8 +171,6 @@ def test_effects_are_seen_by_autograd() -> None:
 
 
 def test_a_row_of_the_user_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     monkeypatch.setattr(library.rows, "_registered", {})
     row = library.rows["silu"]
     library.register(replace(row, name="silu_of_a_test"))

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import attention as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import block_sparse as kernels
 from pypto.library.row import Implementation, Operator, Values, f64, normal
 from pypto.library.tolerance import Close
@@ -81,5 +83,6 @@ ROWS: Final = (
         tolerance={"lse": Close(1e-4, 1e-4)},
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e) / 4,
         peer=by_torch,
+        gradient=composed(gradients.block_sparse_attention, "which keeps all weights of a head"),
     ),
 )

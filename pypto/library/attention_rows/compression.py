@@ -10,6 +10,7 @@ import numpy as np
 from pypto.ir.types import DType
 from pypto.library.attention_rows.softmax_attention import softmax
 from pypto.library.attention_rows.v4 import rotated, turned_by_torch, uniform
+from pypto.library.gradients.rule import CACHES
 from pypto.library.kernels.attention import compressor as kernels
 from pypto.library.norms import rms_norm
 from pypto.library.row import Implementation, Operator, Values, bf, f64
@@ -126,5 +127,6 @@ ROWS: Final = (
         bytes=lambda n: 4.0 * n.w * n.h + 16.0 * n.t * n.w,
         effects=("kv_state", "score_state"),
         peer=by_torch,
+        no_gradient=CACHES,
     ),
 )

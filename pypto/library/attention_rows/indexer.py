@@ -13,6 +13,8 @@ from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.mla import FEW_TOKENS
 from pypto.library.attention_rows.rope import rope_half
 from pypto.library.conditions import PAGED
+from pypto.library.gradients import mla as gradients
+from pypto.library.gradients.rule import CACHES, INTEGERS
 from pypto.library.kernels import topk as topk_kernels
 from pypto.library.kernels.attention import indexer as kernels
 from pypto.library.kernels.sorted_topk import sorted_parts
@@ -215,6 +217,7 @@ ROWS: Final = (
         flops=lambda n: 4.0 * n.t * n.n,
         bytes=lambda n: 4.0 * n.t * n.n,
         peer=lambda torch, v: torch.topk(v.scores, v.k, 1),
+        gradient=gradients.topk,
     ),
     Operator(
         name="lightning_indexer",
@@ -237,6 +240,7 @@ ROWS: Final = (
         flops=lambda n: 2.0 * n.b * n.s * n.h * n.d * n.p * n.page,
         bytes=lambda n: 1.0 * n.b * n.p * n.page * (n.d + 2),
         peer=indexer_by_torch,
+        no_gradient=INTEGERS,
     ),
     Operator(
         name="indexer_prolog",
@@ -262,5 +266,6 @@ ROWS: Final = (
         effects=("k_cache", "k_scale_cache"),
         peer=prolog_by_torch,
         limited=FEW_TOKENS,
+        no_gradient=CACHES,
     ),
 )  # fmt: skip

@@ -10,6 +10,8 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.softmax_attention import SMALL, attention
 from pypto.library.attention_rows.softmax_attention import by_torch as attention_by_torch
+from pypto.library.gradients import attention as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import cache as kernels
 from pypto.library.kernels.attention import cache_on_cube as on_cube
 from pypto.library.row import Implementation, Operator, f64
@@ -70,5 +72,6 @@ ROWS: Final = (
         {"small": SMALL, "model": {"b": 1, "h": 32, "g": 8, "n": 1, "m": 8192, "d": 128, "e": 128}},
         sampler=causal, edges={"one query": one_query, "more queries than keys": few_keys},
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e), peer=by_torch,
+        gradient=composed(gradients.attention_int8_cache, "which keeps all weights of a head"),
     ),
 )  # fmt: skip

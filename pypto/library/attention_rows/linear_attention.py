@@ -90,5 +90,6 @@ ROWS: Final = (
         "wait for each other, however fast memory is.",
         items="e",
         peer=by_torch,
+        no_gradient="it writes the state in place",
     ),
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.rope import rope_interleaved_to_half
+from pypto.library.gradients.rule import CACHES
 from pypto.library.kernels.attention import mla as kernels
 from pypto.library.kernels.attention import mla_split as split
 from pypto.library.norms import rms_norm
@@ -154,6 +155,7 @@ ROWS: Final = (
         effects=("kv_cache", "kr_cache"),
         peer=by_torch,
         limited=FEW_TOKENS,
+        no_gradient=CACHES,
     ),
     Operator(
         name="mla_prolog_quant",
@@ -180,5 +182,6 @@ ROWS: Final = (
         effects=("kv_cache", "kr_cache", "kv_scale"),
         peer=quant_by_torch,
         limited=FEW_TOKENS,
+        no_gradient=CACHES,
     ),
 )

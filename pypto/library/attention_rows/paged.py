@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients.rule import CACHES
 from pypto.library.kernels.attention import paged as kernels
 from pypto.library.row import Implementation, Operator
 from pypto.library.tolerance import EXACT
@@ -58,5 +59,6 @@ ROWS: Final = (
         peer=by_torch,
         limited="each token looks whether a later one names its row, so that the last one wins; torch's "
         "`index_copy_` promises nothing there. Both move 1 MB.",
+        no_gradient=CACHES,
     ),
 )

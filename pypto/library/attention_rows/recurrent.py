@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import residual as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import recurrent as kernels
 from pypto.library.norms import rms_norm
 from pypto.library.residual import sigmoid
@@ -58,5 +60,6 @@ ROWS: Final = (
         "Snowflake's Arctic speculator", sum_lstm, (Implementation("rows", kernels.sum_lstm),),
         {"small": {"t": 5, "d": 96}, "model": {"t": 32, "d": 4096}}, edges={"open and closed": large},
         flops=lambda n: 60.0 * n.t * n.d, items="t", peer=by_torch,
+        gradient=composed(gradients.sum_lstm),
     ),
 )  # fmt: skip

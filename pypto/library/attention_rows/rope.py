@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import rope as gradients
 from pypto.library.kernels.attention import rope as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -96,19 +97,24 @@ def row(name: str, doc: str, formula: str, peer: Callable[[Any, Any], Any], **ch
 
 ROWS: Final = (
     row("rope_half", "Rotary embedding by halves of a row", "With `x = [a|b]`: `y = x*cos + [-b|a]*sin`, in float32.",
-        half_by_torch),
+        half_by_torch,
+        gradient=gradients.rope_half),
     row("rope_partial", "Rotary embedding of the first columns by halves; others pass",
         "With `[a|b|rest] = x`, a and b as wide as cos: `y = [a*cos - b*sin | b*cos + a*sin | rest]`.",
         partial_by_torch,
         text="x[t, h, d] bf16|f16|f32, cos[t, r], sin[t, r] -> y[t, h, d] where 1 <= r, 2*r <= d",
         source="GLM-4.5's attention",
-        sizes={"small": {"t": 3, "h": 4, "d": 32, "r": 8}, "model": {"t": 1024, "h": 96, "d": 128, "r": 32}}),
+        sizes={"small": {"t": 3, "h": 4, "d": 32, "r": 8}, "model": {"t": 1024, "h": 96, "d": 128, "r": 32}},
+        gradient=gradients.rope_partial),
     row("rope_interleaved", "Rotary embedding of neighbours, which stay neighbours",
         "`y[2i] = x[2i]*cos[2i] - x[2i+1]*sin[2i]`, `y[2i+1] = x[2i+1]*cos[2i+1] + x[2i]*sin[2i+1]`.",
-        interleaved_by_torch),
+        interleaved_by_torch,
+        gradient=gradients.rope_interleaved),
     row("rope_interleaved_inverse", "Rotary embedding of neighbours, by the opposite angle",
-        "`rope_interleaved` with `-sin`.", inverse_by_torch),
+        "`rope_interleaved` with `-sin`.", inverse_by_torch,
+        gradient=gradients.rope_interleaved_inverse),
     row("rope_interleaved_to_half", "Rotary embedding of neighbours, which become halves of the row",
         "With e and o the even and the odd elements, h = d/2: `y[i] = e[i]*cos[i] - o[i]*sin[i]`, "
-        "`y[h+i] = o[i]*cos[h+i] + e[i]*sin[h+i]`.", to_half_by_torch, source="DeepSeek-V3.2's MLA"),
+        "`y[h+i] = o[i]*cos[h+i] + e[i]*sin[h+i]`.", to_half_by_torch, source="DeepSeek-V3.2's MLA",
+        gradient=gradients.rope_interleaved_to_half),
 )  # fmt: skip

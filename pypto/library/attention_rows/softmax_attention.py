@@ -11,6 +11,9 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.conditions import PAGED
+from pypto.library.gradients import attention as gradients
+from pypto.library.gradients import caches
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import attention as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -125,6 +128,7 @@ ROWS: Final = (
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e),
         peer=by_torch,
         limited="torch has a flash attention of its own, which is nearly as fast.",
+        gradient=composed(gradients.attention, "which keeps all weights of a head"),
     ),
     Operator(
         name="paged_attention",
@@ -156,5 +160,6 @@ ROWS: Final = (
         "takes 1.4 times as long as reading memory in order would; from memory, the reads of the "
         "micro-kernels' panels come on top: of a page's rows, 256 bytes of a head lie 2 KB apart, which "
         "no prefetcher of a core foresees.",
+        gradient=composed(caches.paged_attention, "on gathered rows"),
     ),
 )

@@ -10,6 +10,8 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.softmax_attention import softmax
 from pypto.library.conditions import PAGED
+from pypto.library.gradients import caches as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import gathered
 from pypto.library.kernels.attention import sparse as kernels
 from pypto.library.row import Implementation, Operator, bf, f64
@@ -133,6 +135,7 @@ ROWS: Final = (
         bytes=lambda n: 2.0 * n.t * n.k * (n.c + n.r),
         peer=by_torch,
         items="h",
+        gradient=composed(gradients.sparse_attention, "on gathered rows"),
     ),
     Operator(
         name="sparse_attention_quant",
@@ -154,5 +157,6 @@ ROWS: Final = (
         bytes=lambda n: 1.0 * n.t * n.k * (n.c + 2 * n.r + 4 * n.groups),
         items="h",
         peer=by_torch,
+        gradient=composed(gradients.sparse_attention, "on gathered rows"),
     ),
 )

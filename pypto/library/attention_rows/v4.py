@@ -10,6 +10,8 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.mla import FEW_TOKENS
 from pypto.library.attention_rows.rope import rope_interleaved
+from pypto.library.gradients import mla as gradients
+from pypto.library.gradients.rule import ROUNDED, composed
 from pypto.library.kernels.attention import v4 as kernels
 from pypto.library.norms import rms_norm
 from pypto.library.quantized_rows.quant import quantize, quantized_by_torch
@@ -166,6 +168,7 @@ ROWS: Final = (
         (Implementation("steps", kernels.mla_prolog_v4),), {"small": SMALL, "model": MODEL}, sampler=projected,
         flops=flops, bytes=lambda n: weight_bytes(n, 2), peer=mla_by_torch,
         limited=FEW_TOKENS,
+        gradient=composed(gradients.mla_prolog_v4, "without the roundings"),
     ),
     Operator(
         "mla_prolog_v4_quant", "Queries and rows of keys and values, with an int8 projection",
@@ -177,6 +180,7 @@ ROWS: Final = (
         {"small": SMALL, "model": MODEL}, sampler=projected_quant, edges={"zeros": zero_tokens},
         tolerance={"qs": SCALES}, flops=flops, bytes=lambda n: weight_bytes(n, 1), peer=mla_quant_by_torch,
         limited=FEW_TOKENS,
+        no_gradient=ROUNDED,
     ),
     Operator(
         "indexer_prolog_v4", "Queries and weights of the lightning indexer of DeepSeek-V4",
@@ -192,5 +196,6 @@ ROWS: Final = (
         flops=lambda n: float(2 * n.t * (n.L * n.n * n.d + n.n * n.d * n.d + n.h * n.n)),
         bytes=lambda n: float(n.L * n.n * n.d + 2 * n.h * n.n), peer=indexer_by_torch,
         limited=FEW_TOKENS,
+        no_gradient=ROUNDED,
     ),
 )  # fmt: skip

@@ -12,6 +12,8 @@ import numpy as np
 from pypto.ir.types import DType
 from pypto.library.attention_rows.softmax_attention import attention
 from pypto.library.conditions import RAGGED
+from pypto.library.gradients import attention as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import varlen as kernels
 from pypto.library.row import Implementation, Operator, Values
 
@@ -86,5 +88,6 @@ ROWS: Final = (
         edges={"long and causal": long_and_causal, "neighbours": neighbours},
         flops=lambda n: 2.0 * n.h * n.t * n.t / (n.s - 1) * (n.d + n.e),
         peer=by_torch,
+        gradient=composed(gradients.varlen_attention, "on sequences padded to `longest`"),
     ),
 )

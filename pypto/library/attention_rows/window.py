@@ -11,6 +11,8 @@ import numpy as np
 from pypto.ir.types import DType, bfloat16
 from pypto.library.attention_rows.softmax_attention import gathered, softmax
 from pypto.library.conditions import PAGED, RAGGED
+from pypto.library.gradients import caches as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import gathered as in_rows
 from pypto.library.kernels.attention import window as kernels
 from pypto.library.row import Implementation, Operator, Values, f64
@@ -220,6 +222,7 @@ ROWS: Final = (
         peer=window_by_torch,
         limited="products of 64 heads and 64 rows, at 0.65 of the rate of larger ones; torch's are of all tokens in "
         "one call.",
+        gradient=composed(gradients.window_attention, "on gathered rows"),
     ),
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
@@ -233,6 +236,7 @@ ROWS: Final = (
         bytes=lambda n: moved(n, n.cp * n.cpage / 2), items="h", peer=compressed_by_torch,
         limited="products of 64 heads and 64 rows, at 0.65 of the rate of larger ones; torch's are of all tokens in "
         "one call.",
+        gradient=composed(gradients.compressed_attention, "on gathered rows"),
     ),
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
@@ -245,5 +249,6 @@ ROWS: Final = (
         {"small": {**SMALL, "k": 40}, "model": SPARSE}, sampler=chosen, edges={"short": nothing_chosen},
         flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k), items="h",
         peer=sparse_by_torch,
+        gradient=composed(gradients.sparse_compressed_attention, "on gathered rows"),
     ),
 )  # fmt: skip

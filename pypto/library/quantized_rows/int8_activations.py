@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.library import activations, norms
+from pypto.library.gradients.rule import ROUNDED
 from pypto.library.kernels.activations import gelu_by_tails_tile
 from pypto.library.kernels.quantized import quant as kernels
 from pypto.library.quantized_rows.quant import Q8, quantize_per_group
@@ -83,6 +84,7 @@ ROWS: Final = (
          Implementation("rows", kernels.gelu_quantize)), SIZES,
         edges={"zero group": gelu_of_zeros}, tolerance={"scale": SCALES}, flops=lambda n: 12.0 * n.t * n.d,
         bytes=lambda n: 3.0 * n.t * n.d, peer=gelu_by_torch, items="t",
+        no_gradient=ROUNDED,
     ),
     Operator(
         "add_layer_norm_quantize", "Sum with the residual, its layer normalisation, and that in int8",
@@ -93,5 +95,6 @@ ROWS: Final = (
         (Implementation("rows", kernels.add_layer_norm_quantize),), SIZES, edges={"no variance": no_variance},
         tolerance={"scale": SCALES}, flops=lambda n: 12.0 * n.t * n.d, bytes=lambda n: 7.0 * n.t * n.d,
         peer=norm_by_torch, items="t",
+        no_gradient=ROUNDED,
     ),
 )  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import products as gradients
+from pypto.library.gradients.rule import INTEGERS, composed
 from pypto.library.kernels.quantized import int8_convolution as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -118,6 +120,7 @@ ROWS: Final = (
         quantize_image, (Implementation("rows", kernels.quantize_image),),
         {"small": {"n": 2, "c": 5, "h": 3, "w": 7}, "model": {"n": 1, "c": 64, "h": 184, "w": 184}}, image,
         {"saturating": saturating}, flops=lambda n: 3.0 * n.n * n.c * n.h * n.w, peer=image_by_torch,
+        no_gradient=INTEGERS,
     ),
     Operator(
         "conv_int8", "Convolution of int8 images and weights, with scales of the outputs and a float32 bias",
@@ -130,6 +133,7 @@ ROWS: Final = (
         codes, {"one row, two columns apart": strided}, {"y": Close(1e-6, 1e-5)},
         flops=lambda n: 2.0 * n.n * (n.h - n.kh + 1) * (n.w - n.kw + 1) * n.kh * n.kw * n.c * n.o, items="o",
         peer=conv_by_torch, prepared=channels_last,
+        gradient=composed(gradients.conv_int8, "for the scale and the bias"),
     ),
     Operator(
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
@@ -148,5 +152,6 @@ ROWS: Final = (
         peer=conv_by_torch, prepared=channels_last,
         limited="int8 codes become int32 for each of the 25 windows; torch's convolution gets weights in float32, "
         "with scales in them, and converts the image once.",
+        gradient=composed(gradients.conv_int8, "for the scale and the bias"),
     ),
 )  # fmt: skip

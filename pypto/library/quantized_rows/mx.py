@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, float8_e4m3fn
+from pypto.library.gradients.rule import ROUNDED
 from pypto.library.kernels.quantized import mx as kernels
 from pypto.library.row import Implementation, Operator, Values, f64
 from pypto.library.tolerance import EXACT, Close
@@ -152,6 +153,7 @@ ROWS: Final = (
         (Implementation("wide", partial(kernels.quantize_mx, columns=WIDE), ("ascend",)),
          Implementation("rows", kernels.quantize_mx)), SIZES, sampler=many_sizes, edges=EDGES,
         tolerance={"q": EXACT, "scale": EXACT}, flops=lambda n: 4.0 * n.t * n.d, items="t", peer=mx_by_torch,
+        no_gradient=ROUNDED,
     ),
     Operator(
         "quantize_mxfp4", "Quantisation to MXFP4: two E2M1 in a byte, with a power of two for each 32 columns",
@@ -162,6 +164,7 @@ ROWS: Final = (
          Implementation("rows", kernels.quantize_mxfp4)), SIZES, sampler=many_sizes,
         edges=EDGES, tolerance={"packed": EXACT, "scale": EXACT}, flops=lambda n: 12.0 * n.t * n.d, items="t",
         peer=mxfp4_by_torch,
+        no_gradient=ROUNDED,
     ),
     Operator(
         "mx_matmul", "Product of rows of MXFP8",
@@ -173,5 +176,6 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 512, "k": 2048, "n": 2048}}, sampler=coded,
         edges={"bias": with_bias}, tolerance={"y": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
         items="t", peer=matmul_by_torch,
+        no_gradient="float8 numbers come from a quantisation, which states no gradient",
     ),
 )  # fmt: skip

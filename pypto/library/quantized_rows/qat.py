@@ -7,6 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import quantization as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.quantized import quant as kernels
 from pypto.library.quantized_rows.quant import SIZES
 from pypto.library.row import Implementation, Operator, f64
@@ -72,11 +74,8 @@ def by_torch(torch: Any, v: Any) -> Any:
 
 def backward_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch."""
-    u, g = v.w.float() / v.scale.clamp(min=STEP)[:, None], v.g.float()
-    r = u.round()
-    inside = (r >= -128) & (r <= 127)
-    total = (g * (r.clamp(-128, 127) - u * inside)).sum(1)
-    return (g * inside).to(v.w.dtype), torch.where(v.scale > STEP, total, 0)
+    dw, ds = gradients.fake_quantize_backward(torch, v).values()
+    return dw.to(v.w.dtype), ds
 
 
 def groups_by_torch(torch: Any, v: Any) -> Any:
@@ -94,6 +93,7 @@ ROWS: Final = (
         f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`, the quotient in float32.",
         "Quantisation-aware training", fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES,
         sampler=scales, flops=lambda n: 5.0 * n.t * n.d, items="t", peer=by_torch,
+        gradient=gradients.fake_quantize,
     ),
     Operator(
         "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
@@ -103,6 +103,7 @@ ROWS: Final = (
         "Quantisation-aware training", fake_quantize_backward,
         (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
         flops=lambda n: 8.0 * n.t * n.d, tolerance={"ds": Close(1e-4, 5e-3)}, items="t", peer=backward_by_torch,
+        gradient=composed(gradients.fake_quantize_backward, "in which rounding has none"),
     ),
     Operator(
         "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
@@ -115,5 +116,6 @@ ROWS: Final = (
         {"small": {"t": 5, "d": 96, "g": 3}, "model": {"t": 4096, "d": 4096, "g": 32}},
         sampler=group_scales, edges={"outside": outside}, flops=lambda n: 9.0 * n.t * n.d, items="t",
         peer=groups_by_torch,
+        gradient=gradients.fake_quantize_groups,
     ),
 )  # fmt: skip

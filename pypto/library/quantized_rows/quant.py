@@ -6,6 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.library.gradients import products as product_gradients
+from pypto.library.gradients import quantization as gradients
+from pypto.library.gradients.rule import INTEGERS, ROUNDED, composed
 from pypto.library.kernels import products
 from pypto.library.kernels.quantized import quant as kernels
 from pypto.library.row import Implementation, Operator, f64
@@ -137,6 +140,7 @@ ROWS: Final = (
         quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
         edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
         bytes=lambda n: 3.0 * n.t * n.d, peer=token_by_torch, items="t",
+        no_gradient=ROUNDED,
     ),
     Operator(
         "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
@@ -147,6 +151,7 @@ ROWS: Final = (
         (Implementation("rows", kernels.quantize_per_group),), SIZES, edges={"zero group": zero_group},
         tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d, bytes=lambda n: 3.0 * n.t * n.d, items="t",
         peer=group_by_torch,
+        no_gradient=ROUNDED,
     ),
     Operator(
         "quantize_per_channel", "Symmetric int8 quantisation of weights with one scale per column",
@@ -154,6 +159,7 @@ ROWS: Final = (
         quantize_per_channel, (Implementation("columns", kernels.quantize_per_channel),),
         {"small": {"k": 48, "n": 70}, "model": {"k": 4096, "n": 4096}}, tolerance={"scale": SCALES},
         flops=lambda n: 4.0 * n.k * n.n, bytes=lambda n: 3.0 * n.k * n.n, peer=channel_by_torch, items="n",
+        no_gradient=ROUNDED,
     ),
     Operator(
         "quantize_static", "Int8 quantisation with scales and offsets of columns that are known before",
@@ -162,11 +168,13 @@ ROWS: Final = (
         "GLM-4.5's attention",
         quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
         flops=lambda n: 4.0 * n.t * n.d, items="t", peer=static_by_torch,
+        no_gradient=INTEGERS,
     ),
     Operator(
         "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32 where any(q)",
         "`y = q * scale`", "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
         flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None], items="t",
+        gradient=gradients.dequantize,
     ),
     Operator(
         "w8a8_matmul", "Product of int8 activations and weights, with scales of rows and columns",
@@ -177,5 +185,6 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch, items="t",
         limited="products of int8, in which torch's take as long where there are no tiles of int8 (AMX).",
+        gradient=composed(product_gradients.w8a8_matmul, "for the scales"),
     ),
 )  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import products as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.quantized import weights as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -233,6 +235,7 @@ ROWS: Final = (
         limited="torch gets its weights packed once, into tiles that are one stretch of memory; ours come row by row, "
         "as `packed` has them, and a program reads 512 columns of each. With 1024 it takes 0.9 of the time, but only "
         "four cores can work.",
+        gradient=composed(gradients.w4a16_matmul, "with weights in float32"),
     ),
     Operator(
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",
@@ -244,6 +247,7 @@ ROWS: Final = (
          "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
         edges={"zeros": bytes_with_zeros, "odd": odd_rows_of_bytes}, tolerance={"y": Close(1e-4, 2e-2)},
         flops=lambda n: 2.0 * n.t * n.k * n.n, items="n", peer=w8a16_by_torch, prepared=widened8_by_torch,
+        gradient=composed(gradients.w8a16_matmul, "with weights in float32"),
     ),
     Operator(
         "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
@@ -256,6 +260,7 @@ ROWS: Final = (
         edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t",
         peer=linear_by_torch,
         limited="products of int8, in which torch's take as long where there are no tiles of int8 (AMX).",
+        gradient=composed(gradients.w8a8_linear, "for the scales and the bias"),
     ),
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
@@ -267,5 +272,6 @@ ROWS: Final = (
         {"small": {"t": 5, "k": 96, "n": 70, "g": 3}, "model": {"t": 1024, "k": 4096, "n": 4096, "g": 32}},
         sampler=scaled_codes, edges={"largest": largest_groups},
         tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n, items="t", peer=group_linear_by_torch,
+        gradient=composed(gradients.w8a8_group_linear, "for the scales and the bias"),
     ),
 )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Compositions of attention on whole sequences; they keep all weights of a head in memory, as the kernels do not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from pypto.library.gradients.rule import Tensors
+
+
+def attended(torch: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None) -> tuple[Any, Any]:
+    """Computes attention of queries (..., n, d) on keys and values; returns results and log sum exp of the scores.
+
+    Parameters
+    ----------
+    torch : module
+    q, k, v : tensor
+    scale : float
+        0 stands for 1/sqrt(d).
+    seen : tensor, optional
+        Flags of the keys that a query sees. A query without any gives zeros, and minus infinity.
+    """
+    s = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    if seen is None:
+        return torch.softmax(s, -1) @ v, torch.logsumexp(s, -1)
+    some = seen.any(-1, keepdim=True)
+    s = s.masked_fill(~seen & some, -torch.inf)  # a row of which all is minus infinity would have gradients of NaN
+    weights = torch.softmax(s, -1).masked_fill(~seen, 0)
+    return weights @ v, torch.logsumexp(s, -1).masked_fill(~some[..., 0], -torch.inf)
+
+
+def in_groups(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Views heads (b, h, n, d) as groups that share a head of keys and values."""
+    return q.unflatten(1, (k.shape[1], -1)), k[:, :, None], v[:, :, None]
+
+
+def up_to_itself(torch: Any, n: int, m: int, device: Any) -> Any:
+    """Returns flags of the causal mask: query i sees keys up to `i + m - n`."""
+    return torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
+
+
+def attention(torch: Any, v: Any) -> Tensors:
+    """Computes `attention` in torch."""
+    seen = up_to_itself(torch, v.q.shape[2], v.k.shape[2], v.q.device) if v.causal else None
+    return {"out": attended(torch, *in_groups(v.q, v.k, v.v), v.scale, seen)[0].flatten(1, 2)}
+
+
+def attention_int8_cache(torch: Any, v: Any) -> Tensors:
+    """Computes `attention_int8_cache` in torch."""
+    k, values = v.k * v.key_scale[:, None], v.v * v.value_scale[..., None]
+    given = {"q": v.q, "k": k.to(v.q.dtype), "v": values.to(v.q.dtype), "scale": v.scale, "causal": v.causal}
+    return attention(torch, SimpleNamespace(**given))
+
+
+def varlen_attention(torch: Any, v: Any) -> Tensors:
+    """Computes `varlen_attention` in torch: one batch of sequences that are as long as the longest."""
+    starts, t = v.starts.long(), len(v.q)
+    token = starts[:-1, None] + torch.arange(v.longest or t, device=starts.device)
+    inside = token < starts[1:, None]
+    at = torch.where(inside, token, t)  # a further row of zeros pads the sequences
+    q, k, values = (torch.cat([x, x.new_zeros(1, *x.shape[1:])])[at].transpose(1, 2) for x in (v.q, v.k, v.v))
+    seen = inside[:, None, None, None, :].expand(-1, -1, -1, token.shape[1], -1)
+    if v.causal:
+        seen = seen & up_to_itself(torch, token.shape[1], token.shape[1], starts.device)
+    rows = attended(torch, *in_groups(q, k, values), v.scale, seen)[0].flatten(1, 2).transpose(1, 2)
+    flat = rows.new_zeros(t + 1, *rows.shape[2:]).index_put((at,), rows)
+    return {"out": flat[:t]}
+
+
+def block_sparse_attention(torch: Any, v: Any) -> Tensors:
+    """Computes `block_sparse_attention` in torch with an elementwise mask."""
+    n, m = v.q.shape[2], v.k.shape[2]
+    seen = v.mask.repeat_interleave(v.bx, 2)[:, :, :n].repeat_interleave(v.by, 3)[..., :m] != 0
+    seen = seen.unflatten(1, (v.k.shape[1], -1))
+    out, lse = attended(torch, *in_groups(v.q, v.k, v.v), v.scale, seen)
+    return {"out": out.flatten(1, 2), "lse": lse.flatten(1, 2)}

@@ -1,0 +1,75 @@
+"""Gradients of the rows of mixtures of experts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from pypto.library.gradients.rule import Tensors, called, composed, described, widened
+
+
+@described("by two products")
+def moe_gate(torch: Any, v: Any) -> Tensors:
+    """Computes the two products of the incoming gradient."""
+    d = widened(torch, v.d_logits)
+    return {"x": d @ widened(torch, v.w), "w": d.T @ widened(torch, v.x)}
+
+
+def chosen_weights(torch: Any, v: Any) -> Tensors:
+    """Computes the weights of the experts that `select_experts` selected."""
+    scores = torch.sigmoid(v.logits) if v.sigmoid else torch.softmax(v.logits, 1)
+    weights = scores.gather(1, v.ids.long())
+    if v.renormalize:
+        weights = weights / (weights.sum(1, keepdim=True) + 1e-20)
+    return {"weights": weights * v.scaling}
+
+
+@described("torch differentiates a composition of its operations, for the selected experts; the bias has 0")
+def select_experts(torch: Any, v: Any) -> Tensors:
+    """Computes the gradient of the logits; the bias only takes part in the selection, and its gradient is 0."""
+    gradients = composed(chosen_weights)(torch, SimpleNamespace(**vars(v) | {"wanted": v.wanted & {"logits"}}))
+    return gradients if v.bias is None else gradients | {"bias": torch.zeros_like(v.bias)}
+
+
+@described("by the row `combine_experts`")
+def permute_tokens(torch: Any, v: Any) -> Tensors:
+    """Sums the gradients of the copies of a token, which lie at `position`."""
+    ones = v.d_y.new_ones(v.ids.shape)
+    results = called(torch, "combine_experts", y=v.d_y, position=v.position, weights=ones)
+    return {"x": results["out"] if results else v.d_y[v.position.long()].unflatten(0, v.ids.shape).sum(1)}
+
+
+@described("by sums of torch")
+def combine_experts(torch: Any, v: Any) -> Tensors:
+    """Adds the weighted gradients of tokens to the rows that they took, and multiplies both for the weights."""
+    d, weights, place = widened(torch, v.d_out)[:, None], widened(torch, v.weights), v.position.long()
+    y = widened(torch, v.y)
+    dy = torch.zeros_like(y).index_add(0, place, (weights[..., None] * d).flatten(0, 1))
+    return {"y": dy, "weights": (y[place].unflatten(0, weights.shape) * d).sum(2)}
+
+
+@described("x by the row with transposed weights; the weights by a product of all rows for each group")
+def grouped_matmul(torch: Any, v: Any) -> Tensors:
+    """Computes the products of each group: with the transposed weights, and of the rows of both sides."""
+    gradients: Tensors = {}
+    if "x" in v.wanted:
+        gradients["x"] = grouped(torch, v.d_y, v.w.transpose(1, 2), v.ends)
+    if "w" in v.wanted:
+        x, d = widened(torch, v.x), widened(torch, v.d_y)
+        gradients["w"] = torch.stack([torch.where(rows, x, 0).T @ d for rows in members(torch, v.x, v.ends)])
+    return gradients
+
+
+def grouped(torch: Any, x: Any, w: Any, ends: Any) -> Any:
+    """Computes `grouped_matmul`, by the row where it takes the dtype."""
+    results = called(torch, "grouped_matmul", x=x, w=w, ends=ends)
+    if results:
+        return results["y"]
+    rows = zip(members(torch, x, ends), widened(torch, w), strict=True)
+    return sum(torch.where(inside, widened(torch, x), 0) @ matrix for inside, matrix in rows)
+
+
+def members(torch: Any, x: Any, ends: Any) -> Any:
+    """Says for each group which rows belong to it, as columns of flags."""
+    row, starts = torch.arange(len(x), device=ends.device), torch.nn.functional.pad(ends[:-1], (1, 0))
+    return ((row >= starts[:, None]) & (row < ends[:, None]))[..., None].unbind(0)
