@@ -107,16 +107,32 @@ def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
     return e.select(e.isnan(b), a, best) if a.dtype.is_float else best
 
 
+def lane_max_of_nan(e: Emitter, a: Lanes, b: Lanes, greater: str, is_limit: bool) -> Lanes:
+    """Emits the greater (or lesser) of two, or NaN if one is NaN; of equal operands it is the second.
+
+    A comparison with NaN does not hold, so the select's last operand decides what a NaN gives. A limit is neither NaN
+    nor zero: then the order of equal operands does not matter, and one instruction of a processor does both.
+    """
+    if is_limit:
+        return e.select(e.cmp(greater, b, a), b, a)
+    return e.select(e.isnan(a), a, e.select(e.cmp(greater, a, b), a, b))
+
+
+def is_nonzero(v: Value) -> bool:
+    """Says whether all elements of a value are known to be one number that is neither NaN nor zero."""
+    number = None if v.op is None else v.op.attrs.get("value")  # the attribute of a constant
+    return number is not None and bool(number != 0 and not np.isnan(number))
+
+
 def extremum(name: str, ignore: Any, propagate: Any, greater: str, adjoint: AdjointRule) -> OpRow:
     def reference(op: Op, a: Array, b: Array) -> Any:
         with np.errstate(all="ignore"):
             return (propagate if op.attrs["propagate_nan"] else ignore)(a, b)
 
     def lane_rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
-        best = lane_max(e, a, b, greater)
-        if not (a.dtype.is_float and op.attrs["propagate_nan"]):
-            return best
-        return e.select(e.isnan(a), a, e.select(e.isnan(b), b, best))
+        if a.dtype.is_float and op.attrs["propagate_nan"]:
+            return lane_max_of_nan(e, a, b, greater, is_nonzero(op.operands[1]))
+        return lane_max(e, a, b, greater)
 
     def bind(b: OpBuilder, x: Any, y: Any, propagate_nan: bool) -> BoundArguments:
         return b.promote([x, y]), {"propagate_nan": bool(propagate_nan)}
