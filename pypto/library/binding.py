@@ -206,9 +206,9 @@ def refuse_nan(operator: str, array: Any) -> None:
     """Raises an error where a kernel has found NaN, which the dtype of its results cannot represent."""
     info = array_info(array, operator, "nan")
     assert info is not None
-    numbers = np.argwhere(host_array(info))
-    if len(numbers):
-        raise UnstoredNaN(operator=operator, row=int(numbers[0][0]))
+    flags = host_array(info)
+    if flags.any():
+        raise UnstoredNaN(operator=operator, row=int(np.argwhere(flags)[0][0]))
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
