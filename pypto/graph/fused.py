@@ -8,7 +8,7 @@ import operator
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ from pypto.arguments import BOUNDARY
 from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.guards import Outside, Roots
-from pypto.graph.ir.dims import Size, Sizes
+from pypto.graph.ir.dims import Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
+from pypto.graph.plan.bound_call import BoundCall, bound_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, Taken, reader_of_call
-from pypto.graph.plan.outputs import check_updates, run_into
+from pypto.graph.plan.outputs import check_updates, filled, run_into
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
 from pypto.graph.plan.plan import NO_SIZES, Plan, PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
@@ -34,7 +35,6 @@ from pypto.graph.tracing.arguments import (
     check_fusable,
     collect,
     donated_arrays,
-    mapped,
     named_arrays,
     places_of,
     renamed,
@@ -138,8 +138,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
         if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
             self._fast_path = self._fast_path_for(version, roots, args, kwargs)
-        if version.traced.updates:
-            check_updates(version.plan, version.traced, arrays)
+        check_updates(version.plan, version.traced, arrays)
         if out is None and not self._donated:
             outputs = version.plan.run(arrays, sizes)
         else:
@@ -154,6 +153,20 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         """Return the plan for arguments like these, and make it if necessary; nothing runs."""
         with BOUNDARY:
             return self.version_for(args, kwargs)[0].plan
+
+    def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
+        """Bind the plan to these arrays: every ``run()`` makes the call on them, and overwrites one result.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> step = pto.fuse(lambda x: x + 1).bind(np.zeros(2, np.float32))
+        >>> step.run()
+        array([1., 1.], dtype=float32)
+        """
+        with BOUNDARY:
+            version, arrays, sizes = self.version_for(args, kwargs)
+            return bound_call(version.plan, version.traced, arrays, sizes)
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
         """Return the plan for some arguments, their arrays, and the sizes of the named dimensions."""
@@ -385,15 +398,3 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             traced = replace(traced, graph=rewritten(traced.graph, self._disabled))
             layouts, fixed = surroundings_of(traced)
             return Version(plan_of(traced.graph, layouts, fixed, self.precision, self._disabled), traced)
-
-
-def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
-    """Fill the structure of a result with arrays; a 0-d array becomes a numpy scalar, as numpy returns it."""
-    if isinstance(tree, Size):
-        return tree.at(sizes)
-    if isinstance(tree, Slot):
-        result = outputs[tree.number]
-        return result if result.ndim else result[()]
-    if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
-        return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
-    return tree

@@ -231,3 +231,31 @@ def test_what_a_trace_cannot_follow_is_refused_at_the_launch() -> None:
         pto.fuse(lambda x: add_to[4](x, (x.T * x.T).reshape(4, 8))).plan(x)
     with pytest.raises(NeedsValue):
         pto.fuse(library.cross_entropy).plan(x, np.zeros(4, np.int32))
+
+
+@case
+def test_a_bound_call_runs_on_its_arrays_again_and_again(function: Any, arrays: Any) -> None:
+    own, other = ([a.copy() for a in arrays] for _ in range(2))
+    bound = pto.fuse(function).bind(*own)
+    for _ in range(4):
+        own[0] += 1
+        other[0] += 1
+        np.testing.assert_allclose(bound.run(), function(*other), rtol=1e-4, atol=1e-5)
+        for got, wanted in zip(own, other, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_bound_call_runs_functions_between_kernels_and_updates_every_time() -> None:
+    def function(x: Any, y: Any) -> Any:
+        y[:] = y.T
+        return {"inverse": np.linalg.inv(x), "sum": y.sum()}
+
+    x, y = np.eye(3), np.arange(9.0).reshape(3, 3)
+    bound = pto.fuse(function).bind(x, y)
+    for scale in (1.0, 2.0, 4.0):
+        x[:] = np.eye(3) * scale
+        before = y.copy()
+        result = bound.run()
+        np.testing.assert_array_equal(result["inverse"], np.eye(3) / scale)
+        assert result["sum"] == before.sum()
+        np.testing.assert_array_equal(y, before.T)
