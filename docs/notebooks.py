@@ -23,7 +23,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "tutorials"
 _START: Final = 600  # seconds that the process of a notebook may take to start; a cell may take as long as it likes
 # What a tutorial needs beside the package: the name of a module.
-_NEEDS: Final = {"06_sentence_encoder": "safetensors", "14_a_compiled_transformer": "torch"}
+_NEEDS: Final = {
+    "06_sentence_encoder": "safetensors", "14_a_compiled_transformer": "torch", "20_one_operator_for_a_block": "torch",
+}  # fmt: skip
 
 
 def missing(path: Path) -> str:

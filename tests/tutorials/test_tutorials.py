@@ -91,6 +91,9 @@ TOLD: Final = MappingProxyType({
                                                "of 256 rows are those of the library"),
     "19_gradients_of_kernels": ("d_weight: a partial gradient for each block", "saves `m` of the loop", "derived",
                                 "sum_bias", "of the held-back ones are right"),
+    "23_a_pipeline_for_pictures": ("that the network has not seen are right", "cut-off      error: it cannot be read",
+                                   "error: 500 x 1 pixels are too few", "broken pictures fail alone",
+                                   "a mistake stops the program", "batches of 64"),
 })  # fmt: skip
 
 
@@ -116,6 +119,22 @@ def test_a_compiled_transformer() -> None:
     pytest.importorskip("torch")
     said = output("14_a_compiled_transformer")
     for words in ("triton_poi_fused_gelu", "libdevice.erf", "lanes d0<1024", "kernels of the backward pass"):
+        assert words in said
+
+
+OF_TORCH: Final = MappingProxyType({
+    "20_one_operator_for_a_block": ("largest difference from float64", "equal to those of three operators",
+                                    "call model.eval() first", "3 blocks are replaced", "pypto.conv_bn_relu.default",
+                                    "of one operator"),
+})  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_a_tutorial_of_operators_of_torch(name: str) -> None:
+    pytest.importorskip("torch")
+    said = output(name)
+    for words in OF_TORCH[name]:
         assert words in said
 
 
