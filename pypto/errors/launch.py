@@ -126,6 +126,16 @@ class UntransformedOperator(Diagnostic, RuntimeError):
     )
 
 
+class OperatorName(Diagnostic, ValueError):
+    code = "E326"
+    template = "{operator} cannot be the name of an operator of torch: {problem}"
+    hint = "{way}"
+    example = launches(
+        "import pypto.torch\n\npypto.torch.op(f, grid=1, outputs={'y': 'x'}, name='twice')",
+        "import pypto.torch\n\npypto.torch.op(f, grid=1, outputs={'y': 'x'}, name='my_ops::twice')",
+    )
+
+
 class WrongGrid(Diagnostic, ValueError):
     code = "E304"
     template = "{kernel}: the grid {grid} is not usable: {problem}"

@@ -44,6 +44,8 @@ def is_dispatched_to(values: Iterable[Any]) -> bool:
     torch = sys.modules["torch"]
     if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
         return True
+    if torch.autograd.forward_ad._current_level >= 0:  # tangents, which the operator refuses to lose
+        return True
     plain = torch.Tensor
     kinds = {kind for x in values if issubclass(kind := type(x), plain) and kind is not plain}
     return any(kind.__torch_dispatch__ is not plain.__torch_dispatch__ for kind in kinds)

@@ -3,8 +3,9 @@
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
 `op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`.
 
-Read `autograd` and `function`, then `operators`, `row_operators` and `signatures`: rows of the library as operators of
-torch. Launches in graphs are in `graph`, and the backend of `torch.compile` in `inductor`.
+Read `operators` (what torch is told of an operator), then `row_operators` and `signatures` for rows of the library, and
+`autograd`, `kernel_operators` and `function` for kernels. Launches in graphs are in `graph`, and the backend of
+`torch.compile` in `inductor`.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from pypto.runtime.tensors import is_traced
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel
+    from pypto.torch.operators.definition import Definition
 
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """A kernel as a function of its inputs, which allocates its outputs.
+    """A kernel as a function of its inputs, which allocates its outputs; an operator of torch.
 
     Parameters
     ----------
@@ -32,11 +33,14 @@ class KernelFunction:
     outputs : mapping of str
         For each array that the kernel stores, the input whose shape and dtype it has, or a function of the inputs by
         name that gives an empty tensor.
+    name : str
+        The operator's name with its namespace, as in ``my_ops::gelu``; empty if it is named when torch asks for it.
     """
 
     kernel: Kernel
     grid: Any
     outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]]
+    name: str = ""
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -44,8 +48,8 @@ class KernelFunction:
         return tuple(n for n in self.kernel.signature.names if n not in self.outputs)
 
     @property
-    def name(self) -> str:
-        """The kernel's."""
+    def kernel_name(self) -> str:
+        """The kernel's name."""
         return self.kernel.signature.kernel
 
     @cached_property
@@ -59,36 +63,64 @@ class KernelFunction:
         return {}
 
     @cached_property
-    def autograd(self) -> Any:
-        """The `torch.autograd.Function` of the kernel."""
-        from pypto.torch.function import autograd_function
-
-        return autograd_function(self)
+    def definitions(self) -> dict[tuple[str, ...], Definition]:
+        """What torch is told of it, by the types of its arguments."""
+        return {}
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        """Returns the outputs: one tensor, or a tuple in the order of the kernel's parameters."""
-        if is_traced():
-            from pypto.torch.graph.tracing import outside_call
+        """Returns the outputs: one tensor, or a tuple in the order of the kernel's parameters.
 
-            return outside_call(self, args, given)
-        from pypto.torch.function import check_exported
+        Raises
+        ------
+        UntransformedOperator
+            If torch traces or transforms the call, and has no type for an argument.
+        """
+        if is_traced():
+            from pypto.torch.function import traced_function
+
+            return traced_function(self, args, given)
+        from pypto.torch.operators.calls import function_call
 
         values = self.bound(args, given)
-        check_exported(self, values)
-        outputs = self.autograd.apply(*(values[n] for n in self.inputs))
-        return outputs[0] if len(outputs) == 1 else outputs
+        return function_call(self.definition(values), values)
 
-    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the inputs by name."""
+    def definition(self, values: tuple[Any, ...]) -> Definition:
+        """Returns what torch is told of the function, for arguments of these types."""
+        from pypto.torch.kernel_operators import function_definition, kinds_of, stated_kinds
+
+        kinds = () if self.name else kinds_of(self, values)
+        if kinds not in self.definitions:
+            self.definitions[kinds] = function_definition(self, kinds or stated_kinds(self))
+        return self.definitions[kinds]
+
+    def named(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """Returns inputs by name, which torch gives without those that have their default."""
+        defaults = self.kernel.signature.defaults
+        given = dict(zip(self.inputs, values, strict=False))
+        return {n: given[n] if n in given else defaults[n] for n in self.inputs}
+
+    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Returns the inputs in their order."""
+        defaults = self.kernel.signature.defaults
         values = dict(zip(self.inputs, args, strict=False)) | dict(given)
         unknown = [n for n in given if n not in self.inputs]
-        missing = [n for n in self.inputs if n not in values]
+        missing = [n for n in self.inputs if n not in values and n not in defaults]
         if unknown or missing or len(args) > len(self.inputs):
             problem = f"it takes {', '.join(self.inputs)}"
             with Boundary(Caller.of(sys._getframe(2)).loc):
                 way = "pass each input once; outputs are allocated"
                 raise WrongGradient(kernel=self.kernel.signature.kernel, problem=problem, way=way)
-        return values
+        return tuple(values[n] if n in values else defaults[n] for n in self.inputs)
+
+    def computed(self, values: Mapping[str, Any]) -> Any:
+        """Launches the kernel, and returns what it stores."""
+        stored = self.allocated(values)
+        self.kernel.launch(self.grid_of({**values, **stored}), **values, **stored)
+        return stored[self.stored[0]] if len(stored) == 1 else tuple(stored[n] for n in self.stored)
+
+    def grid_of(self, values: Mapping[str, Any]) -> Any:
+        """Returns the grid for some arguments."""
+        return self.grid(values) if callable(self.grid) else self.grid
 
     def allocated(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Allocates the kernel's outputs."""
@@ -108,8 +140,14 @@ class KernelFunction:
         return self.adjoints[names]
 
 
-def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]]) -> KernelFunction:
-    """Makes a differentiable function of tensors from a kernel.
+def op(
+    kernel: Kernel,
+    *,
+    grid: Any,
+    outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]],
+    name: str = "",
+) -> KernelFunction:
+    """Makes a differentiable function of tensors from a kernel, which is an operator of torch.
 
     Parameters
     ----------
@@ -120,6 +158,9 @@ def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mappi
     outputs : mapping of str
         For each array that the kernel stores, the input whose shape and dtype it has, or a function of the inputs by
         name that gives an empty tensor.
+    name : str
+        The operator's name with a namespace of yours: ``my_ops::gelu`` is `torch.ops.my_ops.gelu`. Without it, the
+        operator is named after the kernel when torch traces a call, and a program from a file cannot refer to it.
 
     Returns
     -------
@@ -130,6 +171,8 @@ def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mappi
     ------
     WrongGradient
         If a name in `outputs` is not a parameter of the kernel.
+    OperatorName
+        If `name` has no namespace, or is that of another operator.
 
     Examples
     --------
@@ -143,17 +186,30 @@ def op(kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mappi
     >>> x.grad
     tensor([0., 2., 4.])
     """
-    unknown = [n for n in outputs if n not in kernel.signature.names]
-    if unknown or not outputs:
+    function = KernelFunction(kernel, grid, dict(outputs), name)
+    with Boundary(Caller.of(sys._getframe(1)).loc):
+        check_outputs(function)
+        if name:
+            from pypto.torch.kernel_operators import register_function
+
+            register_function(function)
+    return function
+
+
+def check_outputs(f: KernelFunction) -> None:
+    """Refuses outputs that are no parameters, or like what is no input.
+
+    Raises
+    ------
+    WrongGradient
+    """
+    names = f.kernel.signature.names
+    unknown = [n for n in f.outputs if n not in names]
+    if unknown or not f.outputs:
         problem = f"`{unknown[0]}` is none of its parameters" if unknown else "`outputs` names no array"
-        with Boundary(Caller.of(sys._getframe(1)).loc):
-            way = f"name some of {', '.join(kernel.signature.names)}"
-            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
-    inputs = [n for n in kernel.signature.names if n not in outputs]
-    strange = next((n for n in outputs.values() if isinstance(n, str) and n not in inputs), None)
+        raise WrongGradient(kernel=f.kernel_name, problem=problem, way=f"name some of {', '.join(names)}")
+    strange = next((n for n in f.outputs.values() if isinstance(n, str) and n not in f.inputs), None)
     if strange is not None:
-        with Boundary(Caller.of(sys._getframe(1)).loc):
-            way = suggestion(strange, inputs, "did you mean `{}`? ") + f"its inputs are {', '.join(inputs)}"
-            problem = f"an output is to be like `{strange}`, which is none of its inputs"
-            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
-    return KernelFunction(kernel, grid, dict(outputs))
+        way = suggestion(strange, f.inputs, "did you mean `{}`? ") + f"its inputs are {', '.join(f.inputs)}"
+        problem = f"an output is to be like `{strange}`, which is none of its inputs"
+        raise WrongGradient(kernel=f.kernel_name, problem=problem, way=way)

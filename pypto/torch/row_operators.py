@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from pypto import library
+from pypto import __version__, library
 from pypto.errors.library import LostGradient
 from pypto.library.row import Operator
 from pypto.torch.operators.definition import ROWS, Definition, operators
@@ -38,6 +38,7 @@ def row_definition(row: Operator) -> Definition:
         ROWS,
         row.name,
         schema_of(signature, row.effects),
+        tuple((name, signature.numbers.get(name)) for name in signature.names),
         row,
         fake,
         row.gradient,
@@ -47,6 +48,7 @@ def row_definition(row: Operator) -> Definition:
         row.effects,
         item_axes(row),
         row.is_elementwise,
+        facts=f"{__version__} {row.text}",
     )
 
 

@@ -98,6 +98,7 @@ LARGE = MappingProxyType(
         "pypto/profiler/rows.py:Row": "one field for each figure of a row",
         "pypto/tuning/autotune.py:Autotuner": "what users do with an autotuner",
         "pypto/tuning/search.py:Search": "the state of a search",
+        "pypto/torch/operators/definition.py:Definition": "one field for each fact that torch is told",
     }
 )
 # Attributes that a file sets and does not declare, by room: these may only fall.

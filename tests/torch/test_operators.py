@@ -150,6 +150,38 @@ def test_a_gradient_penalty_is_never_wrong(monkeypatch: pytest.MonkeyPatch) -> N
         (first**2).sum().backward()
 
 
+def torch_norm(x: Any, g: Any) -> Any:
+    return torch.nn.functional.rms_norm(x, (8,), g, 1e-6)
+
+
+def scale_derivative(norm: Any, x: Any, g: Any) -> Any:
+    """The derivative by s of the derivative by t of sum(t * norm(s * x, g)): both levels see the row."""
+
+    def inner(s: Any) -> Any:
+        return torch.func.grad(lambda t: (t * norm(s * x, t * g)).sum())(s)
+
+    return torch.func.grad(inner)(torch.tensor(2.0))
+
+
+def test_levels_of_transforms() -> None:
+    """Each level of torch.func, and autograd outside of them, differentiates a row, or it is an error."""
+    x, g = operands()
+
+    def by_weight(norm: Any) -> Any:
+        return torch.func.grad(lambda g: (norm(x, g) * x).sum())(g)
+
+    torch.testing.assert_close(by_weight(library.rms_norm), by_weight(torch_norm))
+    with pytest.raises(NoGradient):
+        scale_derivative(library.rms_norm, x.detach(), g.detach())
+
+    def through(norm: Any) -> Any:
+        """The inner level does not differentiate the row, and the outer one does."""
+        inner = torch.func.grad(lambda t, s: (t * norm(s * x.detach(), g.detach())).sum())
+        return torch.func.grad(lambda s: inner(torch.tensor(1.0), s))(torch.tensor(2.0))
+
+    torch.testing.assert_close(through(library.rms_norm), through(torch_norm), atol=1e-4, rtol=1e-4)
+
+
 def test_a_mode_sees_a_row() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -176,5 +208,7 @@ def test_a_row_of_the_user_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     library.register(replace(row, name="silu_of_a_test"))
     x = torch.randn(2, 4)
     assert torch.equal(torch.ops.pypto.silu_of_a_test(x), row(x))
-    library.register(replace(row, name="silu_of_a_test", text="y[t, d] f32 -> z[t, d]", reference=row.reference))
+    library.register(
+        replace(row, name="silu_of_a_test", text="y[t, d] f32 -> z[t, d]", reference=row.reference), replace=True
+    )
     assert "Tensor y" in str(torch.ops.pypto.silu_of_a_test.default._schema)

@@ -39,7 +39,9 @@ def batched(definition: Definition) -> Callable[..., Any]:
             results = folded(definition, first, is_batched, size, given)
         else:
             results = looped(definition, first, is_batched, size, given)
-        return results, tuple(0 for _ in results) if isinstance(results, tuple) else None if results is None else 0
+        if results is None:
+            return None, None
+        return results, type(results)([0] * len(results)) if isinstance(results, (tuple, list)) else 0
 
     return rule
 
@@ -84,9 +86,9 @@ def looped(definition: Definition, args: list[Any], is_batched: list[bool], size
         definition.overload(*(x[n] if one else x for x, one in zip(args, is_batched, strict=True)), **given)
         for n in range(size)
     ]
-    if not isinstance(rows[0], tuple):
+    if not isinstance(rows[0], (tuple, list)):
         return None if rows[0] is None else torch.stack(rows)
-    return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+    return type(rows[0])(torch.stack(column) for column in zip(*rows, strict=True))
 
 
 def each(results: Any, function: Callable[[Any], Any]) -> Any:

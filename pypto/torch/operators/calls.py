@@ -1,4 +1,4 @@
-"""Calls of rows of the library on tensors that torch is to see: they become calls of the row's operator."""
+"""Calls of rows and of functions of kernels on tensors that torch is to see: they become calls of the operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from pypto.runtime.tensors import is_dispatched_to
-from pypto.torch.operators.definition import ROWS, operators
+from pypto.torch.operators.definition import ROWS, Definition, operators
 from pypto.torch.operators.recording import recorded
 
 torch: ModuleType = importlib.import_module("torch")
@@ -32,3 +32,12 @@ def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], ver
     if is_dispatched_to(values):
         return definition.overload(*values, version=version)
     return recorded(definition, lambda *args: row(*args, version=version), values)
+
+
+def function_call(definition: Definition, args: tuple[Any, ...]) -> Any:
+    """Calls the function of a kernel, by its operator where the dispatcher of torch is to see it."""
+    if is_dispatched_to(args):
+        return operators().ensure(definition).overload(*args)
+    if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
+        return recorded(definition, definition.run, args)
+    return definition.run(*args)

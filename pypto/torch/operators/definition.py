@@ -8,10 +8,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
+from pypto.arguments import Boundary
+from pypto.errors.launch import UntransformedOperator
 from pypto.runtime.tensors import has_mode, unseen
+from pypto.torch.graph.derivatives import caller
 
 torch: ModuleType = importlib.import_module("torch")
 ROWS: Final = "pypto"  # the namespace of the library's rows
@@ -29,6 +33,8 @@ class Definition:
         `torch.ops.<namespace>.<name>`.
     schema : str
         The arguments and results, as in ``(Tensor x, float eps=1e-6) -> Tensor``.
+    parameters : tuple of (str, object)
+        Names and defaults of the arguments that are given by position; a required one has None.
     run : callable
         Computes on tensors that have memory.
     fake : callable
@@ -48,11 +54,22 @@ class Definition:
         For arrays that have the dimension along which items are independent, its axis.
     is_elementwise : bool
         Whether each element of a result depends on the elements at its place alone.
+    is_list : bool
+        Whether it returns one list of tensors.
+    title : str
+        The name in errors; by default, its own.
+    place : str
+        Module and name of the kernel that it calls.
+    facts : str
+        What shapes and dtypes of results follow from, so that compiled code is not reused after they have changed.
+    backward : Definition, optional
+        The operator that its gradient calls, which is registered with it.
     """
 
     namespace: str
     name: str
     schema: str
+    parameters: tuple[tuple[str, Any], ...]
     run: Callable[..., Any]
     fake: Callable[..., Any]
     gradient: Callable[[Any, Any], Values] | None = None
@@ -62,6 +79,11 @@ class Definition:
     effects: tuple[str, ...] = ()
     items: Mapping[str, int] = field(default_factory=dict)
     is_elementwise: bool = False
+    is_list: bool = False
+    title: str = ""
+    place: str = ""
+    facts: str = ""
+    backward: Definition | None = None
 
     @property
     def qualified(self) -> str:
@@ -72,12 +94,6 @@ class Definition:
     def overload(self) -> Any:
         """The operator, whose schema is known."""
         return getattr(getattr(torch.ops, self.namespace), self.name).default
-
-    @cached_property
-    def parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Names and defaults of the arguments that are given by position; a required one has `None`."""
-        rows = (a for a in self.overload._schema.arguments if not a.kwarg_only)
-        return tuple((a.name, a.default_value if a.has_default_value() else None) for a in rows)
 
     @cached_property
     def function(self) -> Any:
@@ -91,6 +107,12 @@ class Definition:
         others = self.parameters[len(args) :]
         return (*args, *(given.get(name, default) for name, default in others)) if others else args
 
+    def returned(self, results: tuple[Any, ...]) -> Any:
+        """Returns results in the form in which the operator returns them."""
+        if self.is_list:
+            return list(results)
+        return results[0] if len(results) == 1 else results or None
+
 
 @dataclass
 class Operators:
@@ -98,16 +120,49 @@ class Operators:
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     libraries: dict[str, Any] = field(default_factory=dict)
+    tag: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def define(self, definition: Definition) -> None:
-        """Registers an operator; it replaces the one of that name."""
+    def define(self, definition: Definition) -> Definition:
+        """Registers an operator; it replaces the one of that name.
+
+        Raises
+        ------
+        UntransformedOperator
+            If an argument has no type in torch, so that there is no schema.
+        """
         name = definition.qualified
+        if not definition.schema:
+            how = "called where torch traces or transforms it: an argument is no tensor, number or text"
+            with Boundary(caller().loc):
+                raise UntransformedOperator(kernel=definition.title, how=how, way="make it a constant of the kernel")
         with self.lock:
             if name in self.libraries:
                 self.libraries.pop(name)._destroy()
             self.definitions[name] = definition
             self.libraries[name] = registered(definition)
+            self.mark(f"{self.tag} {name}{definition.schema} {definition.facts}")
+            if definition.backward is not None:
+                self.define(definition.backward)
+        return definition
+
+    def mark(self, facts: str) -> None:
+        """Marks the keys of torch's caches with what operators compute: keys contain nothing but their names."""
+        config = torch.compiler.config
+        others, self.tag = (
+            config.cache_key_tag.removesuffix(self.tag),
+            f"pypto-{sha256(facts.encode()).hexdigest()[:16]}",
+        )
+        config.cache_key_tag = others + self.tag
+
+    def ensure(self, definition: Definition) -> Definition:
+        """Registers an operator, unless one of that name is there."""
+        with self.lock:
+            return self.definitions.get(definition.qualified) or self.define(definition)
+
+    def is_known(self, namespace: str, name: str) -> bool:
+        """Says whether torch has an operator of that name, ours or another."""
+        return f"{namespace}::{name}" in self.definitions or hasattr(getattr(torch.ops, namespace), name)
 
 
 def registered(definition: Definition) -> Any:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextvars
 import importlib
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from torch._functorch.utils import enable_single_level_autograd_function
 
 from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient
 from pypto.errors.launch import RecordedArgument, UntransformedOperator
 from pypto.torch.graph.derivatives import caller
+from pypto.torch.operators.sharding import ensure_sharding
 
 if TYPE_CHECKING:
     from pypto.torch.operators.definition import Definition
@@ -28,8 +30,11 @@ _IN_GRADIENT: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("pypt
 def autograd_kernel(definition: Definition) -> Callable[..., Any]:
     """Returns the operator's kernel for autograd, which records a call, refuses it, or passes it on."""
 
+    sharded: set[str] = set()
+
     def run(keyset: Any, *args: Any, **given: Any) -> Any:
         refuse_forward_mode(definition, args)
+        ensure_sharding(definition, args, sharded)
 
         def below(*args: Any) -> Any:
             with torch._C._AutoDispatchBelowAutograd():
@@ -37,8 +42,15 @@ def autograd_kernel(definition: Definition) -> Callable[..., Any]:
 
         if not torch.is_grad_enabled() or not torch._C._any_requires_grad(*args):
             return below(*args)
-        with single_level():
+        if not torch._C._are_functorch_transforms_active():
             return recorded(definition, below, args)
+
+        def at_next_level(*args: Any) -> Any:
+            with torch.enable_grad():  # the forward of a function switches it off for all levels
+                return below(*args)
+
+        with enable_single_level_autograd_function():
+            return recorded(definition, at_next_level, args)
 
     return run
 
@@ -62,8 +74,7 @@ def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[An
         with Boundary(caller().loc):
             raise RecordedArgument(kernel=definition.name, arg=written)
     if definition.gradient is not None or (_IN_GRADIENT.get() and not definition.effects):
-        results = definition.function.record(compute, *args)
-        return results[0] if len(results) == 1 else results
+        return definition.returned(definition.function.record(compute, *args))
     assert definition.refuse is not None
     with Boundary(caller().loc):
         definition.refuse(required[0])
@@ -79,6 +90,8 @@ def recorded_function(definition: Definition) -> Any:
             values |= {name: values[name].clone() for name in definition.effects if values[name] is not None}
             results = as_tuple(compute(*args))
             ctx.mark_non_differentiable(*(x for x in results if not is_differentiable(x)))
+            if definition.gradient is None:
+                return results
             values |= zip(definition.outputs, results, strict=True)
             tensors = {name: x for name, x in values.items() if isinstance(x, torch.Tensor)}
             ctx.saved = tuple(tensors), {name: x for name, x in values.items() if name not in tensors}
@@ -87,6 +100,8 @@ def recorded_function(definition: Definition) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+            if definition.gradient is None:
+                refuse_second_derivative(definition)
             names, others = ctx.saved
             values = dict(zip(names, ctx.saved_tensors, strict=True)) | others
             values |= {f"d_{name}": g for name, g in zip(definition.outputs, gradients, strict=True)}
@@ -106,16 +121,19 @@ def recorded_function(definition: Definition) -> Any:
 
 def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: list[str]) -> Mapping[str, Any]:
     """Returns the gradients by name, of which those of `wanted` are used."""
-    if definition.gradient is None:
-        problem = "only its first derivatives are offered, and a backward pass asks for a second one"
-        way = "leave `create_graph` out, or write with torch's own operations what is differentiated twice"
-        with Boundary(caller().loc):
-            raise NoGradient(kernel=definition.name, problem=problem, way=way)
+    assert definition.gradient is not None
     token = _IN_GRADIENT.set(True)
     try:
         return definition.gradient(torch, SimpleNamespace(**values, wanted=frozenset(wanted)))
     finally:
         _IN_GRADIENT.reset(token)
+
+
+def refuse_second_derivative(definition: Definition) -> NoReturn:
+    problem = "only its first derivatives are offered, and a backward pass asks for a second one"
+    way = "leave `create_graph` out, or write with torch's own operations what is differentiated twice"
+    with Boundary(caller().loc):
+        raise NoGradient(kernel=definition.title or definition.name, problem=problem, way=way)
 
 
 def is_differentiable(x: Any) -> bool:
@@ -128,15 +146,6 @@ def requires_grad(x: Any) -> bool:
 
 def as_tuple(results: Any) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else tuple(results) if isinstance(results, list) else (results,)
-
-
-def single_level() -> Any:
-    """Lets an autograd function run at one level of torch.func; the operator passes through the others by itself."""
-    if not torch._C._are_functorch_transforms_active():
-        return nullcontext()
-    from torch._functorch.utils import enable_single_level_autograd_function
-
-    return enable_single_level_autograd_function()
 
 
 def refuse_forward_mode(definition: Definition, args: tuple[Any, ...]) -> None:
@@ -152,4 +161,6 @@ def refuse_forward_mode(definition: Definition, args: tuple[Any, ...]) -> None:
     if any(isinstance(x, torch.Tensor) and unpack(x).tangent is not None for x in args):
         way = "use reverse mode: `torch.func.vjp`, `torch.func.jacrev`"
         with Boundary(caller().loc):
-            raise UntransformedOperator(kernel=definition.name, how="differentiated in forward mode", way=way)
+            raise UntransformedOperator(
+                kernel=definition.title or definition.name, how="differentiated in forward mode", way=way
+            )
