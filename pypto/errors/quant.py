@@ -144,8 +144,16 @@ class FullCache(Diagnostic, ValueError):
 class StaysFloat(Diagnostic, PyptoWarning):
     code = "E389"
     template = "{count} weights stay in floats, {share} of the numbers: {names}"
-    hint = "torch.nn.Linear itself and Conv1D of transformers are quantised; `skip` names what shall stay as it is"
+    hint = (
+        "torch.nn.Linear itself and Conv1D of transformers are quantised; `skip` names what shall stay as it is, and "
+        "`floats` of a calibration has all weights in floats"
+    )
     example = modules("quant.Config()", 'quant.Config(skip=["0"])')
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The names of all weights that it counts."""
+        return tuple(self.fields["weights"].split("\n"))
 
 
 class FewSamples(Diagnostic, PyptoWarning):

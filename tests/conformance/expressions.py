@@ -191,12 +191,19 @@ class Program:
         return None
 
     def scan(self) -> None:
-        a = self.some(lambda t: t.shape == FULL and t.dtype.is_int)
+        """Running sums of integers, and running extremes of any numbers."""
+        a = self.some(lambda t: t.shape == FULL and not t.dtype.is_bool)
         if a is None:
             return self.reduce()
-        text = f"pto.cumsum({a.name}, axis={self.pick((0, 1))}, reverse={self.pick((False, True))})"
-        self.add(text, sum_type(a.dtype), FULL)
+        name = self.pick(("cummax", "cummin") if a.dtype.is_float else ("cumsum", "cumsum", "cummax", "cummin"))
+        zero = " + 0.0" if a.dtype.is_float else ""
+        dtype = sum_type(a.dtype) if name == "cumsum" else extreme_type(a.dtype)
+        self.add(f"pto.{name}({a.name}, {self.along()}){zero}", dtype, FULL)
         return None
+
+    def along(self) -> str:
+        """The axis and the direction of a scan."""
+        return f"axis={self.pick((0, 1))}, reverse={self.pick((False, True))}"
 
     def move(self) -> None:
         a = self.some(lambda t: t.shape == FULL)
@@ -264,7 +271,10 @@ class Program:
         self.store(a, "exact")
         if a.shape == FULL and self.draw(st.booleans()):
             inside = f"pto.where(inside, {a.name}, 0)"
-            self.store(self.add(f"pto.sum({inside}, axis=1, keep_dims=True)", a.dtype, COLUMN), "sum")
+            if self.draw(st.booleans()):
+                self.store(self.add(f"pto.cumsum({inside}, {self.along()})", a.dtype, FULL), "sum")
+            else:
+                self.store(self.add(f"pto.sum({inside}, axis=1, keep_dims=True)", a.dtype, COLUMN), "sum")
             return
         name = self.pick(FUNCTIONS)
         self.store(self.add(f"pto.{name}({a.name})", a.dtype, a.shape), name)

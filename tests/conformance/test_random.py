@@ -48,11 +48,11 @@ def check(program: Program, layouts: list[str], n: int, level: str) -> None:
 
 
 def check_sum(found: Array, wanted: Array, terms: Array, program: Program, what: str) -> None:
-    """Sums of a tile's rows may be added up in any order, so where infinities cancel or overflow they are left out."""
+    """Sums of a tile may be added up in any order, so where infinities cancel or overflow they are left out."""
     dtype = program.outputs[-1].dtype
     unit = 2.0**-53 if dtype.bits == 64 else 2.0**-24
     size = float(np.max(np.abs(wide(terms)), initial=0.0, where=np.isfinite(wide(terms))))
-    bound = 4 * unit * program.blocks[1] ** 2 * size
+    bound = 4 * unit * max(program.blocks) ** 2 * size
     with np.errstate(all="ignore"):
         near = np.abs(wide(found) - wide(wanted)) <= bound + float(finfo(dtype).eps) * np.abs(wide(wanted))
     fine = np.isfinite(wide(wanted)) & (np.abs(wide(wanted)) < float(finfo(dtype).max) / 1e3) & (size < 1e30)

@@ -159,6 +159,27 @@ def test_weights_that_stay_in_floats_are_named(name: str) -> None:
         quant.prepare(given, quant.Config(skip=skip))
 
 
+def test_all_weights_in_floats_are_listed() -> None:
+    """Those that the warning counts, and those that it leaves out: tables, skipped layers and what is outside."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = torch.nn.Embedding(5, 4)
+            self.head = torch.nn.Linear(4, 5)
+            self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Conv2d(1, 2, 3))
+            self.layers.experts = torch.nn.ParameterList(torch.ones(2, 4, 4) for _ in range(9))
+
+    with pytest.warns(StaysFloat, match="10 weights stay in floats") as said:
+        run = quant.calibrate(Model(), quant.Config(skip=["layers.1"]), blocks="layers|none")
+    run.__exit__(None, None, None)
+    experts = {f"layers.experts.{n}": 32 for n in range(9)}
+    warning = said[0].message
+    assert isinstance(warning, StaysFloat) and set(warning.weights) == {"layers.2.weight", *experts}
+    others = {"words.weight": 20, "head.weight": 20, "layers.1.weight": 16, "layers.2.weight": 18}
+    assert run.floats == {**others, **experts}
+
+
 def test_tables_and_added_rows_are_no_products() -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 from pypto import quant  # noqa: E402
 from pypto.errors.gradients import NoGradient  # noqa: E402
 from pypto.errors.launch import UndispatchedLaunch  # noqa: E402
@@ -268,6 +270,28 @@ def test_gradients_pass_through_the_rounding(config: quant.Config) -> None:
     np.testing.assert_allclose(x.grad, g @ w[1] @ w[0], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_a_graph_of_a_prepared_module_rounds_the_weights_of_each_run(mode: str) -> None:
+    torch.manual_seed(0)
+    trained = quant.prepare(torch.nn.Linear(8, 4), quant.Config(quant.int4(group=4)))
+    x, first = torch.randn(3, 8), dict(trained.named_parameters())
+
+    def run(parameters: dict[str, Any], x: Any) -> Any:
+        return torch.func.functional_call(trained, parameters, (x,))
+
+    graph = make_fx(run, tracing_mode=mode)(first, x)
+    later = {name: 1.7 * value for name, value in first.items()}
+    for parameters in (first, later):
+        torch.testing.assert_close(graph(parameters, x), run(parameters, x), rtol=0, atol=0)
+
+
+def test_a_prepared_module_is_exported() -> None:
+    trained = quant.prepare(torch.nn.Linear(8, 4), quant.Config(quant.int4(group=4), inputs=quant.int8("token")))
+    x = torch.randn(3, 8)
+    exported = torch.export.export(trained, (x,)).module()
+    torch.testing.assert_close(exported(x), trained(x), rtol=0, atol=0)
+
+
 def test_training_regains_what_rounding_loses() -> None:
     torch.manual_seed(0)
     given = torch.nn.Linear(32, 8)
@@ -318,8 +342,6 @@ def test_second_derivatives_of_rounding_are_an_error() -> None:
 
 def test_deployed_layers_lose_no_gradient_and_no_launch() -> None:
     """Whether an input is given by name or not; attention on an int8 cache as a linear layer."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     from pypto.quant.formats.cache import Int8Cache, KeyRanges
     from pypto.quant.torch_modules.attention import Int8Attention
     from pypto.quant.torch_modules.deployed import DeployedLinear

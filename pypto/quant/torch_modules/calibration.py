@@ -24,7 +24,7 @@ from pypto.quant.formats.files import load_file, save
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.torch_modules.attention import KEYS_FILE, Int8Attention, KeyObserver
 from pypto.quant.torch_modules.deployed import deploy_module
-from pypto.quant.torch_modules.linear import layer_of, linear_layers, names_of, unquantized, warn_of_floats
+from pypto.quant.torch_modules.linear import floats_of, layer_of, linear_layers, names_of, unquantized, warn_of_floats
 from pypto.quant.torch_modules.structure import described, rebuilt, tensors
 
 PLAN = "plan"  # a description of the arguments of all blocks, as JSON in bytes
@@ -58,6 +58,15 @@ class ModuleCalibration:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch; returns the model's result."""
         return self.run(*args, **kwargs)
+
+    @property
+    def floats(self) -> dict[str, int]:
+        """All weights of the model that stay in floats, with their sizes.
+
+        They are tables, convolutions, experts in one parameter, and layers that are skipped or outside of the blocks.
+        """
+        names = (path for name, block in self.blocks.items() for path in linear_layers(block, name))
+        return floats_of(self.model, [name for name in names if not self.calibration.config.skips(name)])
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch: arguments of the model; returns its result.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 
 from pypto import library
@@ -33,14 +36,15 @@ class FakeQuantizedLinear(torch.nn.Linear):
         self.weight = linear.weight
         self.bias = linear.bias
         self.config = config
+        self.scheme = json.dumps(asdict(config.weights))
 
     def forward(self, x: Any) -> Any:
         """Computes the layer with rounded weights, and with rounded inputs if the configuration quantises them."""
         inputs = self.config.inputs
         if inputs is not None:
             x = PassedThrough.apply(x, lambda rows: rounded_inputs(rows, inputs.group))
-        scheme = self.config.weights
-        return torch.nn.functional.linear(x, PassedThrough.apply(self.weight, lambda w: rounded(w, scheme)), self.bias)
+        weight = PassedThrough.apply(self.weight, lambda w: torch.ops.pypto.round_weight(w, self.scheme))
+        return torch.nn.functional.linear(x, weight, self.bias)
 
 
 class PassedThrough(torch.autograd.Function):
@@ -94,11 +98,19 @@ def fake_quantize(w: Any, scale: Any) -> Any:
     return FakeQuantize.apply(w, scale)
 
 
-def rounded(w: Any, scheme: Scheme) -> Any:
-    """Quantises and dequantises a weight."""
-    numbers = w.detach().float().numpy()
-    scales, zeros = grid(*ranges(numbers, scheme), scheme)
-    return torch.from_numpy(dequantize(quantize(numbers, scales, zeros, scheme), scales, zeros, scheme)).to(w.dtype)
+@torch.library.custom_op("pypto::round_weight", mutates_args=(), schema="(Tensor w, str scheme) -> Tensor")
+def round_weight(w: Any, scheme: str) -> Any:
+    """Quantises and dequantises a weight; an operator, so that graphs of torch round the weight of each run."""
+    numbers, how = w.detach().float().numpy(), Scheme(**json.loads(scheme))
+    scales, zeros = grid(*ranges(numbers, how), how)
+    values = dequantize(quantize(numbers, scales, zeros, how), scales, zeros, how)
+    return torch.from_numpy(np.ascontiguousarray(values)).to(w.dtype)
+
+
+@round_weight.register_fake
+def round_fake_weight(w: Any, scheme: str) -> Any:
+    """Returns the result without values."""
+    return torch.empty_like(w, memory_format=torch.contiguous_format)
 
 
 def rounded_inputs(x: Any, group: int = 0) -> Any:
@@ -177,11 +189,19 @@ def is_product(parameter: Any) -> bool:
     return bool(parameter.ndim == 2 or (parameter.ndim > 2 and parameter.shape[0] > 1))
 
 
+def floats_of(model: Any, quantized: Iterable[str]) -> dict[str, int]:
+    """Returns all matrices of a model that stay in floats, with their sizes, from the names of quantised layers."""
+    codes = {f"{name}.weight" if name else "weight" for name in quantized}
+    parameters = model.named_parameters(remove_duplicate=False)
+    return {name: one.numel() for name, one in parameters if one.ndim > 1 and name not in codes}
+
+
 def warn_of_floats(counts: Mapping[str, int], total: int) -> None:
     """Say which weights stay in floats, if any do."""
     if counts:
         share = f"{sum(counts.values()) / total:.1%}"
-        warn(StaysFloat(count=len(counts), share=share, names=listed(list(counts))))
+        names = list(counts)
+        warn(StaysFloat(count=len(names), share=share, names=listed(names), weights="\n".join(names)))
 
 
 def prepare(model: Any, config: Config) -> Any:
@@ -210,7 +230,7 @@ def prepare(model: Any, config: Config) -> Any:
     Warns
     -----
     StaysFloat
-        If other weights stay in floats and ``config.skip`` does not name them.
+        If other weights stay in floats and ``config.skip`` does not name them. Its ``weights`` are all their names.
 
     Examples
     --------
