@@ -56,7 +56,8 @@ def computed(function: Function, noise: Any = None) -> list[Any]:
             if noise is not None and not statement.exact and str(value.dtype) in FLOATS:
                 error = noise.uniform(-1, 1, value.shape) * EPS[str(value.dtype)]
                 names[statement.name] = (value.astype(np.float64) * (1 + error)).astype(value.dtype)
-    return [np.asarray(names[name]) for name in function.results]
+    values = [names[name] for name in function.results]
+    return [x if isinstance(x, np.ndarray | np.generic) else np.asarray(x) for x in values]
 
 
 def difference(function: Function, found: list[Any]) -> str:
@@ -64,7 +65,10 @@ def difference(function: Function, found: list[Any]) -> str:
     wanted = computed(function)
     exact = {s.name: s.exact for s in function.statements}
     noisy = [computed(function, np.random.default_rng(n)) for n in range(6)]
-    for n, (name, a, b) in enumerate(zip(function.results, map(np.asarray, found), wanted, strict=True)):
+    for n, (name, given, b) in enumerate(zip(function.results, found, wanted, strict=True)):
+        if isinstance(given, np.ndarray) != isinstance(b, np.ndarray):
+            return f"{name} is a {type(given).__name__}, not a {type(b).__name__}"
+        a = np.asarray(given)
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"{name} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
         if str(b.dtype) not in FLOATS:

@@ -248,3 +248,28 @@ def test_nothing_is_written_when_an_exponent_is_refused() -> None:
     fused(x, abs(k), out=out)
     for a, b in zip(out, function(x, abs(k)), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_arrays_that_a_function_makes_are_new_in_each_call() -> None:
+    """A caller may write to a result; later calls do not see it."""
+    fused = pto.fuse(lambda x: (np.array([3.0, 4.0]), np.array(5.0), np.broadcast_arrays(x, np.array([1.0, 2.0]))[1]))
+    x = np.ones(2)
+    for _ in range(3):
+        for result, wanted in zip(fused(x), ([3, 4], 5, [1, 2]), strict=True):
+            np.testing.assert_array_equal(result, wanted)
+            result[...] = 99
+
+
+def test_views_of_results_are_replayed() -> None:
+    fused, x = pto.fuse(lambda x: ((x + 1).T, x + 1, (x * 2).reshape(-1))), X.copy()
+    for n in range(4):
+        x[0, 0] = n
+        found = fused(x)
+        for result, wanted in zip(found, ((x + 1).T, x + 1, (x * 2).reshape(-1)), strict=True):
+            np.testing.assert_array_equal(result, wanted)
+    turned = pto.fuse(lambda x: (x + 1).T)
+    out = np.empty((10, 6), np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(turned(x), (x + 1).T)
+        assert turned(x, out=out) is out
+        np.testing.assert_array_equal(out, (x + 1).T)

@@ -159,12 +159,12 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
 
 
 def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
-    """Fill the structure of a result with arrays; a 0-d array becomes a numpy scalar, as numpy returns it."""
+    """Fill the structure of a result with arrays, and with scalars where numpy gives scalars."""
     if isinstance(tree, Size):
         return tree.at(sizes)
     if isinstance(tree, Slot):
         result = outputs[tree.number]
-        return result if result.ndim else result[()]
+        return result[()] if tree.is_number else result
     if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
         return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
     return tree

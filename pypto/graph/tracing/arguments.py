@@ -23,12 +23,21 @@ from pypto.graph.ir.node import key_of
 
 
 class Slot:
-    """The slot of an output in a result; it is a leaf, so it is no dataclass."""
+    """The slot of an output in a result; it is a leaf, so it is no dataclass.
 
-    __slots__ = ("number",)
+    Attributes
+    ----------
+    number : int
+        The number of the output.
+    is_number : bool
+        Whether numpy gives a scalar there, and no array without dimensions.
+    """
 
-    def __init__(self, number: int) -> None:
+    __slots__ = ("is_number", "number")
+
+    def __init__(self, number: int, is_number: bool = False) -> None:
         self.number = number
+        self.is_number = is_number
 
     def __repr__(self) -> str:
         return f"Slot({self.number})"

@@ -19,7 +19,7 @@ from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
 ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number
-    "where", "select", "reshape", "copy", "zeros_like", "ones_like", "full_like", "empty_like", "broadcast_to",
+    "where", "select", "copy", "zeros_like", "ones_like", "full_like", "empty_like", "broadcast_to",
     "tensordot", "roll",
 )  # fmt: skip
 COUNTING: Final = (

@@ -93,18 +93,15 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "diagonal": diagonal, "trace": trace, "item": asks("item"), "tolist": asks("tolist"),
     }
 )  # fmt: skip
-SHAPING: Final[Mapping[str, bool]] = MappingProxyType(  # True: always an array; False: a number of a number
-    {
-        "reshape": True, "copy": False, "astype": False, "transpose": False, "squeeze": False, "swapaxes": False,
-        "conj": False, "T": False, "mT": False, "real": False,
-    }
+SHAPING: Final = (  # an array of an array without dimensions, and a number of a number
+    "reshape", "copy", "astype", "transpose", "squeeze", "swapaxes", "conj", "T", "mT", "real",
 )  # fmt: skip
 
 
 def like_numpy(name: str, result: Tensor, source: Tensor) -> Tensor:
     """The result of a method; without dimensions it is an array or a number, as numpy gives it."""
     if name in SHAPING and result is not source:
-        result.is_array = SHAPING[name] or not source.is_number
+        result.is_array = not source.is_number
     return result
 
 

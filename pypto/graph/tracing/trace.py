@@ -90,6 +90,11 @@ class TracedGraph(TensorGraph):
             attrs = {name: pinned(value) for name, value in attrs.items()}
         return super().add(op, *inputs, place=place, type=type, **attrs)
 
+    def is_given(self, node: Node) -> bool:
+        """Whether an input is an argument or an array that each call reads, and not one that the function made."""
+        array = self.arrays[self.inputs.index(node)]
+        return self.reads is None or id(array) in self.reads.arguments or id(array) in self.reads.inputs
+
     def adopted(self, tensor: Tensor) -> Tensor:
         """Return a lazy array's value as an input; a tensor of another trace is refused."""
         array = tensor.graph.computed(tensor.node)
@@ -262,10 +267,10 @@ def random_state() -> Any:
 def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
     """Return a leaf of the result: the slot of an array, or a constant."""
     if isinstance(leaf, Tensor):
-        return Slot(output(graph, own_node(graph, leaf)))
+        return Slot(output(graph, own_node(graph, leaf)), leaf.is_number)
     leaf = plain(leaf)
     if is_array(leaf):
-        return Slot(output(graph, lift(graph, leaf).node))
+        return Slot(output(graph, own_node(graph, lift(graph, leaf))))
     if isinstance(leaf, Size):
         return leaf
     if leaf is None or isinstance(leaf, int | float | str | bool | complex | np.generic | np.dtype | type):
@@ -280,7 +285,9 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
     """Return the node of a result, and copy it if numpy would return a new array."""
     assert isinstance(graph, TracedGraph)
     node, base = tensor.node, base_of(tensor.node)
-    if base.is_input:
+    if base.is_input and not graph.is_given(base):  # each call of the function makes its constants anew
+        storage = None
+    elif base.is_input:
         storage = next(
             (t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None
         )
