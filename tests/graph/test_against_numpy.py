@@ -135,3 +135,20 @@ def test_a_shape_that_numpy_refuses_is_refused(shape: tuple[int, ...]) -> None:
         x.reshape(shape)
     with pytest.raises(WrongShapes, match="cannot be reshaped to"):
         pto.fuse(lambda x: x.reshape(shape) + 1)(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5), (1100, 1000), (0, 3)])
+def test_rolls(shape: tuple[int, ...], dtype: str) -> None:
+    """Small ones inside of kernels, large ones as copies of blocks; over all elements, one axis, or several."""
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    rolls: list[tuple[Any, Any]] = [(3, None), (-2, 0), (9, -1), ((1, -2), (0, -1)), ((1, 4), (0, 0)), (0, 0)]
+    for by, axis in rolls:
+        found = pto.fuse(lambda x, by=by, axis=axis: (np.roll(x, by, axis), np.roll(x, by, axis) + x))(x)
+        for a, b in zip(found, (np.roll(x, by, axis), np.roll(x, by, axis) + x), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_large_roll_along_several_axes_is_one_step() -> None:
+    plan = pto.fuse(lambda x: np.roll(x, (1, 2), (0, 1))).plan(np.ones((1100, 1000)))
+    assert [step.nodes[-1].op for step in plan.steps] == ["roll"]

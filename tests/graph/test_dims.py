@@ -48,6 +48,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "joined": lambda x, w: np.concatenate([x, x * 2], axis=1),
     "updated": lambda x, w: np.where(x > 0, x, 0) + np.pad(x, ((0, 0), (1, 1), (0, 0)))[:, 2:],
     "rolled": lambda x, w: np.roll(x * 1, 0, 1) - x,
+    "rolled far": lambda x, w: np.roll(x, (700, -3), (0, 1)),
     "gathered": lambda x, w: w[(x[:, :, 0] > 0).astype(np.int32)],
 }
 SIZES = ((1, 1), (20, 7), (1, 5), (300, 1), (33, 40), (7, 2), (129, 3))

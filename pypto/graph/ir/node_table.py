@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -142,6 +143,27 @@ def concat_into(attrs: Attrs, target: Array, *parts: Array) -> None:
     np.concatenate(parts, axis=attrs["axis"], out=target)
 
 
+def infer_roll(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    (source,) = types
+    if len(attrs["shifts"]) != len(source.shape):
+        raise TypeError(f"{attrs['shifts']} are no shifts of {source}")
+    return source
+
+
+def roll_into(attrs: Attrs, target: Array, x: Array) -> None:
+    """Copy a block for each combination of the two parts of every axis that is rolled."""
+    for blocks in product(*map(rolled_parts, attrs["shifts"], x.shape)):
+        target[tuple(to for to, _ in blocks)] = x[tuple(of for _, of in blocks)]
+
+
+def rolled_parts(shift: int, size: int) -> list[tuple[slice, slice]]:
+    """Return the parts of an axis: where each one goes, and where it was."""
+    first = shift % max(1, size)
+    if not first:
+        return [(slice(None), slice(None))]
+    return [(slice(first, None), slice(size - first)), (slice(first), slice(size - first, None))]
+
+
 def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     raise TypeError("the type of this node is given by who makes it")
 
@@ -260,6 +282,14 @@ ROWS: Final = (
         frozenset({"assembled", "parts"}),
         dims=concat_dims,
         into=concat_into,
+    ),
+    NodeRow(
+        "roll",
+        infer_roll,
+        lambda attrs, x: np.roll(x, attrs["shifts"], range(x.ndim)),
+        "An array whose elements are rotated along its axes.",
+        frozenset({"assembled"}),
+        into=roll_into,
     ),
     NodeRow(
         "sort",

@@ -59,9 +59,11 @@ class Frame(BoundLaunches):
     Attributes
     ----------
     native : object or None
-        Replays all steps in one native call; None if an output is not a plain result.
+        Replays all steps in one native call; None if an output is neither a result nor a view of one.
     picked : tuple of int
-        The numbers of the results that are the outputs.
+        The numbers of the results that are the outputs, or that they show.
+    views : tuple of tuple of Movement
+        How each output shows its result; empty if all outputs are results.
     """
 
     def __init__(self, plan: Schedule, given: int, sizes: Sizes, memory: Any = HOST) -> None:
@@ -70,6 +72,7 @@ class Frame(BoundLaunches):
         self.called: dict[Any, Sequence[Array]] = {}
         self.native: Any = None
         self.picked: tuple[int, ...] = ()
+        self.views: tuple[tuple[Movement, ...], ...] = ()
         constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}, **self.unread()}
         if memory is not HOST:
             constants = {node: memory.array(array) for node, array in constants.items()}
@@ -97,7 +100,7 @@ class Frame(BoundLaunches):
         if launch_of(node) is not None:
             return self.users_launch(step, wave)
         if step.kernel is None:
-            return LaunchStep(None, wave=wave, host=partial(assemble, node, self))
+            return LaunchStep(None, wave=wave, host=partial(assemble, node, self.attrs(node), self))
         host = partial(begin_update, node, self) if step.kernel.form == SCATTER else None
         given = {a.name: self.ref(a) for a in step.arguments}
         return LaunchStep(step.kernel.kernel, value_of(step.grid, self.sizes), given, wave, host)
@@ -169,9 +172,20 @@ class Frame(BoundLaunches):
     def prepare(self, arrays: Sequence[Array]) -> None:
         super().prepare(arrays)
         number_of = {node: n for n, (node, _, _) in enumerate(self.results)}
-        if len(self.sections) == 1 and all(node in number_of for node in self.plan.graph.outputs):
+        shown = [moved_from(node, self.stored) for node in self.plan.graph.outputs]
+        if len(self.sections) == 1 and all(node in number_of for node, _ in shown):
             self.native = self.sections[0].native
-            self.picked = tuple(number_of[node] for node in self.plan.graph.outputs)
+            self.picked = tuple(number_of[node] for node, _ in shown)
+            views = tuple(tuple(Movement(n.op, self.attrs(n)) for n in path) for _, path in shown)
+            self.views = views if any(views) else ()
+
+    def outputs_of(self, results: Sequence[Array]) -> list[Array]:
+        """Return the outputs of a replay from its results."""
+        outputs = [results[n] for n in self.picked]
+        for number, views in enumerate(self.views):
+            for view in views:
+                outputs[number] = view(outputs[number])
+        return outputs
 
     def leave(self) -> list[Array]:
         """Return the outputs after all steps ran, and release the arrays of the call."""
@@ -212,9 +226,9 @@ def called(node: Node, frame: Frame) -> Array:
     return array
 
 
-def assemble(node: Node, frame: Frame) -> None:
+def assemble(node: Node, attrs: Mapping[str, Any], frame: Frame) -> None:
     """Run a step without a kernel: concatenate arrays, replace a part of an array, or call a function."""
-    target, attrs = frame.arrays[node], frame.attrs(node)
+    target = frame.arrays[node]
     into = NODES[node.op].into if node.op in NODES else None
     if node.is_call:
         np.copyto(target, called(node, frame))

@@ -218,14 +218,14 @@ class FastPath:
         if frame.native.run(*arrays, *results) is not None:
             frame.native.restart()
             return NOT_REPLAYED
-        if self.fill is None:
-            return results[frame.picked[0]]
-        return self.fill(outputs=[results[n] for n in frame.picked], sizes=frame.sizes)
+        if self.fill is not None:
+            return self.fill(outputs=frame.outputs_of(results), sizes=frame.sizes)
+        return frame.outputs_of(results)[0] if frame.views else results[frame.picked[0]]
 
     def fits(self, frame: Frame, arrays: Sequence[Any], out: Any) -> bool:
         """Whether the launches can write the result directly to an array."""
         _, shape, dtype = frame.results[frame.picked[0]]
-        if type(out) is not np.ndarray or out.shape != shape or out.dtype != dtype:
+        if frame.views or type(out) is not np.ndarray or out.shape != shape or out.dtype != dtype:
             return False
         flags = out.flags
         if not (flags.c_contiguous and flags.writeable and flags.aligned):

@@ -18,6 +18,8 @@ from pypto.graph.tracing.ordering import take
 from pypto.graph.tracing.tensor import Tensor, graph_of
 from pypto.graph.tracing.ufuncs import call, cast, lift, to_out
 
+_MOST_ROLLED: Final = 1 << 19  # elements that are rolled inside of a kernel; more are faster copied in parts
+
 
 def where(condition: Any, *choices: Any) -> Tensor:
     if len(choices) != 2:
@@ -48,6 +50,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if isinstance(axes, int):
         axes = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     left, right = ([int(d) % t.ndim for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
+    if products.is_single(x, y):
+        return products.of_single(x, y, x.ndim + y.ndim - 2 * len(left))
     return products.tensordot(x, y, left, right)
 
 
@@ -55,22 +59,29 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
     """Trace ``np.roll``: rotate elements along axes."""
     if axis is None:
         return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
-    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
-    for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
-        cut = rolled(by, x.shape[at])
-        if cut != 0:
-            head, tail = ((slice(None),) * (at % x.ndim) + (part,) for part in (slice(cut), slice(cut, None)))
-            x = concatenate([x[tail], x[head]], at)
-    return x
+    shifts = [0] * x.ndim
+    for by, at in zip(*(each.tolist() for each in np.broadcast_arrays(shift, np.atleast_1d(axis))), strict=True):
+        size = x.node.shape[at]
+        shifts[at] = (shifts[at] + by) % max(1, size) if is_fixed(size) else shifts[at] + by
+    moved = [at for at, by in enumerate(shifts) if by]
+    if not moved:
+        return movement.copy(x)
+    if all(map(is_fixed, x.node.shape)) and x.size <= _MOST_ROLLED >> 3 * (len(moved) > 1) and x.dtype != np.bool_:
+        for at in moved:
+            x = rolled(x, shifts[at], at)
+        return x
+    return Tensor.fresh(x.graph, x.graph.add("roll", x.node, place=here(), shifts=tuple(shifts)))
 
 
-def rolled(by: int, size: int) -> int:
-    """Return the index of the first element after a roll."""
-    if is_fixed(size):
-        return -by % max(1, size)
-    if by and not -size < by < size:
-        raise methods.untraced("a roll by more than a dimension by name", "roll by less than its size")
-    return size - by if by > 0 else -by
+def rolled(x: Tensor, by: int, at: int) -> Tensor:
+    """Choose each element of a roll from two windows, which a kernel reads beside other work."""
+
+    def window(start: int) -> Tensor:
+        starts = tuple(start if d == at else 0 for d in range(x.ndim))
+        return Tensor.fresh(x.graph, x.graph.add("window", x.node, place=here(), starts=starts, shape=x.node.shape))
+
+    first, last = window(x.node.shape[at] - by), window(-by)
+    return ufuncs.where(reductions.positions(x, at - x.ndim) < by, first, last)
 
 
 def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
@@ -166,7 +177,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "expand_dims": expand_dims, "broadcast_to": broadcast_to, "tensordot": tensordot, "roll": roll, "pad": pad,
         "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": empty_like,
         "dot": two(products.dot), "outer": two(products.outer), "inner": two(products.inner),
-        "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
+        "vdot": two(lambda a, b: products.matmul(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
         "repeat": movement.repeat,

@@ -22,7 +22,7 @@ from pypto.graph.views.words import form_of, grid_text, shortened, step_id, step
 from pypto.ops.table import REDUCTIONS, SCANS
 
 HEAVY: Final = frozenset(
-    {"dot", "sort", "argsort", "argtopk", "take", "put", "concat", "place", "call", *REDUCTIONS, *SCANS}
+    {"dot", "sort", "argsort", "argtopk", "take", "put", "concat", "place", "roll", "call", *REDUCTIONS, *SCANS}
 )
 SHOWN_ATTRS: Final = ("axes", "axis", "dims", "starts")  # what a title says of a node besides its type
 
