@@ -197,7 +197,7 @@ class Program:
             return self.reduce()
         name = self.pick(("cummax", "cummin") if a.dtype.is_float else ("cumsum", "cumsum", "cummax", "cummin"))
         zero = " + 0.0" if a.dtype.is_float else ""
-        dtype = sum_type(a.dtype) if name == "cumsum" else extreme_type(a.dtype)
+        dtype = sum_type(a.dtype) if name == "cumsum" else a.dtype
         self.add(f"pto.{name}({a.name}, {self.along()}){zero}", dtype, FULL)
         return None
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+import pypto.arrays as pt
 
 V, Z = np.array([True, False, True]), np.array(True)
 NUMBERS: dict[str, Any] = {
@@ -116,11 +117,47 @@ def test_updates_of_numbers(function: Any) -> None:
     np.testing.assert_array_equal(given, other)
 
 
+def test_a_running_sum_of_pieces_keeps_the_sign_of_zero() -> None:
+    """Where a piece has another number than -0.0, and where it has none."""
+    x = np.full((40000, 2), -0.0, np.float32)
+    x[30000, 1] = 0.0
+    found, wanted = pto.fuse(lambda x: np.cumsum(x, 0))(x), np.cumsum(x, 0)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+WITHOUT_DIMENSIONS: dict[str, Any] = {
+    "numbers": lambda x, z: (x.sum(), x[0, 0], z[()], z + 1, x[0] @ x[0], np.max(x), x.sum().copy(), z.sum()),
+    "arrays": lambda x, z: (x[0, 0, ...], z, z.copy(), np.where(z > 0, z, 0), z.reshape(()), z.astype(float), z.T),
+    "made of numbers": lambda x, z: (x.sum().reshape(()), np.zeros_like(x.sum()), np.tensordot(x, x, 2), np.array(3.0)),
+    "branches": lambda x, z: (pt.cond(z > 0, np.sum, np.max, x), pt.cond(z > 0, np.copy, np.copy, z)),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DIMENSIONS)
+def test_results_without_dimensions_are_arrays_or_scalars_as_in_numpy(name: str) -> None:
+    function = WITHOUT_DIMENSIONS[name]
+    x, z = np.arange(6, dtype=np.float32).reshape(2, 3), np.array(2.0, np.float32)
+    wanted = (x.sum(), z) if name == "branches" else function(x, z)
+    fused = pto.fuse(function)
+    for _ in range(3):
+        found = fused(x, z)
+        assert [type(a) for a in found] == [type(b) for b in wanted]
+        np.testing.assert_allclose(found, wanted)
+
+
 ZEROS: dict[str, Any] = {
     "cumsum": lambda x: (np.cumsum(x, 0), np.cumsum(x), np.add.accumulate(x, axis=-1)),
     "sum": lambda x: (x.sum(0), x.sum(-1), x.sum(), x.sum(()), np.nansum(x, 0), np.trace(x)),
     "mean": lambda x: (x.mean(0), x.mean(1), np.mean(x, ())),
     "median": lambda x: (np.median(x), np.median(x, 0)),
+    "dot": lambda x: (
+        np.dot(x[:1, :1], x[:1, :1]),
+        np.inner(x[0, :1], x[0, :1]),
+        np.tensordot(x[:1, :1], x[:1], 1),
+        np.dot(x[0, :1], -x[:1, :1]),
+        np.vdot(x[:1, :1], x[:1, :1]),
+        np.dot(x[:1, :1], x[:1]),
+    ),
     "products": lambda x: (x @ x.T[:, :1], x[:, :1] @ x[:1], np.outer(x[0], x[0]), np.vecdot(x, np.ones_like(x))),
     "einsum": lambda x: (np.einsum("i,j->ij", x[0], -x[0]), np.einsum("ij->ji", x), np.einsum("ij,ij->ij", x, -x)),
 }

@@ -96,6 +96,8 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     """Trace ``np.dot``, which multiplies scalars, and contracts the second last axis of its second operand."""
     if not x.ndim or not y.ndim:
         return call(x.graph, np.multiply, (x, y))
+    if max(x.ndim, y.ndim) <= 2 and is_single(x, y):
+        return of_single(x, y, x.ndim + y.ndim - 2)
     return tensordot(x, y, [-1], [-2]) if y.ndim > 2 else matmul(x, y)
 
 
@@ -103,7 +105,20 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
     """Trace ``np.inner``, which contracts the last axes of both operands."""
     if not x.ndim or not y.ndim:
         return call(x.graph, np.multiply, (x, y))
+    if max(x.ndim, y.ndim) <= 2 and is_single(x, y):
+        return of_single(x, y, x.ndim + y.ndim - 2)
     return tensordot(x, y, [-1], [-1])
+
+
+def is_single(x: Tensor, y: Tensor) -> bool:
+    """Whether both operands have one element, and `np.dot` multiplies them without a sum, so that -0.0 stays."""
+    sizes = (*x.node.shape, *y.node.shape)
+    return np.result_type(x.dtype, y.dtype) in (np.float32, np.float64) and all(is_fixed(n) and n == 1 for n in sizes)
+
+
+def of_single(x: Tensor, y: Tensor, rank: int) -> Tensor:
+    """Multiply two arrays of one element each; the result has `rank` dimensions."""
+    return reshape(call(x.graph, np.multiply, (reshape(x, (1,)), reshape(y, (1,)))), (1,) * rank)
 
 
 def tensordot(x: Tensor, y: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:

@@ -16,7 +16,7 @@ from pypto.graph.ir.type_rules import may_propagate_nan
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing.movement import concatenate, full_like, reshape
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, untraced
+from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, untraced, where
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
 
@@ -138,7 +138,11 @@ def scan_of_pieces(x: Tensor, name: str, at: int, most: int) -> Tensor:
     count = shape[at] // piece
     full = x[(*lead, slice(count * piece))]
     pieces = reshape(full, (*shape[:at], count, piece, *shape[at + 1 :]))
-    ends = scan_of(reduce(pieces, total, at + 1, False, x.dtype), name, at)
+    totals = reduce(pieces, total, at + 1, False, x.dtype)
+    if name == "cumsum" and is_floating(x.dtype):  # a sum of -0.0 alone stays -0.0 in a running sum
+        other = ~((pieces == 0) & call(x.graph, np.signbit, (pieces,)))
+        totals = where(reduce(other, "any", at + 1), totals, np.asarray(-0.0, x.dtype))
+    ends = scan_of(totals, name, at)
     none = full_like(ends, first, shape=(*shape[:at], 1, *shape[at + 1 :]))
     before = concatenate([none, ends[(*lead, slice(-1))]], at)
     begun = reshape(before, (*shape[:at], count, 1, *shape[at + 1 :]))
