@@ -81,13 +81,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     results = iter(results_of(graph, function, [chosen.node, *given], types_of(traced[0])))
     if not all(isinstance(leaf, Slot) for leaf in flat):
         raise NotTraced(here().loc(), what="`cond`", problem="a branch returns what is no array", way="return arrays")
-    return mapped(traced[0].result, lambda _, leaf: like(next(results), leaf))
-
-
-def like(result: Tensor, slot: Slot) -> Tensor:
-    """Return a result that is an array or a scalar where the branch gives one."""
-    result.is_array = not slot.is_number
-    return result
+    return mapped(traced[0].result, lambda _, leaf: next(results).marked(not leaf.is_number))
 
 
 def fused(branch: Callable[..., Any]) -> Fused:

@@ -86,7 +86,7 @@ def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
     """Mark a result without dimensions as an array or as a scalar, as numpy returns it."""
     if isinstance(result, Tensor) and not any(result is x for x in (*args, *kwargs.values())):
         of_number = isinstance(args[0], Tensor) and args[0].is_number if args else True
-        result.is_array = name in ARRAYS or (name in methods.SHAPING and not of_number)
+        result.marked(name in ARRAYS or (name in methods.SHAPING and not of_number))
     return result
 
 

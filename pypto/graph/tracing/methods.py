@@ -101,7 +101,7 @@ SHAPING: Final = (  # an array of an array without dimensions, and a number of a
 def like_numpy(name: str, result: Tensor, source: Tensor) -> Tensor:
     """The result of a method; without dimensions it is an array or a number, as numpy gives it."""
     if name in SHAPING and result is not source:
-        result.is_array = not source.is_number
+        result.marked(not source.is_number)
     return result
 
 

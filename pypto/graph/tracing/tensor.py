@@ -121,6 +121,11 @@ class Tensor(NDArrayOperatorsMixin):
         """Return a new array that holds a node; `ordered` means that it is in C order."""
         return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
 
+    def marked(self, is_array: bool) -> Tensor:
+        """Return this tensor; without dimensions it counts as an array or as a scalar of numpy."""
+        self.is_array = is_array
+        return self
+
     @property
     def is_number(self) -> bool:
         """Whether numpy returns a scalar instead of an array, which shares no memory."""
