@@ -144,10 +144,7 @@ class FullCache(Diagnostic, ValueError):
 class StaysFloat(Diagnostic, PyptoWarning):
     code = "E389"
     template = "{count} weights stay in floats, {share} of the numbers: {names}"
-    hint = (
-        "torch.nn.Linear itself and Conv1D of transformers are quantised; `skip` names what shall stay as it is, and "
-        "`floats` of a calibration has all weights in floats"
-    )
+    hint = "torch.nn.Linear and Conv1D of transformers are quantised; `skip` names others, and `run.floats` lists all"
     example = modules("quant.Config()", 'quant.Config(skip=["0"])')
 
     @property
