@@ -19,6 +19,7 @@ from pypto.errors import PyptoWarning
 __all__ = ["install", "installed", "uninstall"]
 
 _MARK = "__pypto_hidden__"  # on our `triton`: the modules that it stands before
+_OURS = "pypto_triton"  # where the module comes from that the distribution pypto-triton finds
 
 
 def installed() -> bool:
@@ -78,4 +79,4 @@ def real_triton() -> str | None:
         spec = importlib.util.find_spec("triton")
     except ValueError:  # a module without a spec: something else stands for it already
         return "sys.modules"
-    return spec.origin if spec else None
+    return spec.origin if spec and spec.origin != _OURS else None

@@ -1,0 +1,20 @@
+"""``python -m pypto_triton``: which Triton `import triton` gives here."""
+
+from __future__ import annotations
+
+import sys
+
+from pypto_triton import VERSION, other_triton, start
+
+if __name__ == "__main__":
+    start()
+    found = other_triton()
+    if found is not None:
+        print(
+            f"`import triton` gives the Triton at {found.origin}. pypto-triton overwrites none, and does nothing "
+            "beside it: uninstall triton, or run a script with `python -m pypto.compat.triton`."
+        )
+        sys.exit(1)
+    import pypto
+
+    print(f"`import triton` gives pypto {pypto.__version__}, as Triton {VERSION}.")
