@@ -25,6 +25,7 @@ _START: Final = 600  # seconds that the process of a notebook may take to start;
 # What a tutorial needs beside the package: the name of a module.
 _NEEDS: Final = {
     "06_sentence_encoder": "safetensors", "14_a_compiled_transformer": "torch", "20_one_operator_for_a_block": "torch",
+    "21_sepia_as_a_torch_operator": "torch",
 }  # fmt: skip
 
 

@@ -126,6 +126,9 @@ OF_TORCH: Final = MappingProxyType({
     "20_one_operator_for_a_block": ("largest difference from float64", "equal to those of three operators",
                                     "call model.eval() first", "3 blocks are replaced", "pypto.conv_bn_relu.default",
                                     "of one operator"),
+    "21_sepia_as_a_torch_operator": ("white becomes [1.0, 1.0, 0.937]", "got (1, 1, 2, 2)", "of the sums are cut off",
+                                     "the backward is the derivative of the forward", "test_faketensor: SUCCESS",
+                                     "gradients of two sizes are equal to torch's", "pictures/s"),
 })  # fmt: skip
 
 
