@@ -1,6 +1,7 @@
-"""The profiler shows where kernels spend their time, by kernel, label and source line, as rows, a table and a timeline.
+"""The profiler shows where a block spends its time: by operator of torch, kernel, label and source line.
 
-Read `recording` and `clock`, `rows`, `profile`, `table` and `timeline`.
+Read `recording` and `clock`, `rows`, `profile`, then `torch_operators`, `bounds` and `wall` for the wall time of all
+that runs, `table` and `timeline`.
 """
 
 from pypto.profiler.profile import Profile, profile

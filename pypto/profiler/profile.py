@@ -6,13 +6,14 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pypto.jit import Kernel
 from pypto.markup import Shown
+from pypto.profiler.torch_operators import OURS, TorchEvents, span
 from pypto.runtime.launch import Sizes, Values
 from pypto.runtime.mode import MODE, mode
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pypto.profiler.recording import Recording
     from pypto.profiler.rows import Row
+    from pypto.profiler.wall import WallRow
 
 _EVENTS_PER_LAUNCH = 1 << 14  # on one thread
 
@@ -50,6 +52,7 @@ class Version:
 
     kernel: Kernel
     sites: tuple[Any, ...]
+    program: Any = None
     totals: Any = 0
     samples: list[Any] = field(default_factory=list)
     launches: int = 0
@@ -69,6 +72,8 @@ class Profile(Shown):
         and median, or in `launches`.
     problems : list of str
         The reasons why some launches were not timed inside.
+    elapsed_ns, overhead_ns : int
+        Time in the `with` block, and the part of it in which the profiler itself worked around launches.
     """
 
     def __init__(self, limit: int) -> None:
@@ -79,6 +84,8 @@ class Profile(Shown):
         self.limit = self.room = limit  # in events
         self.outer: Profile | None = None
         self.start_ns = 0
+        self.torch = TorchEvents()
+        self.elapsed_ns = self.overhead_ns = 0
         self.process = os.getpid()
         self._lock = threading.Lock()
         self._block = contextlib.ExitStack()
@@ -89,14 +96,30 @@ class Profile(Shown):
             raise RuntimeError("this profile is open already; use another `with pto.profile() as …` inside")
         around = getattr(MODE.get().watch, "__self__", None)
         self.outer = around if isinstance(around, Profile) else None
+        self._block.enter_context(self.torch.recording())
         self._block.enter_context(mode(watch=self.watch))
-        self.start_ns = self.start_ns or time.perf_counter_ns()
+        self._block.enter_context(self.timing())
         self._open = True
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open = False
         self._block.close()
+
+    @contextlib.contextmanager
+    def timing(self) -> Iterator[None]:
+        """Measures the time of the block."""
+        start = time.perf_counter_ns()
+        self.start_ns = self.start_ns or start
+        try:
+            yield
+        finally:
+            self.elapsed_ns += time.perf_counter_ns() - start
+
+    @property
+    def wall_ns(self) -> int:
+        """The wall time of the block without the profiler's own work around launches."""
+        return self.elapsed_ns - self.overhead_ns
 
     # --- what it found -------------------------------------------------------------------------------------------
 
@@ -106,6 +129,20 @@ class Profile(Shown):
         from pypto.profiler.rows import make_rows
 
         return make_rows(list(self.versions.values()))
+
+    @property
+    def operators(self) -> tuple[WallRow, ...]:
+        """Where the wall time goes: operators of torch, kernels, and Python with the rest; shares add up to 1."""
+        from pypto.profiler.wall import wall_rows
+
+        return wall_rows(self)
+
+    @property
+    def modules(self) -> tuple[WallRow, ...]:
+        """The modules of torch that ran, with the wall time of all that they did."""
+        from pypto.profiler.wall import module_rows
+
+        return module_rows(self)
 
     def table(self) -> Table:
         """The rows as a table of `rich`, which `rich.print` and a notebook show."""
@@ -134,34 +171,46 @@ class Profile(Shown):
 
     def watch(self, kernel: Kernel, sizes: Sizes, values: Values, interpret: bool) -> None:
         """Runs a kernel and records its times. If the profiler fails, the kernel still runs."""
+        start = time.perf_counter_ns()
+        with span(OURS):
+            wall = self.measure(kernel, sizes, values, interpret)
+        overhead = time.perf_counter_ns() - start - wall
+        for profile in self.all():
+            with profile.locked():
+                profile.overhead_ns += overhead
+
+    def measure(self, kernel: Kernel, sizes: Sizes, values: Values, interpret: bool) -> int:
+        """Runs a kernel, records its times, and returns the nanoseconds of the launch."""
         if interpret:
-            self.plain(kernel, sizes, lambda: kernel.interpret(sizes, values))
-            return
+            return self.plain(kernel, sizes, lambda: kernel.interpret(sizes, values))
         try:
             prepared = self.prepare(kernel, sizes, values)
         except Exception as error:  # the user's own mistakes come again below, without the profiler
-            self.plain(kernel, sizes, lambda: MODE.get().launch(kernel, sizes, values), str(error))
-            return
+            return self.plain(kernel, sizes, lambda: MODE.get().launch(kernel, sizes, values), str(error))
         plan, launch, recording, now = prepared
-        start = time.perf_counter_ns()
-        if sizes[0] * sizes[1] * sizes[2]:
-            plan.run(*launch)
-        wall = time.perf_counter_ns() - start
+        with span(kernel.signature.kernel):
+            start = time.perf_counter_ns()
+            if sizes[0] * sizes[1] * sizes[2]:
+                plan.run(*launch)
+            wall = time.perf_counter_ns() - start
         try:
             self.collect(kernel, plan, launch, recording, (now, start, wall))
         except Exception as error:  # the launch itself is done
             self.note(f"{kernel.signature.kernel}: {error}")
+        return wall
 
-    def plain(self, kernel: Kernel, sizes: Sizes, call: Callable[[], None], problem: str = "") -> None:
-        """Records a launch of which only the total time is known."""
-        start = time.perf_counter_ns()
-        call()
-        wall = time.perf_counter_ns() - start
+    def plain(self, kernel: Kernel, sizes: Sizes, call: Callable[[], None], problem: str = "") -> int:
+        """Records a launch of which only the total time is known, and returns it."""
+        with span(kernel.signature.kernel):
+            start = time.perf_counter_ns()
+            call()
+            wall = time.perf_counter_ns() - start
         if problem:
             self.note(f"{kernel.signature.kernel}: {problem}")
         launch = Launch(kernel.signature.kernel, sizes, 1, start, wall, (), [], threading.get_native_id(), os.getpid())
         for profile in self.all():
             profile.add(kernel, launch, None)
+        return wall
 
     def prepare(self, kernel: Kernel, sizes: Sizes, values: Values) -> tuple[Any, tuple[Any, ...], Recording, Any]:
         from pypto.profiler.clock import clock
@@ -200,13 +249,13 @@ class Profile(Shown):
             os.getpid(),
         )
         for profile in self.all():
-            profile.add(kernel, collected, recording)
+            profile.add(kernel, collected, recording, plan.version.program)
 
-    def add(self, kernel: Kernel, launch: Launch, recording: Recording | None) -> None:
+    def add(self, kernel: Kernel, launch: Launch, recording: Recording | None, program: Any = None) -> None:
         """Counts a launch, and keeps its records within the limit."""
         x, y, z = launch.grid
         with self.locked():
-            version = self.versions.setdefault((id(kernel), launch.sites), Version(kernel, launch.sites))
+            version = self.versions.setdefault((id(kernel), launch.sites), Version(kernel, launch.sites, program))
             version.launches += 1
             version.programs += x * y * z
             version.wall_ns += launch.wall_ns

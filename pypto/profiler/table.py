@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pypto.markup import Markup, bar, card, note, table, tag
 from pypto.markup.colours import coloured
+from pypto.profiler.bounds import WORTH
 from pypto.profiler.rows import Row, ranges
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from pypto.profiler.profile import Profile
+    from pypto.profiler.wall import WallRow
 
 HEADINGS: Final = ("share", "total", "runs", "min", "median", "GB/s", "GFLOP/s")
 NOTE: Final = "min and median: time in one program; GB/s and GFLOP/s: of one thread, whole tiles"
+WALL_HEADINGS: Final = ("share", "time", "calls", "GB/s", "GFLOP/s", "bound by", "of limit")
+WALL_NOTE: Final = "shares of the wall time; limits are measured on this machine, and bytes are those of tensors"
+_MOST_OPERATORS: Final = 16
+_HEAVY: Final = 0.05  # share of a module that is listed
 _MOST_ORIGINS: Final = 3
 _STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
 
@@ -68,6 +75,57 @@ def remarks(profile: Profile) -> list[str]:
     return [NOTE, *remarks_made, *(f"not timed inside: {problem}" for problem in profile.problems)]
 
 
+def wall_cells(row: WallRow) -> tuple[str, ...]:
+    """The texts under `WALL_HEADINGS`."""
+    rates = (f"{n / row.total_ns:.1f}" if n and row.total_ns else "" for n in (row.bytes, row.flops))
+    limit = f"{row.bound.limit:.0%}" if row.bound.limit else ""
+    calls = f"{row.calls:,}" if row.calls else ""
+    return (f"{row.share:.1%}", duration(row.total_ns), calls, *rates, row.bound.kind, limit)
+
+
+def shown_rows(profile: Profile) -> list[tuple[str, WallRow]]:
+    """Rows of the wall time with their titles: operators and kernels, the rest, and modules of some weight."""
+    *named, other = profile.operators
+    fewer = named[_MOST_OPERATORS:]
+    total = sum(row.total_ns for row in fewer)
+    titled = [(title(row), row) for row in named[:_MOST_OPERATORS]]
+    if fewer:
+        share, calls = sum(row.share for row in fewer), sum(row.calls for row in fewer)
+        merged = replace(other, share=share, total_ns=total, calls=calls)
+        titled.append((f"{len(fewer)} more", merged))
+    heavy = [row for row in profile.modules if row.share >= _HEAVY]
+    return [*titled, (other.name, other), *((f"module {row.name}", row) for row in heavy)]
+
+
+def title(row: WallRow) -> str:
+    """The name of an operator or kernel, with lines that a generated kernel computes."""
+    more = f" and {len(row.origins) - 1} more" if len(row.origins) > 1 else ""
+    return f"{row.name}\n  of {row.origins[0].split('  ')[0]}{more}" if row.origins else row.name
+
+
+def wall_remarks(profile: Profile) -> list[str]:
+    """Says what the table of wall time is about, and what to try with the longest rows."""
+    heavy = [row for row in profile.operators if row.share >= _HEAVY and row.advice]
+    lost = f"; {duration(profile.overhead_ns)} of the profiler's own work are left out" if profile.overhead_ns else ""
+    notes = [WALL_NOTE + lost, *([profile.torch.problem] if profile.torch.problem else [])]
+    return [*notes, *(f"{row.name}: {row.advice}" for row in heavy)]
+
+
+def make_wall_table(profile: Profile) -> Table:
+    """The wall time as a table of rich."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(caption="\n".join(map(escape, wall_remarks(profile))), caption_justify="left", header_style="bold")
+    table.add_column("operator, kernel", no_wrap=True, overflow="ellipsis", max_width=66)
+    for heading in WALL_HEADINGS:
+        table.add_column(heading, justify="left" if heading == "bound by" else "right", no_wrap=True)
+    for name, row in shown_rows(profile):
+        style = "bold" if row.share >= WORTH and row.level in ("operator", "kernel") else ""
+        table.add_row(escape(name), *wall_cells(row), style="dim" if row.level == "module" else style)
+    return table
+
+
 def make_table(profile: Profile) -> Table:
     from rich.markup import escape
     from rich.table import Table
@@ -89,7 +147,9 @@ def as_text(profile: Profile) -> str:
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=140, color_system=None, force_jupyter=False)
-    console.print(make_table(profile))
+    console.print(make_wall_table(profile))
+    if profile.versions or profile.problems:
+        console.print(make_table(profile))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the file is the StringIO above
     return text
 
@@ -99,7 +159,20 @@ def as_html(profile: Profile) -> Markup:
     rows = profile.rows
     rows_shown = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
     table_of_rows = table(("kernel, label, line", *HEADINGS), rows_shown, range(1, 1 + len(HEADINGS)))
-    return card("profile", table_of_rows, *(note(remark) for remark in remarks(profile)))
+    wall = [bar_cells(title, row) for title, row in shown_rows(profile)]
+    table_of_wall = table(("operator, kernel", *WALL_HEADINGS), wall, range(1, 6))
+    parts = [table_of_wall, *map(note, wall_remarks(profile))]
+    if profile.versions or profile.problems:
+        parts += [table_of_rows, *map(note, remarks(profile))]
+    return card("profile", *parts)
+
+
+def bar_cells(title: str, row: WallRow) -> tuple[object, ...]:
+    """The cells of a row of the wall time, with its share as a bar."""
+    share, *others = wall_cells(row)
+    first, *lines = title.split("\n")
+    shown = tag("span", tag("code", first), *(tag("div", line, class_="pypto-note") for line in lines))
+    return (shown, bar(row.share, share), *others)
 
 
 def html_row(row: Row, file: str) -> Markup:

@@ -32,7 +32,7 @@ def test_text_and_html_have_every_row() -> None:
     text, page = str(prof), prof._repr_html_()
     for word in ("attention  (kernels.py)", "qk", "softmax", "pv", "100.0%", "GFLOP/s"):
         assert word in text
-    assert page.count("<tr") == len(prof.rows) + 1
+    assert page.count("<tr") == len(prof.rows) + len(prof.operators) + 2
     assert prof.table().row_count == len(prof.rows)
 
 
