@@ -241,7 +241,8 @@ def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any]
 
     numbers = getattr(torch, dtype.public)
     if like.shape == shape and like.dtype == numbers and like.is_contiguous():
-        return torch.empty_like
+        allocate: Callable[[Any], Any] = torch.empty_like
+        return allocate
     return lambda like: like.new_empty(shape, dtype=numbers)
 
 

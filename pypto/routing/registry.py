@@ -10,7 +10,8 @@ from typing import Any
 from pypto.errors.library import NoSuchOperator
 from pypto.ir.types import DType
 from pypto.library import rows
-from pypto.library.row import Implementation, Operator, backend_in_force
+from pypto.library.binding import backend_in_force
+from pypto.library.row import Implementation, Operator
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.options import suggestion
 from pypto.routing.calls import Call
