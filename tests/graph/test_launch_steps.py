@@ -193,6 +193,14 @@ def test_named_dimensions_are_those_of_a_launch_too() -> None:
     assert len(fused.versions) == 1
 
 
+def test_a_function_with_named_dimensions_is_a_part_of_another_one() -> None:
+    inner = pto.fuse(lambda x, w: x * w + x.shape[0], dims={"x": (Dim("rows"), None)})
+    outer = pto.fuse(lambda x, w: inner(np.tanh(x), w))
+    x, w = floats(4, 8), floats(8)
+    np.testing.assert_allclose(outer(x, w), np.tanh(x) * w + 4, rtol=1e-5)
+    assert len(outer.plan(x, w).kernels) == 1
+
+
 def test_an_array_of_numpys_is_read_by_a_launch() -> None:
     def function(x: Any) -> Any:
         y = np.zeros_like(x)

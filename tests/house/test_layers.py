@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools": (*BELOW_TOOLS, "gradients"),
     "library": (*BELOW_TOOLS, *TOOLS, "torch.operators", ""),
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
-    "quant": (*BELOW_TOOLS, *TOOLS, "library", ""),
+    "quant": (*BELOW_TOOLS, *TOOLS, "arrays", "library", ""),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
     "routing": (*BELOW_TOOLS, *TOOLS, "library", ""),

@@ -127,6 +127,8 @@ class ArrayPath:
         for name in way:
             items = children(tree)
             tree = None if items is None else dict(items[1]).get(name)
+        if getattr(type(tree), "stands_in", False):
+            raise TracedArgument
         refused = objection(tree)
         if refused is not None:
             raise UnsupportedArgument(kernel="the function", arg=self.path, got=refused[0], way=refused[1])

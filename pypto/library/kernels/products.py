@@ -32,7 +32,7 @@ def matmul_by_rows_kernel(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto
 @pto.jit
 def w8a8_kernel(
     a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr,
-    TILED: pto.constexpr = False, ADD: pto.constexpr = False,
+    TILED: pto.constexpr = False,
 ):  # fmt: skip
     """Int8 product summed in int32: ``(a @ b + offset) * row_scale * column_scale + bias``.
 
@@ -50,8 +50,6 @@ def w8a8_kernel(
     total = acc.to(pto.float32) * rows[:, None] * columns[None, :]
     if bias is not None:
         total = total + bias[j : j + BN][None, :]
-    if ADD:
-        total = total + y[i : i + BM, j : j + BN]
     y[i : i + BM, j : j + BN] = total.to(y.dtype)
 
 

@@ -30,7 +30,7 @@ from pypto.quant.models.llama_file import (
     tensor_of,
 )
 from pypto.quant.models.llama_folder import METADATA, read_folder
-from pypto.quant.models.llama_layer import NORMS, OnArrays, attention, forward, rms_norm, rotated, rotation
+from pypto.quant.models.llama_layer import NORMS, attention, forward, rms_norm, rotated, rotation
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
 from pypto.quant.tensor import GroupedWeight
 
@@ -124,8 +124,10 @@ class Llama(Summary, Sequence[Block]):
         norms = {name: read(f"blk.{number}.{name}.weight") for name in NORMS}
 
         def run(values: Values, linear: Linear) -> Values:
-            layer = OnArrays(str(number), linear, norms, self.sizes.eps)
-            return {"x": forward(values["x"], layer, partial(self.attend, str(number)))}
+            def each(parts: Sequence[str], x: Array) -> list[Array]:
+                return [linear(f"{number}.{part}", x) for part in parts]
+
+            return {"x": forward(values["x"], each, partial(self.attend, str(number)), norms, self.sizes.eps)}
 
         return Block(str(number), layers, run)
 

@@ -1,103 +1,79 @@
-"""The forward pass of one Llama layer, shared by evaluation, calibration and decoding.
+"""The forward pass of one Llama layer in numpy words, shared by evaluation, calibration and decoding.
 
-The callers differ in two functions. `Linear` computes linear layers: on arrays, where a layer may be any function whose
-inputs can be observed, or as launches of kernels that fuse a norm, SwiGLU and the residual. `Attend` computes attention
-over the tokens of a call, or over a cache that the caller keeps.
+The callers differ in two functions. `Linear` computes linear layers: each by a function whose inputs can be observed,
+or by one launch for all that have the same inputs. `Attend` computes attention over the tokens of a call, or over a
+cache that the caller keeps. A decoder has `pto.fuse` trace the pass; elsewhere each word of it is a fused function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from pypto import library
-from pypto.markup.summary import Summary
+from pypto import fuse, library
+from pypto.arrays import Dim
 from pypto.quant.arrays import Array
 
 BEFORE: Final = "attn_norm"
 AFTER: Final = "ffn_norm"
 NORMS: Final = (BEFORE, AFTER)
-Attend = Callable[[Any], Array]
+ROWS: Final = Dim("rows")
+Linear = Callable[[Sequence[str], Array], Sequence[Array]]  # layers, as `LINEAR` names them, and their inputs
+Attend = Callable[[Sequence[Array]], Array]
 
 
-class Linear(Protocol):
-    """Computes linear layers that have the same inputs."""
-
-    def __call__(
-        self, parts: Sequence[str], x: Any, norm: str | None = None, gated: bool = False, add: Array | None = None
-    ) -> Any:
-        """Computes some linear layers of a transformer layer.
-
-        Parameters
-        ----------
-        parts : sequence of str
-            The linear layers, as `LINEAR` names them.
-        x : array, or what a call for two parts gave
-        norm : str, optional
-            If given, the inputs are the RMS norm of x with the weight of this name.
-        gated : bool
-            Whether the inputs are SwiGLU of both results in x.
-        add : ndarray, optional
-            The residual to which the result is added.
-
-        Returns
-        -------
-        ndarray
-            The result; for several parts, in the form that `Attend` or a gated call takes.
-        """
-
-
-def forward(x: Array, linear: Linear, attend: Attend) -> Array:
-    """Computes one layer: attention and a gated feed-forward, each on the RMS norm of its inputs and added to them."""
-    x = linear(("output",), attend(linear(("q", "k", "v"), x, norm=BEFORE)), add=x)
-    return linear(("down",), linear(("gate", "up"), x, norm=AFTER), gated=True, add=x)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class OnArrays(Summary):
-    """Computes linear layers on arrays, one after the other, each by a function of its name and its inputs.
+def forward(x: Array, linear: Linear, attend: Attend, norms: Mapping[str, Array], eps: float) -> Array:
+    """Computes one layer: attention and a gated feed-forward, each on the RMS norm of its inputs and added to them.
 
     Parameters
     ----------
-    layer : str
-        The number of the layer, which is the prefix of names.
-    run : callable
-        Computes a linear layer, ``run(name, x)``. Calibration observes x there.
+    x : ndarray of shape (…, width)
+    linear : callable
+        Computes linear layers with the same inputs. It returns their results, or one array with all side by side.
+    attend : callable
+        Computes attention on what `linear` gave for queries, keys and values.
     norms : mapping of str to ndarray
         The weights of the norms.
     eps : float
         The epsilon of the norms.
     """
-
-    layer: str
-    run: Callable[[str, Array], Array]
-    norms: Mapping[str, Array]
-    eps: float
-
-    def __call__(
-        self, parts: Sequence[str], x: Any, norm: str | None = None, gated: bool = False, add: Array | None = None
-    ) -> Any:
-        if norm is not None:
-            x = rms_norm(x, self.norms[norm], self.eps)
-        if gated:
-            x = swiglu(*x)
-        results = [self.run(f"{self.layer}.{part}", x) for part in parts]
-        if add is not None:
-            return add + results[0]
-        return results if len(results) > 1 else results[0]
+    x = x + linear(("output",), attend(linear(("q", "k", "v"), rms_norm(x, norms[BEFORE], eps))))[0]
+    return x + linear(("down",), swiglu(*linear(("gate", "up"), rms_norm(x, norms[AFTER], eps))))[0]
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
     """Computes the RMS norm of the last axis."""
-    return library.rms_norm(x.reshape(-1, len(weight)), weight, eps=eps).reshape(x.shape)
+    return norm_of_rows(x.reshape(-1, x.shape[-1]), weight, eps).reshape(x.shape)
 
 
-def swiglu(gate: Array, up: Array) -> Array:
-    """Computes ``silu(gate) * up``."""
-    return library.silu(gate.reshape(-1, gate.shape[-1])).reshape(gate.shape) * up
+def swiglu(gate: Array, up: Array | None = None) -> Array:
+    """Computes ``silu(gate) * up``; without `up`, of the halves of one array."""
+    if up is None:
+        return swiglu_of_halves(gate)
+    width = gate.shape[-1]
+    return swiglu_of_rows(gate.reshape(-1, width), up.reshape(-1, width)).reshape(gate.shape)
+
+
+@fuse(dims={"x": (ROWS, None)})
+def norm_of_rows(x: Array, weight: Array, eps: float) -> Array:
+    """Computes the RMS norm of rows."""
+    return x * (1 / np.sqrt(np.square(x).sum(axis=1, keepdims=True) * np.float32(1 / len(weight)) + eps)) * weight
+
+
+@fuse(dims={"gate": (ROWS, None), "up": (ROWS, None)})
+def swiglu_of_rows(gate: Array, up: Array) -> Array:
+    """Computes ``silu(gate) * up`` of rows."""
+    return gate / (1 + np.exp(-gate)) * up
+
+
+@fuse(dims={"x": (ROWS, None)})
+def swiglu_of_halves(x: Array) -> Array:
+    """Computes SwiGLU of rows that have the gates and the factors side by side."""
+    width = x.shape[1] // 2
+    gate = x[:, :width]
+    return gate / (1 + np.exp(-gate)) * x[:, width:]
 
 
 def rotated(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:

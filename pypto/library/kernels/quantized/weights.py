@@ -53,7 +53,7 @@ def numbers(codes, scale, zero, low, g, tile, MIDDLE: pto.constexpr, BN: pto.con
 @pto.jit
 def row_kernel(
     x, codes, scale, zero, low, row_scale, bias, y, ROWS: pto.constexpr, GROUP: pto.constexpr, PIECE: pto.constexpr,
-    BITS: pto.constexpr, MIDDLE: pto.constexpr, TILED: pto.constexpr, ADD: pto.constexpr, BN: pto.constexpr,
+    BITS: pto.constexpr, MIDDLE: pto.constexpr, TILED: pto.constexpr, BN: pto.constexpr,
 ):  # fmt: skip
     """GEMV: each program multiplies a row of inputs by BN columns, whose codes have ROWS rows in groups of GROUP rows.
 
@@ -86,15 +86,13 @@ def row_kernel(
         acc = acc * row_scale[row]
     if bias is not None:
         acc = acc + bias[j : j + BN]
-    if ADD:
-        acc = acc + y[row, j : j + BN]
     y[row, j : j + BN] = acc
 
 
 @pto.jit
 def rows_kernel(
     x, codes, scale, zero, low, bias, y, ROWS: pto.constexpr, GROUP: pto.constexpr, BITS: pto.constexpr,
-    MIDDLE: pto.constexpr, TILED: pto.constexpr, ADD: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
+    MIDDLE: pto.constexpr, TILED: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
 ):  # fmt: skip
     """GEMM: multiplies BM rows of inputs by BN columns, whose codes lie as in `row_kernel`; tiles have a dimension.
 
@@ -118,8 +116,6 @@ def rows_kernel(
             acc = pto.dot(x[i : i + BM, k : k + GROUP].to(pto.float32), t, acc)
     if bias is not None:
         acc = acc + bias[j : j + BN][None, :]
-    if ADD:
-        acc = acc + y[i : i + BM, j : j + BN]
     y[i : i + BM, j : j + BN] = acc
 
 

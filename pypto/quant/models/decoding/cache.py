@@ -12,6 +12,16 @@ from pypto.quant.arrays import Array
 from pypto.runtime.launches import BoundLaunches, LaunchList
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Store(Summary):
+    """The part of a cache that belongs to one layer."""
+
+    keys: Array
+    values: Array
+    key_scale: Array | None
+    value_scale: Array | None
+
+
 @dataclass(slots=True, repr=False)
 class KeyValueCache(Summary):
     """Keys and values of one sequence, which a decoder reads and writes; `Decoder.cache` makes one.
@@ -36,6 +46,7 @@ class KeyValueCache(Summary):
     length: int = 0
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
     launches: BoundLaunches = field(default_factory=LaunchList(()).bind, repr=False)  # launches of a step on this cache
+    logits: Array = field(default_factory=lambda: np.zeros(0, np.float32), repr=False)  # of the last step
     owner: object = field(default=None, repr=False)  # the decoder of these launches
 
     @classmethod
@@ -56,6 +67,11 @@ class KeyValueCache(Summary):
         return int(
             self.keys.nbytes + self.values.nbytes + (0 if self.value_scales is None else self.value_scales.nbytes)
         )
+
+    def of_block(self, number: int) -> Store:
+        """Returns the part of a layer."""
+        scales = (None if x is None else x[number] for x in (self.key_scales, self.value_scales))
+        return Store(self.keys[number], self.values[number], *scales)
 
     def reserve(self, count: int) -> None:
         """Checks that so many more tokens fit.

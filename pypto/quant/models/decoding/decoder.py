@@ -1,16 +1,16 @@
-"""A decoder generates text with kernels that are bound once, and with a key-value cache."""
+"""A decoder generates text: one fused function computes a layer, and its call is bound to weights and cache once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from pypto import library
+from pypto import fuse, library
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.arrays import Array
 from pypto.quant.checks import check_layers, check_range
@@ -19,19 +19,20 @@ from pypto.quant.formats.cache import Int8Cache, key_codes
 from pypto.quant.formats.gguf import READERS
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.models.decoding.attention import attend_kernel
-from pypto.quant.models.decoding.cache import KeyValueCache
+from pypto.quant.models.decoding.cache import KeyValueCache, Store
 from pypto.quant.models.decoding.fused_products import FusedProducts
 from pypto.quant.models.decoding.sampling import check_draw, choose
-from pypto.quant.models.decoding.weights import RowProduct, fuse, product_of
+from pypto.quant.models.decoding.weights import RowProduct, joined, product_of
 from pypto.quant.models.llama import Llama, integers
 from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS
-from pypto.quant.models.llama_layer import AFTER, BEFORE, NORMS, forward, rotated, rotation
+from pypto.quant.models.llama_layer import NORMS, forward, rms_norm, rotated, rotation
 from pypto.quant.tensor import QuantizedTensor
-from pypto.runtime.launches import LaunchList, LaunchStep
+from pypto.runtime.launches import LaunchList
 
 KEYS: Final = 64  # positions in a block of attention
 CHUNK: Final = 256  # tokens of a prompt in one prefill step
 DEFAULT: Final = 1024  # default capacity of a cache in tokens
+SAME_INPUTS: Final = (("q", "k", "v"), ("output",), ("gate", "up"), ("down",))  # linear layers
 Given = QuantizedLayer | QuantizedTensor | DeployedLayer
 
 
@@ -81,17 +82,19 @@ class Decoder:
         self.heads, self.shared, self.width, self.depth = sizes.heads, sizes.shared, sizes.width, sizes.depth
         self.eps = sizes.eps
         self.blocks = [self.products(number) for number in range(len(model))]
-        head = fuse([self.columns(LOGITS, model.head_name)])
-        self.last = FusedProducts(head, self.width, model.array(LAST_NORM), self.eps)
+        self.norms = [
+            {name: model.array(f"blk.{number}.{name}.weight") for name in NORMS} for number in range(len(model))
+        ]
+        self.head = FusedProducts(joined([self.columns(LOGITS, model.head_name)]))
+        self.last_norm = model.array(LAST_NORM)
         self.row = np.zeros((1, self.width), np.float32)
-        self.logits = np.zeros((1, sizes.vocabulary), np.float32)
-        self.last_launches = LaunchList(tuple(self.last.launches(self.row, self.logits))).bind()
+        self.last = logits.bind(self.row, self.head, self.last_norm, self.eps)
 
     @property
     def bytes(self) -> int:
         """The bytes of all weights that a step reads."""
         every = [fused for block in self.blocks for fused in block.values()]
-        return sum(product.weight.bytes for fused in (*every, self.last) for product in fused.products)
+        return sum(product.weight.bytes for fused in (*every, self.head) for product in fused.products)
 
     def columns(self, name: str, tensor: str) -> RowProduct:
         """Returns a layer by columns, given or from the file; rotary pairs of queries and keys become halves."""
@@ -110,15 +113,7 @@ class Decoder:
         by_part = {
             part: self.columns(f"{number}.{part}", f"blk.{number}.{name}.weight") for part, name in LINEAR.items()
         }
-        norms = {name: self.model.array(f"blk.{number}.{name}.weight") for name in NORMS}
-
-        def fused(*parts: str, norm: str | None = None) -> FusedProducts:
-            products = [by_part[part] for part in parts]
-            weight = None if norm is None else norms[norm]
-            return FusedProducts(fuse(products), products[0].weight.shape[1], weight, self.eps)
-
-        every = (fused("q", "k", "v", norm=BEFORE), fused("output"), fused("gate", "up", norm=AFTER), fused("down"))
-        return dict(zip(("q", "output", "gate", "down"), every, strict=True))
+        return {parts[0]: FusedProducts(joined([by_part[part] for part in parts])) for parts in SAME_INPUTS}
 
     def cache(self, tokens: int | None = None) -> KeyValueCache:
         """Allocates an empty cache for so many tokens; by default 1024, or the model's context if that is shorter.
@@ -139,36 +134,21 @@ class Decoder:
             )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
         cos, sin = rotation(self.model.sizes.frequencies, np.arange(tokens))
-        launches: list[LaunchStep] = []
+        x, launches = self.row, []
         for number, products in enumerate(self.blocks):
-            attend = partial(self.attention, number, cache, cos, sin, launches)
-            forward(self.row, Launches(products, launches.append), attend)
-        return replace(cache, launches=LaunchList((*launches, *self.last_launches.launches.steps)).bind(), owner=self)
+            store = cache.of_block(number)
+            bound = step.bind(x, products, self.norms[number], store, cos, sin, cache.position, self.eps)
+            launches.append(bound.launches)
+            x = bound.result
+        last = logits.bind(x, self.head, self.last_norm, self.eps)
+        steps = (one for each in (*launches, last.launches) for one in each.steps)
+        return replace(cache, launches=LaunchList(tuple(steps)).bind(), logits=last.result, owner=self)
 
     def reserve(self, cache: KeyValueCache, count: int) -> None:
         """Checks that a cache belongs to this decoder, and that so many more tokens fit."""
         if cache.owner is not self:
             raise WrongCalibration(what="the cache is of another decoder", way="use one that this one's cache() gives")
         cache.reserve(count)
-
-    def attention(
-        self, number: int, cache: KeyValueCache, cos: Array, sin: Array, launches: list[LaunchStep], heads: Array
-    ) -> Array:
-        """Builds the launch of a block's attention for one token, and returns the memory of its result."""
-        q, k, v = self.heads_of(heads)
-        key_scale = None if cache.key_scales is None else cache.key_scales[number]
-        value_scale = None if cache.value_scales is None else cache.value_scales[number]
-        out = np.zeros((1, self.heads, self.depth), np.float32)
-        stored = cache.keys[number], cache.values[number], key_scale, value_scale
-        sizes = {"UNIT": math.log2(math.e) / math.sqrt(self.depth), "BN": KEYS}
-        given = q, k, v, cos, sin, *stored, cache.position, out
-        launches.append(LaunchStep.of(attend_kernel, *given, grid=(self.shared,), **sizes))
-        return out.reshape(1, -1)
-
-    def heads_of(self, rows: Array) -> list[Array]:
-        """Splits rows into queries, keys and values (tokens, heads, depth)."""
-        heads = rows.reshape(len(rows), -1, self.depth)
-        return np.split(heads, [self.heads, self.heads + self.shared], axis=1)
 
     def step(self, token: int, cache: KeyValueCache) -> Array:
         """Appends a token to a cache, and returns the logits of the next one.
@@ -195,7 +175,7 @@ class Decoder:
         cache.position[0] = cache.length
         cache.launches.run()
         cache.length += 1
-        return self.logits[0]
+        return cache.logits[0]
 
     def prefill(self, ids: Any, cache: KeyValueCache) -> Array:
         """Appends the tokens of a prompt to a cache, and returns the logits of the next one; see `step`.
@@ -211,21 +191,21 @@ class Decoder:
         rows = self.model.rows(ids)
         for start in range(0, len(ids), CHUNK):
             self.append(rows[start : start + CHUNK].copy(), cache)
-        self.last_launches.run()
-        return self.logits[0]
+        logits: Array = self.last.run()[0]
+        return logits
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
         """Appends tokens, given by their embeddings, to a cache; keeps the last one's hidden state for the logits."""
         cos, sin = rotation(self.model.sizes.frequencies, np.arange(cache.length, cache.length + len(x)))
         for number, products in enumerate(self.blocks):
             attend = partial(self.attend, number, cache, cos[:, None], sin[:, None])
-            forward(x, Launches(products, LaunchStep.make), attend)
+            x = forward(x, partial(linear, products), attend, self.norms[number], self.eps)
         cache.length += len(x)
         self.row[:] = x[-1]
 
-    def attend(self, number: int, cache: KeyValueCache, cos: Array, sin: Array, heads: Array) -> Array:
+    def attend(self, number: int, cache: KeyValueCache, cos: Array, sin: Array, rows: Sequence[Array]) -> Array:
         """Computes attention of several tokens, after their keys and values are stored."""
-        q, k, v = self.heads_of(heads)
+        q, k, v = heads_of(rows[0], self.shared, self.depth)
         half = self.depth // 2
         q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
         here = slice(cache.length, cache.length + len(q))
@@ -335,25 +315,37 @@ def halves(count: int, depth: int) -> Array:
     return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).ravel()
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
-    """Builds linear layers as launches, each of which is passed on: to run at once, or to be kept for all steps.
+def linear(products: Mapping[str, FusedProducts], parts: Sequence[str], x: Array) -> list[Array]:
+    """Computes linear layers with the same inputs, whose results lie side by side."""
+    return [products[parts[0]](x)]
 
-    Parameters
-    ----------
-    products : mapping of str to FusedProducts
-    hand_on : callable
-    """
 
-    products: Mapping[str, FusedProducts]
-    hand_on: Callable[[LaunchStep], None]
+def heads_of(rows: Array, shared: int, depth: int) -> tuple[Array, Array, Array]:
+    """Splits rows into queries, keys and values (tokens, heads, depth); the last two have `shared` heads."""
+    heads = rows.reshape(len(rows), rows.shape[1] // depth, depth)
+    return heads[:, : -2 * shared], heads[:, -2 * shared : -shared], heads[:, -shared:]
 
-    def __call__(
-        self, parts: Sequence[str], x: Array, norm: str | None = None, gated: bool = False, add: Array | None = None
-    ) -> Array:
-        """Returns the memory of the results, side by side for several parts; the products know their norms."""
-        fused = self.products[parts[0]]
-        y = np.zeros((len(x), fused.outputs), np.float32) if add is None else add
-        for launch in fused.launches(x, y, gated, add is not None):
-            self.hand_on(launch)
-        return y
+
+@fuse
+def step(
+    x: Array, products: Mapping[str, FusedProducts], norms: Mapping[str, Array], store: Store, cos: Array, sin: Array,
+    position: Array, eps: float,
+) -> Array:  # fmt: skip
+    """Computes a layer for one token at a position, whose keys and values are stored."""
+
+    def attend(rows: Sequence[Array]) -> Array:
+        shared, _, depth = store.keys.shape
+        q, k, v = heads_of(rows[0], shared, depth)
+        out = np.empty_like(q, shape=q.shape)
+        arrays = store.keys, store.values, store.key_scale, store.value_scale
+        unit = math.log2(math.e) / math.sqrt(depth)
+        attend_kernel[(shared,)](q, k, v, cos, sin, *arrays, position, out, UNIT=unit, BN=KEYS)
+        return out.reshape(1, q.shape[1] * depth)
+
+    return forward(x, partial(linear, products), attend, norms, eps)
+
+
+@fuse
+def logits(x: Array, head: FusedProducts, norm: Array, eps: float) -> Array:
+    """Computes the logits of one token."""
+    return head(rms_norm(x, norm, eps))

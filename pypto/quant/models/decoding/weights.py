@@ -18,7 +18,6 @@ from pypto.quant.deploy import DeployedLayer, Product
 from pypto.quant.layer import Layer
 from pypto.quant.schemes import Scheme
 from pypto.quant.tensor import MIDDLE, UNSIGNED, QuantizedTensor, tiled
-from pypto.runtime.launches import LaunchStep
 
 WIDTHS: Final = (128, 64)  # widths of a tile: the first that divides the outputs is used, else the last
 FEW: Final = 64  # up to so many rows of inputs, a block has 16
@@ -75,22 +74,24 @@ class RowProduct(Summary):
         scales = self.weight.scales
         return int(self.weight.codes.shape[1]) // (1 if scales is None else scales.shape[1])
 
-    def launch(self, x: Array, row_scale: Array | None, y: Array, add: bool) -> LaunchStep:
-        """Binds the product as a launch; several int8 rows are multiplied in int32."""
+    def launch(self, x: Array, row_scale: Array | None, y: Array) -> None:
+        """Computes the product into y; several int8 rows are multiplied in int32."""
         weight = self.weight
         tiles, rows, width = weight.codes.shape
         size = 1 if len(x) == 1 else 16 if len(x) <= FEW else FEW
-        given = {"grid": (-(-len(x) // size), tiles), "TILED": True, "ADD": add, "BN": width}
+        grid, given = (-(-len(x) // size), tiles), {"TILED": True, "BN": width}
         if x.dtype == np.int8:
             scales = np.reshape(weight.scales, -1)
             operands = x, weight.codes, row_scale, scales, None, None, y
-            return LaunchStep.of(w8a8_kernel, *operands, **given, BM=size, BK=DEPTH)
+            w8a8_kernel[grid](*operands, **given, BM=size, BK=DEPTH)
+            return
         others = weight.scales, None, weight.offset
         given |= {"ROWS": rows, "GROUP": self.group, "BITS": 4 if weight.has_nibbles else 8, "MIDDLE": 0.0}
         if size > 1:
-            return LaunchStep.of(rows_kernel, x, weight.codes, *others, None, y, **given, BM=size)
+            rows_kernel[grid](x, weight.codes, *others, None, y, **given, BM=size)
+            return
         codes = weight.codes.reshape(-1, width)
-        return LaunchStep.of(row_kernel, x, codes, *others, row_scale, None, y, **given, PIECE=piece_of(self.group))
+        row_kernel[grid](x, codes, *others, row_scale, None, y, **given, PIECE=piece_of(self.group))
 
 
 def product_of(layer: DeployedLayer | Layer) -> RowProduct:
@@ -139,7 +140,7 @@ def minima(weight: QuantizedTensor) -> Array | None:
     return as_float16(((0 if low is None else low) - zeros * scales).astype(np.float32))
 
 
-def fuse(products: Sequence[RowProduct]) -> list[RowProduct]:
+def joined(products: Sequence[RowProduct]) -> list[RowProduct]:
     """Fuses adjacent products that fit each other; the fused weight is stored in tiles."""
     groups: list[list[RowProduct]] = []
     for product in products:
