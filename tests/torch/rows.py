@@ -25,6 +25,15 @@ def sample(row: Operator) -> dict[str, Any]:
     return {name: tensor_of(x) for name, x in row.sample(np.random.default_rng(0)).items()}
 
 
+def recorded_sample(row: Operator) -> dict[str, Any]:
+    """Returns arguments of the small size, of which autograd records all that have a gradient."""
+    values = sample(row)
+    for name, x in values.items():
+        if row.gradient is not None and isinstance(x, torch.Tensor) and name not in row.effects:
+            x.requires_grad_(x.is_floating_point() and x.element_size() > 1)
+    return values
+
+
 def positional(row: Operator, values: dict[str, Any]) -> tuple[Any, ...]:
     """Returns all arguments by position."""
     every = row.arguments(values)

@@ -20,7 +20,7 @@ def attended(torch: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None)
     seen : tensor, optional
         Flags of the keys that a query sees. A query without any gives zeros, and minus infinity.
     """
-    s = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    s = q @ k.transpose(-1, -2) * (scale or int(q.shape[-1]) ** -0.5)  # a graph holds the head's size
     if seen is None:
         return torch.softmax(s, -1) @ v, torch.logsumexp(s, -1)
     some = seen.any(-1, keepdim=True)
