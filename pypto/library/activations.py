@@ -11,7 +11,7 @@ from pypto.library.gradients import activations as gradients
 from pypto.library.kernels import activations as kernels
 from pypto.library.row import Implementation, Operator, f64
 
-TEXT: Final = "x[t, d] bf16|f16|f32 -> y[t, d]"
+TEXT: Final = "x[t..., d] bf16|f16|f32 -> y[t..., d]"
 SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 
 
@@ -75,7 +75,7 @@ ROWS: Final = (
     ),
     Operator(
         "swiglu", "Gated linear unit with SiLU: the first half of a row gates the second",
-        "x[t, w] bf16|f16|f32 -> y[t, w//2] where w % 2 == 0",
+        "x[t..., w] bf16|f16|f32 -> y[t..., w//2] where w % 2 == 0",
         "`y = silu(x[:d]) * x[d:]`", "Shazeer, GLU Variants Improve Transformer, 2020", swiglu,
         (Implementation("rows", kernels.swiglu),), {"small": {"t": 5, "w": 96}, "model": {"t": 4096, "w": 8192}},
         flops=lambda n: 3.0 * n.t * n.w,

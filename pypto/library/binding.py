@@ -6,7 +6,7 @@ Binding writes nothing. It also checks integers that a kernel uses as memory pos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,7 +25,8 @@ from pypto.errors.library import (
 )
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
-from pypto.library.signature import ArraySpec, Signature
+from pypto.library.leading import Leading, flat_info, outer_dimensions
+from pypto.library.signature import FREE, ArraySpec, Signature
 from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
 from pypto.runtime.device_arrays import host_view
 from pypto.runtime.tensors import is_autograds
@@ -33,11 +34,16 @@ from pypto.runtime.tensors import is_autograds
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Checked arguments: values by name, sizes by name, and the dtype of the first array."""
+    """Checked arguments by name, sizes by name, the dtype of the first array, and free leading dimensions."""
 
     values: Mapping[str, Any]
     dims: Mapping[str, int]
     dtype: DType
+    leading: Leading | None = None
+
+    def shape(self, spec: ArraySpec) -> tuple[int, ...]:
+        """Returns the shape of an array, with all leading dimensions."""
+        return spec.shape(self.dims, self.leading.shape if self.leading else None)
 
 
 @dataclass(slots=True)
@@ -48,11 +54,13 @@ class Binder:
     signature: Signature
     effects: tuple[str, ...] = ()
     why_no_gradient: str = ""
+    is_independent: bool = False  # whether each element of the free leading dimensions may have a launch of its own
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Returns all arguments by name, with defaults, after every check has passed."""
         values = self.named(args, given)
         infos = {spec.name: self.info(spec, values[spec.name]) for spec in self.signature.inputs}
+        given_infos, leading = dict(infos), self.flatten(infos)
         first = infos[self.signature.inputs[0].name]
         if first is None:
             self.refuse(f"`{self.signature.inputs[0].name}` cannot be None")
@@ -63,12 +71,35 @@ class Binder:
             self.bind_names(spec, info, dims)
         for spec, info in present:
             self.check(spec, info, dims, first.dtype)
-        check_writable(self.operator, self.effects, infos)
+        check_writable(self.operator, self.effects, given_infos)
         if not all(info.writable for _, info in present):
             self.check_gradients(present, first.dtype)
         read = self.signature.conditions.arrays
         self.check_conditions(dims, {spec.name: host_array(info) for spec, info in present if spec.name in read})
-        return Bound(values, dims, first.dtype)
+        written = {spec.name: spec.shape(dims)[1:] for spec in self.signature.outputs if spec.is_free}
+        return Bound(values, dims, first.dtype, leading and replace(leading, widths={**leading.widths, **written}))
+
+    def flatten(self, infos: dict[str, ArrayInfo | None]) -> Leading | None:
+        """Replaces arrays with free leading dimensions by their views with one; None if all have one."""
+        ranks = {spec.name: len(spec.dims) - 1 for spec in self.signature.inputs if spec.is_free}
+        free = {name: info for name in ranks if (info := infos[name]) is not None}
+        if all(len(info.shape) == ranks[name] + 1 for name, info in free.items()):
+            return None
+        shapes = {name: info.shape[: len(info.shape) - ranks[name]] for name, info in free.items()}
+        first = next(iter(shapes))
+        for spec in self.signature.inputs:
+            if spec.name in free and len(free[spec.name].shape) < ranks[spec.name]:
+                self.wrong_shape(spec, free[spec.name], {})
+            if spec.name in free and shapes[spec.name] != shapes[first]:
+                self.wrong_shape(spec, free[spec.name], {}, shapes[first])
+        outer = {name: outer_dimensions([info], len(shapes[first])) for name, info in free.items()}
+        scattered = next((name for name in outer if outer[name]), None)
+        if scattered is not None and not self.is_independent:
+            strides, layout = free[scattered].strides, f"one stride for {self.signature.free}{FREE}"
+            raise ScatteredOperand(operator=self.operator, arg=scattered, strides=strides, layout=layout)
+        infos.update((name, flat_info(info, ranks[name])) for name, info in free.items())
+        widths = {name: info.shape[len(shapes[first]) :] for name, info in free.items()}
+        return Leading(shapes[first], max(outer.values()), widths)
 
     def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments by name."""
@@ -174,10 +205,13 @@ class Binder:
             operator=self.operator, what=what, condition=one.text, known=known, signature=self.signature.text
         )
 
-    def wrong_shape(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int]) -> NoReturn:
-        named = {dim.text: dims[dim.text] for dim in spec.dims if dim.text in dims}
+    def wrong_shape(
+        self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int], leading: tuple[int, ...] = ()
+    ) -> NoReturn:
+        named: dict[str, Any] = {str(dim): dims[dim.text] for dim in spec.dims if dim.text in dims}
+        named |= {str(dim): leading for dim in spec.dims if dim.is_free and leading}
         known = f", with {', '.join(f'{name} = {size}' for name, size in named.items())}" if named else ""
-        text = ", ".join(dim.text for dim in spec.dims)
+        text = ", ".join(map(str, spec.dims))
         raise OperandShape(
             operator=self.operator,
             arg=spec.name,

@@ -50,7 +50,7 @@ def distributions(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, A
 ROWS: Final = (
     Operator(
         "cross_entropy", "Cross-entropy of logits and labels, for each row",
-        "logits[t, n] bf16|f32, labels[t] i64|i32 -> loss[t] f32 where labels < n",
+        "logits[t..., n] bf16|f32, labels[t...] i64|i32 -> loss[t...] f32 where labels < n",
         "`loss = log(sum(exp(logits))) - logits[label]`, in float32 and one pass; 0 where the label is negative.",
         "Shannon", cross_entropy, (Implementation("rows", kernels.cross_entropy),), SIZES, labels,
         edges={"left out": left_out}, flops=lambda n: 4.0 * n.t * n.n,
@@ -60,7 +60,7 @@ ROWS: Final = (
     ),
     Operator(
         "kl_divergence", "Kullback-Leibler divergence of two distributions, for each row",
-        "log_q[t, n] f32|bf16, p[t, n] -> loss[t] f32",
+        "log_q[t..., n] f32|bf16, p[t..., n] -> loss[t...] f32",
         "`loss = sum(p * (log(p) - log_q))`; a p of 0 adds nothing.", "Kullback and Leibler, 1951", kl_divergence,
         (Implementation("rows", kernels.kl_divergence),), SIZES, distributions, flops=lambda n: 4.0 * n.t * n.n,
         peer=lambda torch, v: torch.nn.functional.kl_div(v.log_q, v.p, reduction="none").sum(1), items="t",

@@ -139,7 +139,7 @@ def permute_by_torch(torch: Any, v: Any) -> Any:
 
 ROWS: Final = (
     Operator(
-        "moe_gate", "Logits of experts", "x[t, d] f32|bf16, w[e, d] -> logits[t, e] f32",
+        "moe_gate", "Logits of experts", "x[t..., d] f32|bf16, w[e, d] -> logits[t..., e] f32",
         "`logits = x @ w.T`, in float32.", "GLM-4.5", moe_gate, (Implementation("tiles", kernels.moe_gate),),
         {"small": {"t": 5, "d": 96, "e": 16}, "model": {"t": 1026, "d": 5120, "e": 160}},
         tolerance={"logits": Close(1e-4, 1e-3)}, flops=lambda n: 2.0 * n.t * n.d * n.e,
@@ -150,8 +150,8 @@ ROWS: Final = (
     ),
     Operator(
         "select_experts", "Choice of k experts for every token, by softmax or by sigmoid within groups",
-        "logits[t, e] f32, bias[e]? f32|bf16, k=8, groups=1, kept=1, sigmoid=1, renormalize=1, scaling=1.0"
-        " -> ids[t, k] i32, weights[t, k] f32 "
+        "logits[t..., e] f32, bias[e]? f32|bf16, k=8, groups=1, kept=1, sigmoid=1, renormalize=1, scaling=1.0"
+        " -> ids[t..., k] i32, weights[t..., k] f32 "
         "where 1 <= groups, e % groups == 0, 1 <= kept <= groups, 0 <= k <= kept*(e // groups)",
         "`w = sigmoid(logits)`, or softmax; `s = w + bias`. Of `groups` equal groups, the `kept` ones of the largest s"
         " stay open, and s of the others is minus infinity. `ids` are the k largest s, descending, ties to the lowest "

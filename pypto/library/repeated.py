@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.library.binding import Binder
+from pypto.library.leading import Leading
 from pypto.library.signature import Signature
 from pypto.runtime.mode import MODE, PLAIN
 
@@ -40,6 +41,8 @@ class CheckedCall:
     dims : mapping of str to int
     results : tuple of (str, callable)
         Functions that allocate the results, from the first array.
+    leading : Leading or None
+        How kernels see arrays with free leading dimensions, if they have not just one.
     """
 
     binder: Binder
@@ -48,6 +51,7 @@ class CheckedCall:
     kinds: tuple[tuple[str, type], ...]
     dims: Mapping[str, int]
     results: tuple[tuple[str, Callable[[Any], Any]], ...]
+    leading: Leading | None = None
     names: tuple[str, ...] = field(init=False)
     first: str = field(init=False)
     read: frozenset[str] = field(init=False)
@@ -73,8 +77,13 @@ class CheckedCall:
         for name, allocate in self.results:
             values[name] = result = allocate(like)
             results.append(result)
-        if self.run is not None:
+        if self.run is None:
+            pass
+        elif self.leading is None:
             self.run(**values)
+        else:
+            for part in self.leading.parts(values):
+                self.run(**part)
         return results[0] if len(results) == 1 else tuple(results) or None
 
 

@@ -99,7 +99,7 @@ ROWS: Final = (
     ),
     Operator(
         "sinkhorn", "Matrices with rows and columns of sum 1, by Sinkhorn's iteration",
-        "x[t, n, n] f32, rounds=20 -> y[t, n, n] where 1 <= rounds",
+        "x[t..., n, n] f32, rounds=20 -> y[t..., n, n] where 1 <= rounds",
         "`C = softmax of rows(x) + 1e-6`, over the sums of columns plus 1e-6; then `rounds - 1` times over the sums of "
         "rows and of columns, each plus 1e-6.", "DeepSeek-V4's hyper-connections", sinkhorn,
         (Implementation("batches", kernels.sinkhorn_in_batches, ("ascend",)),
@@ -110,8 +110,8 @@ ROWS: Final = (
     ),
     Operator(
         "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
-        "x[t, n, d] bf16|f32, w[n*(n+2), n*d] f32, scale[3] f32, base[n*(n+2)] f32, rounds=20 "
-        "-> y[t, d], post[t, n] f32, comb[t, n, n] f32 "
+        "x[t..., n, d] bf16|f32, w[n*(n+2), n*d] f32, scale[3] f32, base[n*(n+2)] f32, rounds=20 "
+        "-> y[t..., d], post[t..., n] f32, comb[t..., n, n] f32 "
         "where 1 <= n, 1 <= d, 1 <= rounds",
         "With the streams of a token in one row, `m = row @ w.T / sqrt(mean(row²) + 1e-6)`; its first n give `pre = "
         "sigmoid(m * scale[0] + base) + 1e-6`, the next n `post = 2 * sigmoid(m * scale[1] + base)`, and the others "

@@ -229,17 +229,24 @@ class Operator(Shown):
         like = values[self.signature.inputs[0].name]
         flags = [name for name in self.signature.numbers if isinstance(given.get(name), bool)]
         return CheckedCall(
-            Binder(self.name, self.signature, self.effects, self.why_no_gradient),
+            self.binder,
             None if self.is_empty(bound) else run,
             {name: x for name, x in values.items() if name not in given},
             tuple((name, type(values[name])) for name in flags),
             bound.dims,
-            tuple((s.name, allocator(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0])) for s in outputs),
+            tuple((s.name, allocator(like, bound.shape(s), (s.dtypes or (bound.dtype,))[0])) for s in outputs),
+            bound.leading,
         )
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Checks arguments, and returns them by name."""
-        return Binder(self.name, self.signature, self.effects, self.why_no_gradient).bind(args, given)
+        return self.binder.bind(args, given)
+
+    @cached_property
+    def binder(self) -> Binder:
+        """The checks of its arguments."""
+        is_independent = bool(self.items) and self.items == self.signature.free
+        return Binder(self.name, self.signature, self.effects, self.why_no_gradient, is_independent)
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
         """Returns the first implementation that runs on a backend and dtype, or the named one."""
@@ -271,9 +278,7 @@ class Operator(Shown):
     def outputs(self, bound: Bound) -> Values:
         """Allocates memory for the results."""
         like = bound.values[self.signature.inputs[0].name]
-        return {
-            s.name: empty(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0]) for s in self.signature.outputs
-        }
+        return {s.name: empty(like, bound.shape(s), (s.dtypes or (bound.dtype,))[0]) for s in self.signature.outputs}
 
     def is_empty(self, bound: Bound) -> bool:
         """Says whether nothing is to compute: all results are empty, or there are none and the first array is empty."""
@@ -312,10 +317,9 @@ class Operator(Shown):
     def values(self, rng: Rng, dims: SimpleNamespace, dtype: DType) -> Values:
         """Samples arguments of given sizes."""
         drawn = self.sampler(rng, dims, dtype) if self.sampler else {}
-        first = self.signature.inputs[0]
         others = {
             spec.name: normal(
-                rng, spec.shape(vars(dims)), dtype if spec is first or not spec.dtypes else spec.dtypes[0]
+                rng, spec.shape(vars(dims)), dtype if not spec.dtypes or dtype in spec.dtypes else spec.dtypes[0]
             )
             for spec in self.signature.inputs
             if spec.name not in drawn and spec.names <= vars(dims).keys()

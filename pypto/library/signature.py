@@ -18,11 +18,18 @@ Number = int | float | bool
 _ARRAY: Final = re.compile(r"(?P<name>\w+)\[(?P<dims>[^\]]*)\](?P<optional>\?)?\s*(?P<dtypes>[\w|]+)?")
 _NUMBER: Final = re.compile(r"(?P<name>\w+)\s*=\s*(?P<default>[^\s]+)")
 _SPLIT: Final = re.compile(r",(?![^\[]*\])")
+FREE: Final = "..."  # behind the name of a dimension that stands for any number of leading ones
 
 
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A dimension: a name that arrays bind, a size, or an expression of bound names.
+
+    Parameters
+    ----------
+    text : str
+    is_free : bool
+        Whether it stands for any number of leading dimensions, whose product is its size.
 
     Examples
     --------
@@ -31,6 +38,10 @@ class Dim:
     """
 
     text: str
+    is_free: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text}{FREE}" if self.is_free else self.text
 
     @property
     def is_name(self) -> bool:
@@ -73,8 +84,15 @@ class ArraySpec:
         """Returns the names of dimensions that its shape depends on."""
         return frozenset().union(*(dim.names for dim in self.dims))
 
-    def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:
-        """Computes the shape after all names are bound."""
+    @property
+    def is_free(self) -> bool:
+        """Says whether any number of leading dimensions may stand for the first one."""
+        return bool(self.dims) and self.dims[0].is_free
+
+    def shape(self, known: Mapping[str, int], leading: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """Computes the shape after all names are bound, with all leading dimensions if they are given."""
+        if leading is not None and self.is_free:
+            return (*leading, *(dim.size(known) for dim in self.dims[1:]))
         return tuple(dim.size(known) for dim in self.dims)
 
 
@@ -86,8 +104,10 @@ class Signature:
     ----------
     text : str
         As in ``"x[t, d] bf16|f32, g[d], bias[d]?, eps=1e-6 -> y[t, d], s[t] f32"``. A question mark says that an
-        array may be None. A number may also be the name of a dimension. After the results, `where` states conditions
-        of sizes and integers: ``"... -> loss[t] f32 where labels < n"``; see `pypto.library.conditions`.
+        array may be None. A number may also be the name of a dimension. In ``x[t..., d]``, any number of leading
+        dimensions stand for t, which is their product; all arrays with t have the same ones. After the results, `where`
+        states conditions of sizes and integers: ``"... -> loss[t] f32 where labels < n"``; see
+        `pypto.library.conditions`.
 
     Examples
     --------
@@ -123,7 +143,14 @@ class Signature:
         names = tuple(item.name if isinstance(item, ArraySpec) else item[0] for item in items)
         if not inputs or not inputs[0].dtypes:
             raise WrongSignature(text=text, problem="its first item is no array with a dtype")
+        if len({spec.dims[0].text for spec in (*inputs, *outputs) if spec.is_free}) > 1:
+            raise WrongSignature(text=text, problem="it has two free leading dimensions")
         return Signature(text, inputs, numbers, outputs, names, _conditions(text, where, (*inputs, *outputs), numbers))
+
+    @property
+    def free(self) -> str:
+        """Returns the name of the free leading dimensions; empty if there are none."""
+        return next((spec.dims[0].text for spec in self.inputs if spec.is_free), "")
 
     @property
     def main_dtypes(self) -> tuple[DType, ...]:
@@ -167,7 +194,10 @@ def _number(text: str, default: str) -> Number:
 
 
 def _array(text: str, match: re.Match[str]) -> ArraySpec:
-    dims = tuple(Dim(part.strip()) for part in match["dims"].split(",") if part.strip())
+    parts = [part.strip() for part in match["dims"].split(",") if part.strip()]
+    dims = tuple(Dim(part.removesuffix(FREE), part.endswith(FREE)) for part in parts)
+    if any(dim.is_free and (n or not dim.is_name) for n, dim in enumerate(dims)):
+        raise WrongSignature(text=text, problem=f"`{FREE}` stands behind the name of the first dimension of an array")
     names = match["dtypes"].split("|") if match["dtypes"] else []
     for name in names:
         if name not in DTYPE_BY_NAME:

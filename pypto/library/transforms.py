@@ -27,7 +27,7 @@ ROWS: Final = (
     Operator(
         name="hadamard",
         doc="Normalised Walsh-Hadamard transform of rows whose width is a power of two",
-        text="x[t, d] bf16|f16|f32 -> y[t, d] where d & (d - 1) == 0",
+        text="x[t..., d] bf16|f16|f32 -> y[t..., d] where d & (d - 1) == 0",
         formula="`y = x @ H / sqrt(d)`, with `H = [[1, 1], [1, -1]]` for d = 2 and `[[H, H], [H, -H]]` for twice as "
         "many, summed in float32. The transform is its own inverse.",
         source="DeepSeek-V3.2's indexer",

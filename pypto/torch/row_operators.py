@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from pypto import __version__, library
@@ -41,15 +42,33 @@ def row_definition(row: Operator) -> Definition:
         tuple((name, signature.numbers.get(name)) for name in signature.names),
         row,
         fake,
-        row.gradient,
+        flattened(row) if row.gradient is not None and signature.free else row.gradient,
         refuse,
         tuple(spec.name for spec in signature.outputs),
         any(dtype.is_float for dtypes in floats for dtype in dtypes),
         row.effects,
         item_axes(row),
         row.is_elementwise,
+        is_free=bool(signature.free) and row.items == signature.free,
         facts=f"{__version__} {row.text}",
     )
+
+
+def flattened(row: Operator) -> Callable[[Any, Any], Mapping[str, Any]]:
+    """Returns the gradient of a row, which sees one dimension in place of the free leading ones."""
+    ranks = {spec.name: len(spec.dims) for spec in (*row.signature.inputs, *row.signature.outputs) if spec.is_free}
+    ranks |= {f"d_{spec.name}": len(spec.dims) for spec in row.signature.outputs if spec.is_free}
+
+    def flat(x: Any, rank: int) -> Any:
+        return x.unsqueeze(0) if x.dim() < rank else x.flatten(0, x.dim() - rank)
+
+    def gradient(torch: Any, v: Any) -> Mapping[str, Any]:
+        assert row.gradient is not None
+        values = {n: x if x is None or n not in ranks else flat(x, ranks[n]) for n, x in vars(v).items()}
+        gradients = row.gradient(torch, SimpleNamespace(**values))
+        return {n: x.reshape(getattr(v, n).shape) if n in ranks else x for n, x in gradients.items()}
+
+    return gradient
 
 
 def item_axes(row: Operator) -> Mapping[str, int]:

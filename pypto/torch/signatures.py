@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any, Final
@@ -68,20 +69,26 @@ def fake_results(operator: str, signature: Signature, values: Mapping[str, Any])
     main = dtype_of(first.dtype)
     present = [(spec, values[spec.name]) for spec in signature.inputs if values[spec.name] is not None]
     dims = {name: values[name] for name, default in signature.numbers.items() if not isinstance(default, float)}
+    sizes: dict[str, tuple[Any, ...]] = {}
+    leading: dict[str, tuple[Any, ...]] = {}
     for spec, x in present:
         check_dtype(operator, spec, x, main)
-        if x.dim() != len(spec.dims):
+        lead = x.dim() - len(spec.dims) + 1
+        if lead < 0 or (lead != 1 and not spec.is_free):
             raise wrong_shape(operator, signature, spec, x)
-        for dim, size in zip(spec.dims, x.shape, strict=True):
+        sizes[spec.name] = (math.prod(x.shape[:lead]), *x.shape[lead:]) if spec.is_free else tuple(x.shape)
+        if spec.is_free and leading.setdefault(signature.free, tuple(x.shape[:lead])) != tuple(x.shape[:lead]):
+            raise wrong_shape(operator, signature, spec, x)
+        for dim, size in zip(spec.dims, sizes[spec.name], strict=True):
             if dim.is_name:
                 dims.setdefault(dim.text, size)
     for spec, x in present:
-        if not all(size_of(dim, dims) == size for dim, size in zip(spec.dims, x.shape, strict=True)):
+        if not all(size_of(dim, dims) == size for dim, size in zip(spec.dims, sizes[spec.name], strict=True)):
             raise wrong_shape(operator, signature, spec, x)
     check_relations(operator, signature, dims)
     results = [
         first.new_empty(
-            [size_of(dim, dims) for dim in spec.dims],
+            [size for dim in spec.dims for size in (leading[dim.text] if dim.is_free else (size_of(dim, dims),))],
             dtype=getattr(torch, (spec.dtypes[0] if spec.dtypes or main is None else main).public),
         )
         for spec in signature.outputs
@@ -111,7 +118,7 @@ def check_relations(operator: str, signature: Signature, dims: Mapping[str, Any]
 
 
 def wrong_shape(operator: str, signature: Signature, spec: ArraySpec, x: Any) -> OperandShape:
-    text = ", ".join(dim.text for dim in spec.dims)
+    text = ", ".join(map(str, spec.dims))
     shape = tuple(x.shape)
     return OperandShape(operator=operator, arg=spec.name, shape=shape, dims=text, known="", signature=signature.text)
 

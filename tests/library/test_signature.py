@@ -65,8 +65,8 @@ def test_other_text_is_refused(text: str) -> None:
         ((X, G), {"gain": G}, WrongOperands, "no argument `gain`"),
         ((X, 3.0), {}, WrongOperands, "`g` is a float, and it must be an array"),
         ((X, G[:7]), {}, OperandShape, r"`g` has shape \(7,\), and the signature asks for \[d\], with d = 8"),
-        ((X[0], G), {}, OperandShape, r"`x` has shape \(8,\)"),
-        ((X, G.astype(np.float16)), {}, OperandDtype, "`g` has elements of type f16, and the signature allows f32"),
+        ((X, X), {}, OperandShape, r"`g` has shape \(3, 8\)"),
+        ((X, G.astype(np.float64)), {}, OperandDtype, "`g` has elements of type f64, and the signature allows bf16 or"),
         ((X.astype(np.int32), G), {}, OperandDtype, "allows bf16 or f16 or f32"),
     ],
 )

@@ -212,3 +212,21 @@ def test_a_row_of_the_user_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
         replace(row, name="silu_of_a_test", text="y[t, d] f32 -> z[t, d]", reference=row.reference), replace=True
     )
     assert "Tensor y" in str(torch.ops.pypto.silu_of_a_test.default._schema)
+
+
+def test_leading_dimensions_are_free() -> None:
+    """In a graph with symbolic sizes, under vmap, and in a gradient whose rows lie apart."""
+    x, g = torch.randn(2, 3, 8), torch.randn(8)
+    expected = library.rms_norm(x.view(6, 8), g).view(2, 3, 8)
+    compiled = torch.compile(library.rms_norm, fullgraph=True, backend="aot_eager", dynamic=True)
+    for given in (x, x[:, :2], x[0], x[0, 0]):
+        torch.testing.assert_close(compiled(given, g), library.rms_norm(given, g))
+    assert torch.equal(torch.vmap(library.rms_norm, (0, None))(x, g), expected)
+    assert torch.equal(torch.vmap(torch.vmap(library.rms_norm, (0, None)), (0, None))(x, g), expected)
+    with pytest.raises(Exception, match=r"OperandShape.*\[t..., d\]"):  # Dynamo raises an error of its own
+        torch.compile(library.add_rms_norm, fullgraph=True, backend="aot_eager")(x, x[0], g)
+    x.requires_grad_()
+    view = x.transpose(0, 1)[:, 1:]
+    (found,) = torch.autograd.grad((library.rms_norm(view, g) * expected.transpose(0, 1)[:, 1:]).sum(), x)
+    wanted = torch.nn.functional.rms_norm(view, (8,), g, 1e-6) * expected.transpose(0, 1)[:, 1:]
+    torch.testing.assert_close(found, torch.autograd.grad(wanted.sum(), x)[0])

@@ -52,8 +52,8 @@ def by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "sum_lstm", "A step of an LSTM whose gates are sums of a state and a token",
-        "states[t, 4*d] f16|bf16|f32, z[t, 4*d], prev[t, d], w_c[d], b_c[d], w_s[d], b_s[d], alpha=0.1, eps=1e-6 "
-        "-> h[t, d], c[t, d]",
+        "states[t..., 4*d] f16|bf16|f32, z[t..., 4*d], prev[t..., d], w_c[d], b_c[d], w_s[d], b_s[d], alpha=0.1, "
+        "eps=1e-6 -> h[t..., d], c[t..., d]",
         "`[f, i, o, g] = states + alpha * z`; `c = prev * sigmoid(f) + a(rms_norm(g, w_c) + b_c) * sigmoid(i)`, `h = "
         "a(rms_norm(c, w_s) + b_s) * sigmoid(o)`, with `a(x) = x * sigmoid(1.702 x)`. In float32; `h` is computed from "
         "c before it is rounded.",

@@ -11,7 +11,9 @@ from pypto.library.gradients import rope as gradients
 from pypto.library.kernels.attention import rope as kernels
 from pypto.library.row import Implementation, Operator, f64
 
-TEXT: Final = "x[t, h, d] bf16|f16|f32, cos[t, d], sin[t, d] -> y[t, h, d] where d % 2 == 0"
+TEXT: Final = (
+    "x[t..., h, d] bf16|f16|f32, cos[t..., d] bf16|f16|f32, sin[t..., d] bf16|f16|f32 -> y[t..., h, d] where d % 2 == 0"
+)
 SOURCE: Final = "Su and others, RoFormer, 2021"
 SIZES: Final = {"small": {"t": 3, "h": 4, "d": 32}, "model": {"t": 1024, "h": 128, "d": 64}}
 
@@ -102,7 +104,8 @@ ROWS: Final = (
     row("rope_partial", "Rotary embedding of the first columns by halves; others pass",
         "With `[a|b|rest] = x`, a and b as wide as cos: `y = [a*cos - b*sin | b*cos + a*sin | rest]`.",
         partial_by_torch,
-        text="x[t, h, d] bf16|f16|f32, cos[t, r], sin[t, r] -> y[t, h, d] where 1 <= r, 2*r <= d",
+        text="x[t..., h, d] bf16|f16|f32, cos[t..., r] bf16|f16|f32, sin[t..., r] bf16|f16|f32 -> y[t..., h, d] "
+        "where 1 <= r, 2*r <= d",
         source="GLM-4.5's attention",
         sizes={"small": {"t": 3, "h": 4, "d": 32, "r": 8}, "model": {"t": 1024, "h": 96, "d": 128, "r": 32}},
         gradient=gradients.rope_partial),

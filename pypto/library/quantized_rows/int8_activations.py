@@ -76,7 +76,7 @@ def norm_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "gelu_quantize", "GELU, and its rows in int8",
-        "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=1 -> q[t, d] i8, scale[t, groups] f32 "
+        "x[t..., d] bf16|f16|f32, smooth[d]? f32, groups=1 -> q[t..., d] i8, scale[t..., groups] f32 "
         "where 1 <= d, 1 <= groups, d % groups == 0",
         "`y = x Φ(x)`, with the error function." + ENDS.format("y"),
         "Encoders with int8 products", gelu_quantize,
@@ -88,8 +88,8 @@ ROWS: Final = (
     ),
     Operator(
         "add_layer_norm_quantize", "Sum with the residual, its layer normalisation, and that in int8",
-        "x[t, d] bf16|f16|f32, residual[t, d], g[d], b[d], smooth[d]? f32, eps=1e-6, groups=1 "
-        "-> y[t, d], q[t, d] i8, scale[t, groups] f32 where 1 <= d, 1 <= groups, d % groups == 0",
+        "x[t..., d] bf16|f16|f32, residual[t..., d], g[d], b[d], smooth[d]? f32, eps=1e-6, groups=1 "
+        "-> y[t..., d], q[t..., d] i8, scale[t..., groups] f32 where 1 <= d, 1 <= groups, d % groups == 0",
         "`y = layer_norm(x + residual, g, b, eps)`." + ENDS.format("y"),
         "Encoders with int8 products", add_layer_norm_quantize,
         (Implementation("rows", kernels.add_layer_norm_quantize),), SIZES, edges={"no variance": no_variance},

@@ -148,7 +148,7 @@ def matmul_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "quantize_mx", "Quantisation to MXFP8: E4M3 with a power of two for each 32 columns",
-        "x[t, d] bf16|f16|f32, up=0 -> q[t, d] f8e4m3fn, scale[t, (d+63)//64, 2] u8",
+        "x[t..., d] bf16|f16|f32, up=0 -> q[t..., d] f8e4m3fn, scale[t..., (d+63)//64, 2] u8",
         FORMULA.format(emax=8, most=448, name="E4M3"), SOURCE, quantize_mx,
         (Implementation("wide", partial(kernels.quantize_mx, columns=WIDE), ("ascend",)),
          Implementation("rows", kernels.quantize_mx)), SIZES, sampler=many_sizes, edges=EDGES,
@@ -157,7 +157,7 @@ ROWS: Final = (
     ),
     Operator(
         "quantize_mxfp4", "Quantisation to MXFP4: two E2M1 in a byte, with a power of two for each 32 columns",
-        "x[t, d] bf16|f16|f32, up=0 -> packed[t, (d+1)//2] u8, scale[t, (d+63)//64, 2] u8",
+        "x[t..., d] bf16|f16|f32, up=0 -> packed[t..., (d+1)//2] u8, scale[t..., (d+63)//64, 2] u8",
         FORMULA.format(emax=2, most=6, name="E2M1") + " The first of two columns is the low nibble of a byte.",
         SOURCE, quantize_mxfp4,
         (Implementation("wide", partial(kernels.quantize_mxfp4, columns=WIDE), ("ascend",)),
@@ -168,8 +168,8 @@ ROWS: Final = (
     ),
     Operator(
         "mx_matmul", "Product of rows of MXFP8",
-        "a[t, k] f8e4m3fn, a_scale[t, (k+63)//64, 2] u8, b[n, k], b_scale[n, (k+63)//64, 2] u8, bias[n]? f32, relu=0 "
-        "-> y[t, n] f32 where 1 <= k, any(a_scale, b_scale)",
+        "a[t..., k] f8e4m3fn, a_scale[t..., (k+63)//64, 2] u8, b[n, k], b_scale[n, (k+63)//64, 2] u8, bias[n]? f32, "
+        "relu=0 -> y[t..., n] f32 where 1 <= k, any(a_scale, b_scale)",
         "`y = (a * 2^(a_scale-127)) @ (b * 2^(b_scale-127)).T + bias`, summed in float32, and with `relu` at least 0. "
         "Scales are as `quantize_mx` gives them.", SOURCE, mx_matmul,
         (Implementation("widened", kernels.mx_matmul_widened), Implementation("tiles", kernels.mx_matmul)),

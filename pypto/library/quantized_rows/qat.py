@@ -89,7 +89,7 @@ def groups_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "fake_quantize", "Rows rounded to what int8 can hold, for training",
-        "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
+        "w[t..., d] bf16|f32, scale[t...] f32 -> y[t..., d]",
         f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`, the quotient in float32.",
         "Quantisation-aware training", fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES,
         sampler=scales, flops=lambda n: 5.0 * n.t * n.d, items="t", peer=by_torch,
@@ -97,7 +97,7 @@ ROWS: Final = (
     ),
     Operator(
         "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
-        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32 where 1 <= d",
+        "w[t..., d] bf16|f32, scale[t...] f32, g[t..., d] -> dw[t..., d], ds[t...] f32 where 1 <= d",
         "With `u = w / s` in float32, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
         "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
         "Quantisation-aware training", fake_quantize_backward,
@@ -107,7 +107,7 @@ ROWS: Final = (
     ),
     Operator(
         "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
-        "w[t, d] bf16|f32, scale[t, g] f32, offset[t, g] f32, bits=4 -> y[t, d] "
+        "w[t..., d] bf16|f32, scale[t..., g] f32, offset[t..., g] f32, bits=4 -> y[t..., d] "
         "where d % g == 0, 1 <= bits <= 24",
         f"A row has g groups. With `n = 2^(bits-1)`, `s = max(scale, {STEP:g})`: `u = clamp((w - offset) / (s*n), "
         "-0.99, 0.99) * n - 0.5`, `y = (round(u) + 0.5) * s + offset`, halves to even, in float32. The steps lie "

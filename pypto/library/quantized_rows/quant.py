@@ -135,7 +135,7 @@ def product_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "quantize_per_token", "Symmetric int8 quantisation with one scale per row",
-        "x[t, d] bf16|f16|f32, smooth[d]? f32 -> q[t, d] i8, scale[t] f32 where 1 <= d",
+        "x[t..., d] bf16|f16|f32, smooth[d]? f32 -> q[t..., d] i8, scale[t...] f32 where 1 <= d",
         Q8.format("row") + " With `smooth`, `x * smooth` takes the place of `x`.", "DeepSeek-V3.2's MLA prolog",
         quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
         edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
@@ -144,7 +144,7 @@ ROWS: Final = (
     ),
     Operator(
         "quantize_per_group", "Symmetric int8 quantisation with a scale for each group of a row",
-        "x[t, d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t, d] i8, scale[t, groups] f32 "
+        "x[t..., d] bf16|f16|f32, smooth[d]? f32, groups=4 -> q[t..., d] i8, scale[t..., groups] f32 "
         "where 1 <= d, 1 <= groups, d % groups == 0",
         Q8.format("neighbours of a group") + " Groups have `d / groups` columns. With `smooth`, `x * smooth` takes the "
         "place of `x`.", "DeepSeek-V3's inputs", quantize_per_group,
@@ -163,7 +163,7 @@ ROWS: Final = (
     ),
     Operator(
         "quantize_static", "Int8 quantisation with scales and offsets of columns that are known before",
-        "x[t, d] bf16|f16|f32, scale[d], offset[d] -> q[t, d] i8",
+        "x[t..., d] bf16|f16|f32, scale[d], offset[d] -> q[t..., d] i8",
         "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even. NaN is an error.",
         "GLM-4.5's attention",
         quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
@@ -171,14 +171,14 @@ ROWS: Final = (
         no_gradient=INTEGERS,
     ),
     Operator(
-        "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32 where any(q)",
+        "dequantize", "Int8 rows times their scales", "q[t..., d] i8, scale[t...] f32 -> y[t..., d] f32 where any(q)",
         "`y = q * scale`", "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
         flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None], items="t",
         gradient=gradients.dequantize,
     ),
     Operator(
         "w8a8_matmul", "Product of int8 activations and weights, with scales of rows and columns",
-        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, bias[n]? i32 -> y[t, n] bf16 "
+        "a[t..., k] i8, b[k, n] i8, row_scale[t...] f32, column_scale[n] f32, bias[n]? i32 -> y[t..., n] bf16 "
         "where 128*128*k < 2**31, 128*128*k - 2**31 <= bias < 2**31 - 128*128*k, any(a, b)",
         "`y = (a @ b + bias) * row_scale[:, None] * column_scale`, the sum in int32, which it cannot leave.",
         "DeepSeek-V3.2 and GLM-4.5", w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),

@@ -218,8 +218,8 @@ def group_linear_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "w4a16_matmul", "Product with weights of four bits, unpacked in registers",
-        "x[t, k] bf16|f32, packed[h, n] u8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32, low[g, n]? f32 "
-        "-> y[t, n] f32 where h % g == 0, k <= 2*h, any(packed, zero)",
+        "x[t..., k] bf16|f32, packed[h, n] u8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32, low[g, n]? f32 "
+        "-> y[t..., n] f32 where h % g == 0, k <= 2*h, any(packed, zero)",
         FORMULA.format(
             "A group has `h // g` rows of bytes: the low nibbles are its first half, the high ones its second; a "
             "nibble is `code + 8`. Codes of rows from k on do not count. With `low`, it is added to the weights of a "
@@ -239,7 +239,7 @@ ROWS: Final = (
     ),
     Operator(
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",
-        "x[t, k] bf16|f32, codes[h, n] i8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t, n] f32 "
+        "x[t..., k] bf16|f32, codes[h, n] i8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t..., n] f32 "
         "where h % g == 0, k <= h, any(codes, zero)",
         FORMULA.format("A group has `h // g` rows. Codes of rows from k on do not count."),
         "Frantar et al., MARLIN, 2024", w8a16_matmul, WEIGHTS8,
@@ -251,8 +251,8 @@ ROWS: Final = (
     ),
     Operator(
         "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
-        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, offset[n]? i32, bias[n]? f32 -> y[t, n] f32 "
-        "where 128*128*k < 2**31, 128*128*k - 2**31 <= offset < 2**31 - 128*128*k, any(a, b)",
+        "a[t..., k] i8, b[k, n] i8, row_scale[t...] f32, column_scale[n] f32, offset[n]? i32, bias[n]? f32 "
+        "-> y[t..., n] f32 where 128*128*k < 2**31, 128*128*k - 2**31 <= offset < 2**31 - 128*128*k, any(a, b)",
         "`y = (a @ b + offset) * row_scale[:, None] * column_scale + bias`, the sum in int32. Inputs with the zero "
         "point z have `offset = -z * b.sum(0)`.",
         "Xiao et al., SmoothQuant, 2023", w8a8_linear, INT8,
@@ -264,7 +264,7 @@ ROWS: Final = (
     ),
     Operator(
         "w8a8_group_linear", "Linear layer of int8 weights, and int8 inputs with a scale for each group of a row",
-        "a[t, k] i8, b[k, n] i8, row_scale[t, g] f32, column_scale[n] f32, bias[n]? f32 -> y[t, n] f32 "
+        "a[t..., k] i8, b[k, n] i8, row_scale[t..., g] f32, column_scale[n] f32, bias[n]? f32 -> y[t..., n] f32 "
         "where 1 <= k, k % g == 0, 128*128*(k // g) < 2**31, any(a, b)",
         "`y = sum over groups (a @ b) * row_scale[:, g, None]`, times `column_scale`, plus `bias`. Groups have `k / g` "
         "columns; the sum of a group is in int32, that of the groups in float32.",

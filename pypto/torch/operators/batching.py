@@ -59,11 +59,13 @@ def folded(definition: Definition, args: list[Any], is_batched: list[bool], size
         if x is None or definition.items.get(name) != 0:
             return x
         members = x if is_batched else x.unsqueeze(0).expand(size, *x.shape)
-        return members.reshape(-1, *members.shape[2:])
+        return members.contiguous() if definition.is_free else members.reshape(-1, *members.shape[2:])
 
     names = (name for name, _ in definition.parameters)
     flat = [one(name, x, y) for name, x, y in zip(names, args, is_batched, strict=False)]
     results = definition.overload(*flat, **given)
+    if definition.is_free:
+        return results
     return each(results, lambda y: y.reshape(size, -1 if y.numel() else y.shape[0] // max(size, 1), *y.shape[1:]))
 
 

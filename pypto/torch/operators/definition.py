@@ -54,6 +54,8 @@ class Definition:
         For arrays that have the dimension along which items are independent, its axis.
     is_elementwise : bool
         Whether each element of a result depends on the elements at its place alone.
+    is_free : bool
+        Whether any number of leading dimensions stand for the axis of the items.
     is_list : bool
         Whether it returns one list of tensors.
     title : str
@@ -79,6 +81,7 @@ class Definition:
     effects: tuple[str, ...] = ()
     items: Mapping[str, int] = field(default_factory=dict)
     is_elementwise: bool = False
+    is_free: bool = False
     is_list: bool = False
     title: str = ""
     place: str = ""
