@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.ir.types import DType, bfloat16
+from pypto.ir.types import DType, bfloat16, float32
 from pypto.library.conditions import PAGED
 from pypto.library.gradients import attention as gradients
 from pypto.library.gradients import caches
 from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import attention as kernels
+from pypto.library.kernels.attention.masked import masked_attention
 from pypto.library.row import Implementation, Operator, f64
 
 SMALL: Final = {"b": 2, "h": 4, "g": 2, "n": 40, "m": 70, "d": 32, "e": 32}
@@ -28,15 +29,28 @@ def softmax(s: Any) -> Any:
     return e / np.where(total > 0, total, 1)
 
 
-def attention(q: Any, k: Any, v: Any, scale: float, causal: int) -> Any:
+def attention(  # noqa: PLR0913, PLR0917
+    q: Any, k: Any, v: Any, scale: float, causal: int, bias: Any = None, mask: Any = None, first: Any = None,
+    sinks: Any = None, window: int = 0, softcap: float = 0.0,
+) -> Any:  # fmt: skip
     """Reference implementation of `attention` in numpy."""
     b, h, n, d = q.shape
     g, m = k.shape[1:3]
     queries = f64(q).reshape(b, g, h // g, n, d)  # query heads that share a key head are adjacent
-    s = queries @ f64(k)[:, :, None].swapaxes(3, 4) * (scale or 1 / math.sqrt(d))
-    if causal:
-        s = np.where(np.arange(m) <= np.arange(n)[:, None] + m - n, s, -np.inf)
-    return (softmax(s) @ f64(v)[:, :, None]).reshape(b, h, n, -1)
+    s = (queries @ f64(k)[:, :, None].swapaxes(3, 4) * (scale or 1 / math.sqrt(d))).reshape(b, h, n, m)
+    if softcap:
+        s = softcap * np.tanh(s / softcap)
+    s = s if bias is None else s + f64(bias)
+    seen = np.ones((b, h, n, m), bool) if mask is None else np.broadcast_to(np.asarray(mask) != 0, (b, h, n, m))
+    distance = np.arange(n)[:, None] + (m - n) - np.arange(m)
+    seen = seen & (distance >= 0 if causal else True) & (distance < window if window else True)
+    if first is not None:
+        seen = seen & (np.arange(m) >= np.asarray(first)[:, None, None, None])
+    s = np.where(seen, s, -np.inf)
+    if sinks is not None:
+        s = np.concatenate([s, np.broadcast_to(f64(sinks)[:, None, None], (b, h, n, 1))], axis=3)
+    weights = softmax(s)[..., :m].reshape(b, g, h // g, n, m)
+    return (weights @ f64(v)[:, :, None]).reshape(b, h, n, -1)
 
 
 def gathered(cache: Any, table: Any, length: int) -> Any:
@@ -82,9 +96,46 @@ def few_keys(rng: np.random.Generator) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "causal": 1}
 
 
+def masked(rng: np.random.Generator, dtype: DType = float32, **more: Any) -> dict[str, Any]:
+    """Samples arguments of odd sizes, with groups of heads and more keys than queries."""
+    sizes = {"q": (2, 6, 37, 24), "k": (2, 2, 150, 24), "v": (2, 2, 150, 40)}
+    arrays = {name: rng.standard_normal(size, np.float32).astype(dtype.numpy) for name, size in sizes.items()}
+    return {**arrays, **more}
+
+
+def biased(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: a bias for each query and head, which hides some keys."""
+    bias = rng.standard_normal((1, 6, 37, 150), np.float32)
+    return masked(rng, bias=np.where(bias > 1, np.float32(-np.inf), bias))
+
+
+def shared(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: a mask of keys that all queries and heads share, and one query head that sees no key."""
+    mask = rng.random((2, 1, 1, 150)) < 0.5
+    mask[1] = False
+    return masked(rng, mask=mask, bias=rng.standard_normal((2, 6, 1, 150), np.float32))
+
+
+def padded(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: causal attention with padding on the left, of which one sequence has nothing else."""
+    return masked(rng, causal=1, first=np.array([131, 150], np.int32))
+
+
+def windowed(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: a sliding window with sinks."""
+    return masked(rng, causal=1, window=20, sinks=rng.standard_normal(6, np.float32))
+
+
+def capped(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: capped scores, with a mask for each query and all else."""
+    mask = rng.random((2, 6, 37, 150)) < 0.7
+    more = {"window": 90, "first": np.array([0, 60], np.int32), "sinks": rng.standard_normal(6, np.float32)}
+    return masked(rng, bfloat16, mask=mask, softcap=3.0, causal=1, **more)
+
+
 def causal(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     """Samples arguments for the causal mask."""
-    return {"causal": 1}
+    return {"causal": 1, "first": None, "sinks": None}
 
 
 def by_torch(torch: Any, v: Any) -> Any:
@@ -110,21 +161,33 @@ ROWS: Final = (
     Operator(
         name="attention",
         doc="Attention of queries on keys and values, with groups of heads and a causal mask",
-        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0 -> out[b, h, n, e] "
-        "where h % g == 0, 1 <= d",
+        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0, "
+        "bias[B, H, N, m]? bf16|f16|f32, mask[C, I, O, m]? i1|u8, first[b]? i32, sinks[h]? bf16|f16|f32, window=0, "
+        "softcap=0.0 -> out[b, h, n, e] where h % g == 0, 1 <= d, 0 <= window, B == 1 or B == b, H == 1 or H == h, "
+        "N == 1 or N == n, C == 1 or C == b, I == 1 or I == h, O == 1 or O == n, any(mask), 0 <= first <= m",
         formula="`out = softmax(q @ k.T * scale) @ v`, with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves"
-        " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`. Softmax in float32 and one pass; "
-        "weights are rounded to the dtype of the values before they are divided by their sum. A query that sees no key "
+        " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`, with `window` the last `window` "
+        "of those. Scores are capped to `softcap * tanh(s / softcap)`, then `bias` is added. Keys where `mask` is 0 "
+        "are not seen, nor those that stand in front of `first[b]`, which are padding. `sinks[h]` is a score in the "
+        "sum of weights that has no value. Softmax in float32 and one pass; weights are rounded to the dtype of the "
+        "values before they are divided by their sum. A query that sees no key "
         "gives 0.",
         source="Dao and others, FlashAttention, 2022",
         reference=attention,
         implementations=(
-            Implementation("natural", partial(kernels.attention, natural=True), platforms=("ascend",)),
-            Implementation("flash", kernels.attention),
+            Implementation("natural", partial(masked_attention, natural=True), platforms=("ascend",)),
+            Implementation("flash", masked_attention),
         ),
         sizes={"small": SMALL, "model": {"b": 1, "h": 16, "g": 4, "n": 2048, "m": 2048, "d": 128, "e": 128}},
         sampler=causal,
-        edges={"more queries than keys": few_keys},
+        edges={
+            "more queries than keys": few_keys,
+            "biased": biased,
+            "shared mask": shared,
+            "padded": padded,
+            "windowed": windowed,
+            "capped": capped,
+        },
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e),
         peer=by_torch,
         limited="torch has a flash attention of its own, which is nearly as fast.",

@@ -41,14 +41,47 @@ def up_to_itself(torch: Any, n: int, m: int, device: Any) -> Any:
 
 def attention(torch: Any, v: Any) -> Tensors:
     """Computes `attention` in torch."""
+    if v.bias is not None or v.sinks is not None or v.softcap or is_masked(v):
+        return {"out": masked_attention(torch, v)}
     seen = up_to_itself(torch, v.q.shape[2], v.k.shape[2], v.q.device) if v.causal else None
     return {"out": attended(torch, *in_groups(v.q, v.k, v.v), v.scale, seen)[0].flatten(1, 2)}
+
+
+def is_masked(v: Any) -> bool:
+    """Says whether keys are hidden by more than the causal mask."""
+    return v.mask is not None or v.first is not None or bool(v.window)
+
+
+def masked_attention(torch: Any, v: Any) -> Any:
+    """Computes `attention` with masks, biases, caps and sinks; each head has keys of its own."""
+    k, values = (x.repeat_interleave(v.q.shape[1] // x.shape[1], 1) for x in (v.k, v.v))
+    s = v.q @ k.transpose(-1, -2) * (v.scale or v.q.shape[-1] ** -0.5)
+    s = v.softcap * torch.tanh(s / v.softcap) if v.softcap else s
+    s = s if v.bias is None else s + v.bias
+    seen = seen_keys(torch, v).expand(s.shape) & (s > -torch.inf)
+    some = seen.any(-1, keepdim=True)
+    s = s.masked_fill(~seen & some, -torch.inf).masked_fill(~some, 0)
+    if v.sinks is not None:
+        s = torch.cat([s, v.sinks[:, None, None].expand(*s.shape[:3], 1)], 3)
+    return torch.softmax(s, -1)[..., : seen.shape[3]].masked_fill(~seen, 0) @ values
+
+
+def seen_keys(torch: Any, v: Any) -> Any:
+    """Returns flags of the keys that each query sees by its position, and by the mask."""
+    n, m, device = v.q.shape[2], v.k.shape[2], v.q.device
+    keys = torch.arange(m, device=device)
+    distance = torch.arange(n, device=device)[:, None] + (m - n) - keys
+    seen = torch.ones(1, 1, n, m, dtype=torch.bool, device=device) if v.mask is None else v.mask != 0
+    seen = seen & (distance >= 0) if v.causal else seen
+    seen = seen & (distance < v.window) if v.window else seen
+    return seen if v.first is None else seen & (keys >= v.first[:, None, None, None])
 
 
 def attention_int8_cache(torch: Any, v: Any) -> Tensors:
     """Computes `attention_int8_cache` in torch."""
     k, values = v.k * v.key_scale[:, None], v.v * v.value_scale[..., None]
     given = {"q": v.q, "k": k.to(v.q.dtype), "v": values.to(v.q.dtype), "scale": v.scale, "causal": v.causal}
+    given |= {"bias": None, "mask": None, "first": None, "sinks": None, "window": 0, "softcap": 0.0}
     return attention(torch, SimpleNamespace(**given))
 
 
