@@ -72,7 +72,10 @@ import importlib.util, importlib.metadata, sys
 assert "pypto" not in sys.modules, "a process that does not import triton loads nothing"
 assert importlib.util.find_spec("triton").loader is not None
 assert "pypto" not in sys.modules
-print(importlib.metadata.version("triton"), *[d.name for d in importlib.metadata.distributions() if d.name == "triton"])
+listed = [d.version for d in importlib.metadata.distributions() if d.name == "triton"]
+assert listed == [importlib.metadata.version("triton")]
+assert importlib.metadata.packages_distributions()["triton"] == ["triton"]
+print(importlib.metadata.version("triton"))
 import triton.language, triton
 from triton.runtime.jit import JITFunction
 from kernels import total
@@ -80,6 +83,14 @@ print(triton.__version__, total(100), importlib.util.find_spec("triton").name)
 """
     assert said(python, folder, code) == f"{VERSION}\n{VERSION} 9900.0 triton\n"
     assert not (site_of(python) / "triton").exists()
+
+
+def test_a_requirement_of_triton_is_fulfilled(python: Path, folder: Path) -> None:
+    """So pip installs no Triton for GPUs beside it."""
+    told = run(python, "-m", "pip", "--disable-pip-version-check", "install", "--no-index", "triton>=3.0", cwd=folder)
+    assert "Requirement already satisfied: triton>=3.0" in told
+    listed = run(python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze", cwd=folder)
+    assert f"triton=={VERSION}" in listed.splitlines()
 
 
 def test_children_that_are_spawned(python: Path, folder: Path) -> None:
@@ -116,9 +127,10 @@ def test_a_triton_that_is_installed_stays(python: Path, folder: Path) -> None:
         return subprocess.run([str(python), *words], env=environment, cwd=folder, capture_output=True, text=True,
                               timeout=limit(100), check=False)  # fmt: skip
 
-    code = "import importlib.metadata, triton\nprint(triton.__version__, importlib.metadata.version('triton'))"
+    code = "import importlib.metadata as m, triton\nprint(triton.__version__, m.version('triton'), "
+    code += "*[d.version for d in m.distributions() if d.name == 'triton'])"
     done = asked("-c", code)
-    assert (done.returncode, done.stdout) == (0, "99.0 99.0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "99.0 99.0 99.0\n"), done.stderr
     assert "and pypto-triton does nothing beside it" in done.stderr
     done = asked("-m", "pypto_triton")
     assert done.returncode == 1

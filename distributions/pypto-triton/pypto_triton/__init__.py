@@ -11,6 +11,11 @@ from importlib.machinery import ModuleSpec
 
 NAME = "triton"
 VERSION = "3.4.0"  # of Triton's interface, as `triton.__version__` says it
+METADATA = {
+    "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\nSummary: pypto under this name\n",
+    "top_level.txt": NAME,
+}
+FOLDER = __file__.rpartition("pypto_triton")[0].rstrip("/\\")
 
 
 class Finder:
@@ -36,21 +41,21 @@ class Finder:
 
     @staticmethod
     def find_distributions(context):
-        """The metadata of `triton` for who asks for that name; lists of what is installed have this package alone."""
-        if context.name != NAME:
+        """The metadata of `triton`, by which pip finds a requirement of it fulfilled; that of another comes first."""
+        is_listing = context.name is None and FOLDER in context.path
+        if context.name != NAME and not is_listing:
             return []
-        from importlib.metadata import Distribution, MetadataPathFinder
+        from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 
         class Triton(Distribution):
             def read_text(self, filename):
-                text = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
-                return text if filename == "METADATA" else None
+                return METADATA.get(filename)
 
             def locate_file(self, path):
                 return path
 
-        installed = list(MetadataPathFinder.find_distributions(context))
-        return installed or [Triton()]
+        named = DistributionFinder.Context(name=NAME, path=context.path)
+        return [] if list(MetadataPathFinder.find_distributions(named)) else [Triton()]
 
 
 class Loader:
