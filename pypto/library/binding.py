@@ -13,6 +13,7 @@ import numpy as np
 
 from pypto.backends.plugin import Plugin
 from pypto.backends.registry import host, plugin_of
+from pypto.errors.launch import UnsupportedArgument
 from pypto.errors.library import (
     LostGradient,
     OperandDtype,
@@ -139,6 +140,10 @@ class Binder:
         info = array_info(value, self.operator, spec.name)
         if info is None:
             self.refuse(f"`{spec.name}` is a {type(value).__name__}, and it must be an array")
+        if info.device and place_in_force() is None:
+            name = getattr(info.device, "name", info.device)
+            way = f"call it inside of `with pto.device({name!r}):`, or pass `{spec.name}.numpy()`"
+            raise UnsupportedArgument(kernel=self.operator, arg=spec.name, got=f"an array on {name}", way=way)
         return info
 
     def bind_names(self, spec: ArraySpec, info: ArrayInfo, dims: dict[str, int]) -> None:
@@ -282,9 +287,14 @@ def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any]
 
 def backend_in_force() -> Plugin:
     """Returns the backend on which launches of this context run."""
+    place = place_in_force()
+    return host() if place is None else plugin_of(str(getattr(place, "name", place)))
+
+
+def place_in_force() -> Any:
+    """Returns the device on which launches of this context run; None for the host."""
     from pypto.compile import session
     from pypto.runtime.mode import MODE
 
-    backend = MODE.get()
-    place = None if backend.interpret else backend.device or session().devices.default
-    return host() if place is None else plugin_of(str(getattr(place, "name", place)))
+    mode = MODE.get()
+    return None if mode.interpret else mode.device or session().devices.default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import pypto as pto
 from pypto import library as lib
 from pypto.errors import Diagnostic
+from pypto.errors.launch import UnsupportedArgument
 from pypto.errors.library import OperandValue, ScatteredOperand, UnrelatedSizes, WrongOperands, WrongSignature
 from pypto.library.conditions import Conditions, Range, aligned
 from pypto.library.expressions import compiled
@@ -168,10 +170,20 @@ def test_places_behind_the_end_of_a_sequence_may_be_anything() -> None:
 @pytest.mark.parametrize("device", ["interpreter", pytest.param("ascend-sim", marks=pytest.mark.slow)])
 def test_integers_on_a_device_are_checked(device: str) -> None:
     labels: Any = np.array([0, 1, 4, 3, 0, 0, 0, 0], np.int32)
+    place: Any = nullcontext()
     if device != "interpreter":
-        labels = pto.to_device(labels, device)
-    with pytest.raises(OperandValue, match=r"labels\[2\]"):
+        labels, place = pto.to_device(labels, device), pto.device(device)
+    with place, pytest.raises(OperandValue, match=r"labels\[2\]"):
         lib.cross_entropy(X, labels)
+
+
+@pytest.mark.slow
+def test_an_array_on_a_device_is_taken_inside_of_its_block_only() -> None:
+    x, g = pto.to_device(X, "ascend-sim"), np.ones(X.shape[-1], np.float32)
+    with pytest.raises(UnsupportedArgument, match=r"`x` is an array on ascend-sim\n.*with pto.device\('ascend-sim'\)"):
+        lib.rms_norm(x, g)
+    with pto.device("ascend-sim"):
+        np.testing.assert_allclose(lib.rms_norm(x, g), lib.rms_norm(X, g), rtol=1e-5)
 
 
 def test_strided_integers_are_checked() -> None:
