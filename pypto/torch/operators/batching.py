@@ -48,7 +48,7 @@ def batched(definition: Definition) -> Callable[..., Any]:
 
 def is_foldable(definition: Definition, is_batched: list[bool]) -> bool:
     """Says whether the first axis of every batched array, effect and result is that of the items."""
-    names = [name for (name, _), one in zip(definition.parameters, is_batched, strict=False) if one]
+    names = [name for name, one in zip(definition.names, is_batched, strict=False) if one]
     return all(definition.items.get(name) == 0 for name in (*names, *definition.effects, *definition.outputs))
 
 
@@ -61,8 +61,7 @@ def folded(definition: Definition, args: list[Any], is_batched: list[bool], size
         members = x if is_batched else x.unsqueeze(0).expand(size, *x.shape)
         return members.contiguous() if definition.is_free else members.reshape(-1, *members.shape[2:])
 
-    names = (name for name, _ in definition.parameters)
-    flat = [one(name, x, y) for name, x, y in zip(names, args, is_batched, strict=False)]
+    flat = [one(name, x, y) for name, x, y in zip(definition.names, args, is_batched, strict=False)]
     results = definition.overload(*flat, **given)
     if definition.is_free:
         return results
@@ -77,8 +76,9 @@ def looped(definition: Definition, args: list[Any], is_batched: list[bool], size
     UntransformedOperator
         If all members would write to one array.
     """
-    names = (name for name, _ in definition.parameters)
-    shared = [name for name, one in zip(names, is_batched, strict=False) if not one and name in definition.effects]
+    shared = [
+        name for name, one in zip(definition.names, is_batched, strict=False) if not one and name in definition.effects
+    ]
     if shared:
         how = f"called under vmap where `{shared[0]}` is not batched: all members of the batch would write to it"
         way = f"pass a batch of `{shared[0]}`, or call it in a loop"

@@ -25,8 +25,7 @@ def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], ver
     Where autograd alone is to see it, the dispatcher is left out, which takes less time.
     """
     definition = operators().definitions[f"{ROWS}::{row.name}"]
-    names = [name for name, _ in definition.parameters]
-    if len(args) > len(names) or not given.keys() <= set(names[len(args) :]):
+    if (given and not given.keys() <= set(definition.names[len(args) :])) or len(args) > len(definition.names):
         row.bind(args, given)  # says what is wrong
     values = definition.arguments(args, given)
     if is_dispatched_to(values):

@@ -99,6 +99,11 @@ class Definition:
         return getattr(getattr(torch.ops, self.namespace), self.name).default
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arguments that are given by position."""
+        return tuple(name for name, _ in self.parameters)
+
+    @cached_property
     def function(self) -> Any:
         """The `torch.autograd.Function` of the operator."""
         from pypto.torch.operators.recording import recorded_function
@@ -151,12 +156,11 @@ class Operators:
 
     def mark(self, facts: str) -> None:
         """Marks the keys of torch's caches with what operators compute: keys contain nothing but their names."""
-        config = torch.compiler.config
-        others, self.tag = (
-            config.cache_key_tag.removesuffix(self.tag),
-            f"pypto-{sha256(facts.encode()).hexdigest()[:16]}",
-        )
-        config.cache_key_tag = others + self.tag
+        config = getattr(torch.compiler, "config", None)
+        if hasattr(config, "cache_key_tag"):  # torch 2.7 and later
+            others = config.cache_key_tag.removesuffix(self.tag)
+            self.tag = f"pypto-{sha256(facts.encode()).hexdigest()[:16]}"
+            config.cache_key_tag = others + self.tag
 
     def ensure(self, definition: Definition) -> Definition:
         """Registers an operator, unless one of that name is there."""
@@ -204,8 +208,9 @@ def versioned(definition: Definition) -> Callable[..., Any]:
     """Returns a kernel that increments the version counters of effects, so that autograd detects a stale tensor."""
 
     def run(keyset: Any, *args: Any, **given: Any) -> Any:
-        names = (name for name, _ in definition.parameters)
-        written = [x for name, x in zip(names, args, strict=False) if name in definition.effects and x is not None]
+        written = [
+            x for name, x in zip(definition.names, args, strict=False) if name in definition.effects and x is not None
+        ]
         torch.autograd.graph.increment_version(written)
         with torch._C._AutoDispatchBelowADInplaceOrView():
             keys = keyset & torch._C._after_ADInplaceOrView_keyset

@@ -68,48 +68,58 @@ def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[An
     if not definition.is_differentiable:
         with torch.no_grad():
             return compute(*args)
-    required = [name for (name, _), x in zip(definition.parameters, args, strict=False) if requires_grad(x)]
+    if definition.gradient is None or definition.effects:
+        check_recorded(definition, args)
+    return definition.returned(definition.function.record(compute, *args))
+
+
+def check_recorded(definition: Definition, args: tuple[Any, ...]) -> None:
+    """Refuses a call that autograd records and that has no gradient, or writes to what requires one."""
+    required = [name for name, x in zip(definition.names, args, strict=False) if requires_grad(x)]
     written = next((name for name in required if name in definition.effects), None)
     if written is not None:
         with Boundary(caller().loc):
             raise RecordedArgument(kernel=definition.name, arg=written)
-    if definition.gradient is not None or (_IN_GRADIENT.get() and not definition.effects):
-        return definition.returned(definition.function.record(compute, *args))
-    assert definition.refuse is not None
-    with Boundary(caller().loc):
-        definition.refuse(required[0])
+    if definition.gradient is None and (definition.effects or not _IN_GRADIENT.get()):
+        assert definition.refuse is not None
+        with Boundary(caller().loc):
+            definition.refuse(required[0])
 
 
 def recorded_function(definition: Definition) -> Any:
     """Returns the `torch.autograd.Function` of an operator; its first input computes the results."""
+    names = definition.names
 
     class Recorded(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
         def forward(ctx: Any, compute: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-            values = dict(zip((name for name, _ in definition.parameters), definition.arguments(args), strict=True))
-            values |= {name: values[name].clone() for name in definition.effects if values[name] is not None}
+            given = definition.arguments(args)
+            if definition.effects:  # their elements before the call
+                given = tuple(x.clone() if n in definition.effects else x for n, x in zip(names, given, strict=True))
             results = as_tuple(compute(*args))
-            ctx.mark_non_differentiable(*(x for x in results if not is_differentiable(x)))
-            if definition.gradient is None:
-                return results
-            values |= zip(definition.outputs, results, strict=True)
-            tensors = {name: x for name, x in values.items() if isinstance(x, torch.Tensor)}
-            ctx.saved = tuple(tensors), {name: x for name, x in values.items() if name not in tensors}
-            ctx.save_for_backward(*tensors.values())
+            if integers := [x for x in results if not x.is_floating_point()]:
+                ctx.mark_non_differentiable(*integers)
+            if definition.gradient is not None:
+                every = (*given, *results)
+                ctx.saved = (
+                    [isinstance(x, torch.Tensor) for x in every],
+                    [x for x in every if not isinstance(x, torch.Tensor)],
+                )
+                ctx.save_for_backward(*(x for x in every if isinstance(x, torch.Tensor)))
             return results
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             if definition.gradient is None:
                 refuse_second_derivative(definition)
-            names, others = ctx.saved
-            values = dict(zip(names, ctx.saved_tensors, strict=True)) | others
+            (is_tensor, others), tensors = ctx.saved, iter(ctx.saved_tensors)
+            numbers = iter(others)
+            every = [next(tensors if one else numbers) for one in is_tensor]
+            values = dict(zip((*names, *definition.outputs), every, strict=True))
             values |= {f"d_{name}": g for name, g in zip(definition.outputs, gradients, strict=True)}
-            needed = ctx.needs_input_grad[1:]
-            given = [name for (name, _), _ in zip(definition.parameters, needed, strict=False)]
-            wanted = [name for name, is_wanted in zip(given, needed, strict=True) if is_wanted]
+            wanted = frozenset(n for n, needed in zip(names, ctx.needs_input_grad[1:], strict=False) if needed)
             computed = gradients_of(definition, values, wanted)
-            return (None, *(computed.get(name) if name in wanted else None for name in given))
+            return (None, *(computed.get(n) if n in wanted else None for n in names[: len(ctx.needs_input_grad) - 1]))
 
         @classmethod
         def record(cls, *args: Any) -> Any:
@@ -119,12 +129,12 @@ def recorded_function(definition: Definition) -> Any:
     return type(definition.name, (Recorded,), {})
 
 
-def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: list[str]) -> Mapping[str, Any]:
+def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: frozenset[str]) -> Mapping[str, Any]:
     """Returns the gradients by name, of which those of `wanted` are used."""
     assert definition.gradient is not None
     token = _IN_GRADIENT.set(True)
     try:
-        return definition.gradient(torch, SimpleNamespace(**values, wanted=frozenset(wanted)))
+        return definition.gradient(torch, SimpleNamespace(**values, wanted=wanted))
     finally:
         _IN_GRADIENT.reset(token)
 
@@ -134,10 +144,6 @@ def refuse_second_derivative(definition: Definition) -> NoReturn:
     way = "leave `create_graph` out, or write with torch's own operations what is differentiated twice"
     with Boundary(caller().loc):
         raise NoGradient(kernel=definition.title or definition.name, problem=problem, way=way)
-
-
-def is_differentiable(x: Any) -> bool:
-    return bool(x.is_floating_point())
 
 
 def requires_grad(x: Any) -> bool:

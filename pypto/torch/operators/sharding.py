@@ -49,7 +49,7 @@ def rules(definition: Definition) -> Callable[..., list[Placements]]:
     """Returns a function from the arguments of a call to all placements with which it may be computed."""
     from torch.distributed.tensor import Replicate, Shard
 
-    names = [name for name, _ in definition.parameters]
+    names = definition.names
 
     def placements(args: Sequence[Any], axes: dict[str, int]) -> Placements:
         results = [Shard(axes[name]) if name in axes else Replicate() for name in definition.outputs]
