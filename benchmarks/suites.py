@@ -16,6 +16,7 @@ from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.gradients import GRADIENTS
 from benchmarks.library import LIBRARY
+from benchmarks.library_calls import LIBRARY_CALLS
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 from benchmarks.stencil import STENCIL
@@ -64,6 +65,7 @@ ALL: Final = (
     SCALING,
     CHECKED,
     LIBRARY,
+    LIBRARY_CALLS,
     ARRAYS,
     GRADIENTS,
 )

@@ -89,6 +89,14 @@ class _Swiglu(Operator):
 
 swiglu: _Swiglu
 
+class _Softmax(Operator):
+    @overload  # type: ignore[override]
+    def __call__(self, x: np.ndarray[Any, np.dtype[_D]], *, version: str = ...) -> np.ndarray[Any, np.dtype[_D]]: ...
+    @overload
+    def __call__(self, x: _T, *, version: str = ...) -> _T: ...
+
+softmax: _Softmax
+
 class _RopeHalf(Operator):
     @overload  # type: ignore[override]
     def __call__(self, x: np.ndarray[Any, np.dtype[_D]], cos: Any, sin: Any, *, version: str = ...) -> np.ndarray[Any, np.dtype[_D]]: ...

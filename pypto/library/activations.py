@@ -43,6 +43,19 @@ def swiglu(x: Any) -> Any:
     return silu(gate) * up
 
 
+def softmax(x: Any) -> Any:
+    """Reference implementation of `softmax` in numpy."""
+    e = np.exp(f64(x) - f64(x).max(axis=1, keepdims=True, initial=-np.inf))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def hidden(rng: np.random.Generator) -> dict[str, Any]:
+    """Edge case: rows in which all elements but one are minus infinity."""
+    x = np.full((3, 70), -np.inf, np.float32)
+    x[[0, 1, 2], [0, 33, 69]] = 2, -3, 1000
+    return {"x": x}
+
+
 def large(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: numbers whose exponentials overflow."""
     return {"x": np.array([[-1000, -90, -20, 0, 20, 90, 1000, 0.5]], np.float32)}
@@ -81,5 +94,12 @@ ROWS: Final = (
         flops=lambda n: 3.0 * n.t * n.w,
         peer=lambda torch, v: torch.nn.functional.silu(v.x.chunk(2, 1)[0]) * v.x.chunk(2, 1)[1], items="t",
         gradient=gradients.swiglu,
+    ),
+    Operator(
+        "softmax", "Softmax of rows", TEXT, "`y = exp(x - max(x))` divided by its sum, in float32, rounded once.",
+        "Bridle, Probabilistic Interpretation of Feedforward Classification Network Outputs, 1990", softmax,
+        (Implementation("rows", kernels.softmax),), SIZES, edges={"large": large, "hidden": hidden},
+        flops=lambda n: 5.0 * n.t * n.d, peer=lambda torch, v: torch.softmax(v.x, 1), items="t",
+        gradient=gradients.softmax,
     ),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Integration with torch; importing it registers the operators of launches and of `pypto.library`, if torch is there.
 
 `torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
-`op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`.
+`op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`. `nn` has modules
+whose operators are rows of the library, and `use`, in `replacement`, puts rows into an eager model.
 
 Read `operators` (what torch is told of an operator), then `row_operators` and `signatures` for rows of the library, and
 `autograd`, `kernel_operators` and `function` for kernels. Launches in graphs are in `graph`, and the backend of
@@ -11,6 +12,7 @@ Read `operators` (what torch is told of an operator), then `row_operators` and `
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before anything is traced
@@ -22,10 +24,12 @@ with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before 
 
 if TYPE_CHECKING:
     from pypto.routing import report, routes
+    from pypto.torch import nn
     from pypto.torch.autograd import op
     from pypto.torch.inductor.collected import kernels
+    from pypto.torch.replacement import use
 
-__all__ = ["kernels", "op", "report", "routes"]
+__all__ = ["kernels", "nn", "op", "report", "routes", "use"]
 
 
 def __getattr__(name: str) -> Any:
@@ -38,6 +42,12 @@ def __getattr__(name: str) -> Any:
         from pypto.torch.autograd import op
 
         return op
+    if name == "nn":
+        return import_module("pypto.torch.nn")
+    if name == "use":
+        from pypto.torch.replacement import use
+
+        return use
     if name in ("report", "routes"):
         from pypto import routing
 

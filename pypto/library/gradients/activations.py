@@ -41,6 +41,13 @@ def swiglu(torch: Any, v: Any) -> Tensors:
     return {"x": torch.cat([of_silu(torch, dy * up, gate), dy * torch.nn.functional.silu(gate)], 1)}
 
 
+@described("by a sum over each row")
+def softmax(torch: Any, v: Any) -> Tensors:
+    """Computes the gradient of `softmax` from its result."""
+    y, dy = widened(torch, v.y), widened(torch, v.d_y)
+    return {"x": y * (dy - (y * dy).sum(1, keepdim=True))}
+
+
 @described("by the row itself, whose matrix is symmetric")
 def hadamard(torch: Any, v: Any) -> Tensors:
     """Transforms the incoming gradient: the matrix is symmetric."""

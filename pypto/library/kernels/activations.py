@@ -60,6 +60,14 @@ def swiglu_kernel(x, y):
     y[row, :] = (silu_tile(gate) * up).to(y.dtype)
 
 
+@pto.jit
+def softmax_kernel(x, y):
+    row = pto.program_id(0)
+    t = x[row, :].to(pto.float32)
+    e = pto.exp(t - pto.max(t))
+    y[row, :] = (e * (1 / pto.sum(e))).to(y.dtype)
+
+
 def gelu(x, y):
     """Computes y = x Φ(x) with the error function."""
     activation_kernel[(x.shape[0],)](x, y, FUNCTION=gelu_tile)
@@ -83,3 +91,8 @@ def silu(x, y):
 def swiglu(x, y):
     """Computes SwiGLU: y = silu of the first half of a row, times the second half."""
     swiglu_kernel[(x.shape[0],)](x, y)
+
+
+def softmax(x, y):
+    """Computes softmax: y = exp(x - max x) divided by its sum, by rows."""
+    softmax_kernel[(x.shape[0],)](x, y)
