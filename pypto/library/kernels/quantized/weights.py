@@ -210,12 +210,12 @@ def by_columns(x, codes, scale, zero, bias, low, y, bits, middle):
     if t <= FLOATS_BY_ROW:
         bn = row_columns_for(n)
         row_kernel[t, pto.cdiv(n, bn)](
-            x, codes, scale, zero, low, None, bias, y, rows, group, piece_of(group), bits, middle, False, False, bn
+            x, codes, scale, zero, low, None, bias, y, rows, group, piece_of(group), bits, middle, False, bn
         )
         return
     bm, bn = rows_for(t), columns_for(n)
     where = grid(t, n, (bm, bn))
-    rows_kernel[where](x, codes, scale, zero, low, bias, y, rows, group, bits, middle, False, False, bm, bn)
+    rows_kernel[where](x, codes, scale, zero, low, bias, y, rows, group, bits, middle, False, bm, bn)
 
 
 def w4a16_pieces(x, packed, scale, zero, bias, low, y):
