@@ -36,7 +36,7 @@ def w8a8_kernel(
 ):  # fmt: skip
     """Int8 product summed in int32: ``(a @ b + offset) * row_scale * column_scale + bias``.
 
-    With TILED, the first dimension of b counts tiles of BN columns.
+    With TILED, the first dimension of b counts tiles of BN columns, and scales apply as in `row_kernel`: columns first.
     """
     i, tile = pto.program_id(0) * BM, pto.program_id(1)
     j = tile * BN
@@ -47,7 +47,8 @@ def w8a8_kernel(
     if offset is not None:
         acc = acc + offset[j : j + BN][None, :]
     rows, columns = row_scale[i : i + BM].to(pto.float32), column_scale[j : j + BN].to(pto.float32)
-    total = acc.to(pto.float32) * rows[:, None] * columns[None, :]
+    total = acc.to(pto.float32)
+    total = total * columns[None, :] * rows[:, None] if TILED else total * rows[:, None] * columns[None, :]
     if bias is not None:
         total = total + bias[j : j + BN][None, :]
     y[i : i + BM, j : j + BN] = total.to(y.dtype)
