@@ -22,12 +22,14 @@ from pypto.graph.ir.dims import Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, Taken, reader_of_call
-from pypto.graph.plan.outputs import check_updates, filled, run_into
+from pypto.graph.plan.on_device import device_call
+from pypto.graph.plan.outputs import check_updates, filled, run_into, write_back
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
 from pypto.graph.plan.plan import NO_SIZES, Plan, PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.arguments import (
     NO_SHAPES,
+    DeviceArgument,
     Named,
     Shapes,
     TracedArgument,
@@ -97,6 +99,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             check_fusable(function)
             if disable:
                 check_names(disable)
+            self._named = named_arrays(function, dims) if dims else ()
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.dims = dims
@@ -105,8 +108,6 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self.overlap = overlap
         self.disable = disable
         self._disabled = tuple(sorted({*disable, *(() if overlap else ("horizontal_fusion",))}))
-        with BOUNDARY:
-            self._named = named_arrays(function, dims) if dims else ()
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
         self._donated = donated_arrays(function, donate) if donate else ()
         self._cache = PlanCache()
@@ -135,6 +136,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             form, roots = self._form(args, kwargs, shapes)
         except TracedArgument:
             return as_seen(self.function)(*args, **kwargs)  # a part of what is traced, or lazy
+        except DeviceArgument:
+            return device_call(self, args, kwargs if out is None else {**kwargs, "out": out})
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
         if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
             self._fast_path = self._fast_path_for(version, roots, args, kwargs)
@@ -144,9 +147,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         else:
             donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
             outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
-        for number, output in version.traced.updates:
-            if outputs[output] is not arrays[number]:
-                np.copyto(arrays[number], outputs[output])
+        write_back(version.traced, arrays, outputs)
         return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
@@ -344,8 +345,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> FastPath | None:
         """Return the fast path for calls like this one, or None if a result needs more than its memory."""
-        places = places_of(self._dims, self._named)
-        if version.traced.updates or places is None:
+        if version.traced.updates or (places := places_of(self._dims, self._named)) is None:
             return None
         reader: CallReader | None = None
         outside, arrays = version.traced.outside, roots.arrays

@@ -140,8 +140,8 @@ def elsewhere(kind: str, array: Any) -> Any:
 def foreign_problem(function: Function, fused: Any) -> str:
     """What is wrong with the refusal of an argument that is no array of numpy, or nothing."""
     value = elsewhere(function.foreign, function.arrays[0]) if function.foreign else None
-    if value is None:
-        return ""
+    if value is None or (function.foreign == "device" and len(function.arrays) == 1):
+        return ""  # alone, an array on a device is taken
     what = {"torch": "a tensor of torch", "device": "an array on the device Device(ascend-sim)"}[function.foreign]
     try:
         fused(value, *function.arrays[1:])

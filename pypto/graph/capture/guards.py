@@ -139,7 +139,7 @@ def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
     if root == "pypto" and name == "DeviceArray":
         return (
             f"an array on the device {value.device}",
-            "pass `x.numpy()`; a fused function runs on the device of `with pto.device(…):`",
+            "pass `x.numpy()`; a fused function takes arrays of a device as its arguments, or none of them",
         )
     rows = (
         ("jax", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),

@@ -122,6 +122,13 @@ def check_updates(plan: Plan, traced: Traced, arrays: Sequence[Array]) -> None:
             raise WrongOut(what=f"`{name}`", problem=f"the function writes to it, and {problem}")
 
 
+def write_back(traced: Traced, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Copy the new values of updated arguments that are not written where they lie."""
+    for number, output in traced.updates:
+        if outputs[output] is not arrays[number]:
+            np.copyto(arrays[number], outputs[output])
+
+
 def overlap(a: Array, b: Array) -> bool:
     """Whether two arrays share an element; the answer is True if the exact test takes too long."""
     if not np.may_share_memory(a, b):
@@ -164,7 +171,7 @@ def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
         return tree.at(sizes)
     if isinstance(tree, Slot):
         result = outputs[tree.number]
-        return result[()] if tree.is_number else result
+        return result[()] if tree.is_number and isinstance(result, np.ndarray) else result
     if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
         return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
     return tree

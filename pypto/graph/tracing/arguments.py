@@ -20,6 +20,7 @@ from pypto.errors.launch import UnsupportedArgument, WrongArguments, WrongDecora
 from pypto.graph.capture.guards import is_array, is_number, is_plain, objection
 from pypto.graph.ir.dims import Dim, Size, size_of
 from pypto.graph.ir.node import key_of
+from pypto.runtime.device_arrays import DeviceArray
 
 
 class Slot:
@@ -127,8 +128,7 @@ class ArrayPath:
         for name in way:
             items = children(tree)
             tree = None if items is None else dict(items[1]).get(name)
-        if getattr(type(tree), "stands_in", False):
-            raise TracedArgument
+        check_place(tree)
         refused = objection(tree)
         if refused is not None:
             raise UnsupportedArgument(kernel="the function", arg=self.path, got=refused[0], way=refused[1])
@@ -319,6 +319,21 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
     raise WrongArguments(kernel=name, problem=problem, way=way or f"its parameters are {', '.join(names) or 'none'}")
 
 
+class DeviceArgument(TypeError):
+    """An argument is an array on a device, and the function was asked for something on the host."""
+
+    def __init__(self) -> None:
+        super().__init__("an argument is an array on a device: pass `x.numpy()` of it, or call the function itself")
+
+
+def check_place(leaf: Any) -> None:
+    """Stop at an argument that is traced, or on a device."""
+    if getattr(type(leaf), "stands_in", False):
+        raise TracedArgument
+    if isinstance(leaf, DeviceArray):
+        raise DeviceArgument
+
+
 class TracedArgument(TypeError):
     """An argument is a traced or lazy array where a numpy array is required."""
 
@@ -339,8 +354,7 @@ def collect(tree: Any, arrays: dict[int, Array], others: list[Any], facts: list[
             shape = shapes.get(id(tree))
             facts.append((tree.shape, tree.dtype, tree.strides) if shape is None else (shape, tree.dtype))
         return
-    if getattr(type(tree), "stands_in", False):
-        raise TracedArgument
+    check_place(tree)
     items = children(tree)
     if items is not None:
         facts.append((items[0], tuple(name for name, _ in items[1])))
