@@ -8,6 +8,7 @@ import numpy as np
 
 from pypto.ir.types import DType
 from pypto.library.gradients import losses as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels import losses as kernels
 from pypto.library.row import Implementation, Operator, f64
 
@@ -22,6 +23,15 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     return np.where(labels < 0, 0, total - t[np.arange(len(t)), np.maximum(labels, 0)])
 
 
+def cross_entropy_backward(logits: Any, labels: Any, loss: Any, dloss: Any) -> Any:
+    """Reference implementation of `cross_entropy_backward` in numpy."""
+    t, at, rows = f64(logits), np.maximum(labels, 0), np.arange(len(logits))
+    d = np.where(labels < 0, 0, f64(dloss))[:, None]
+    result = np.exp(t - np.where(labels < 0, np.inf, f64(loss) + t[rows, at])[:, None]) * d
+    result[rows, at] -= d[:, 0]
+    return result
+
+
 def kl_divergence(log_q: Any, p: Any) -> Any:
     """Reference implementation of `kl_divergence` in numpy."""
     u = f64(p)
@@ -31,6 +41,18 @@ def kl_divergence(log_q: Any, p: Any) -> Any:
 def labels(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     """Samples a label for each row."""
     return {"labels": rng.integers(0, n.n, n.t).astype(np.int64)}
+
+
+def losses(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Samples logits and labels with their losses."""
+    logits = rng.standard_normal((n.t, n.n), np.float32).astype(dtype.numpy)
+    return with_losses({"logits": logits, **labels(rng, n, dtype)}, rng)
+
+
+def with_losses(given: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Adds the losses of logits and labels, and gradients of the losses."""
+    loss = cross_entropy(**given).astype(np.float32)
+    return {**given, "loss": loss, "dloss": rng.standard_normal(len(loss), np.float32)}
 
 
 def left_out(rng: np.random.Generator) -> dict[str, Any]:
@@ -47,6 +69,14 @@ def distributions(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, A
     return {"p": (p / p.sum(axis=1, keepdims=True)).astype(dtype.numpy), "log_q": log_q.astype(dtype.numpy)}
 
 
+def backward_by_torch(torch: Any, v: Any) -> Any:
+    """Peer implementation in torch."""
+    logits, loss = v.logits.float().requires_grad_(), torch.nn.functional.cross_entropy
+    with torch.enable_grad():
+        (d,) = torch.autograd.grad(loss(logits, v.labels, reduction="none"), logits, v.dloss)
+    return d.to(v.logits.dtype)
+
+
 ROWS: Final = (
     Operator(
         "cross_entropy", "Cross-entropy of logits and labels, for each row",
@@ -57,6 +87,17 @@ ROWS: Final = (
         peer=lambda torch, v: torch.nn.functional.cross_entropy(v.logits.float(), v.labels, reduction="none"),
         items="t",
         gradient=gradients.cross_entropy,
+    ),
+    Operator(
+        "cross_entropy_backward", "Gradient of `cross_entropy`, from the losses",
+        "logits[t..., n] bf16|f32, labels[t...] i64|i32, loss[t...] f32, dloss[t...] f32 -> dlogits[t..., n] "
+        "where labels < n",
+        "`dlogits = exp(logits - (loss + logits[label])) * dloss`, less dloss at the label, in float32 and one pass; 0 "
+        "where the label is negative.", "Shannon", cross_entropy_backward,
+        (Implementation("rows", kernels.cross_entropy_backward),), SIZES, losses,
+        edges={"left out": lambda rng: with_losses(left_out(rng), rng)}, flops=lambda n: 4.0 * n.t * n.n,
+        peer=backward_by_torch, items="t", notes="It is as exact as the losses, which float32 rounds to 3e-5 near 400.",
+        gradient=composed(gradients.cross_entropy_backward),
     ),
     Operator(
         "kl_divergence", "Kullback-Leibler divergence of two distributions, for each row",

@@ -16,6 +16,8 @@ def tensor_of(x: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return x
     dtype, array = dtype_of(x.dtype), np.array(x, order="K")
+    if array.dtype == np.bool_:
+        return torch.from_numpy(array)
     words = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
     return torch.from_numpy(words).view(getattr(torch, dtype.public)) if dtype else torch.from_numpy(words)
 

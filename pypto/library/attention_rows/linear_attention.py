@@ -1,13 +1,15 @@
-"""The row of linear attention by the gated delta rule."""
+"""Rows of linear attention by the gated delta rule."""
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.ir.types import DType
+from pypto.library.gradients import linear_attention as gradients
+from pypto.library.gradients.rule import composed
 from pypto.library.kernels.attention import linear_attention as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import Close
@@ -40,34 +42,23 @@ def gates(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 def by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch, in chunks of 64 tokens, as model libraries write it."""
-    (b, h, t), group, d = v.v.shape[:3], v.v.shape[1] // v.q.shape[1], v.q.shape[3]
-    q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
-    q, k = (torch.nn.functional.pad(x.repeat_interleave(group, 1), (0, 0, 0, -t % 64)) for x in (q / math.sqrt(d), k))
-    values = torch.nn.functional.pad(v.v, (0, 0, 0, -t % 64))
-    beta, gate = (torch.nn.functional.pad(x, (0, -t % 64)) for x in (v.beta, v.gate))
-    q, k, values = (x.view(b, h, -1, 64, x.shape[3]) for x in (q, k, values))
-    beta, total = beta.view(b, h, -1, 64)[..., None], gate.view(b, h, -1, 64).cumsum(3)
-    decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
-    inverse = torch.eye(64) + ((k * beta) @ k.transpose(3, 4) * decay).tril(-1)
-    u, w = (torch.linalg.solve_triangular(inverse, x, upper=False, unitriangular=True)
-            for x in (values * beta, k * beta * total.exp()[..., None]))  # fmt: skip
-    state, results = v.state.transpose(2, 3), []
-    for i in range(q.shape[2]):
-        fresh, sums = u[:, :, i] - w[:, :, i] @ state, total[:, :, i, :, None]
-        inside = q[:, :, i] @ k[:, :, i].transpose(2, 3) * decay[:, :, i]
-        results.append((q[:, :, i] * sums.exp()) @ state + inside @ fresh)
-        last = sums[:, :, -1:]
-        state = state * last.exp() + (k[:, :, i] * (last - sums).exp()).transpose(2, 3) @ fresh
-    v.state.copy_(state.transpose(2, 3))
-    return torch.cat(results, 2)[:, :, :t]
+    results = gradients.gated_delta_sequence(torch, v)
+    v.state.copy_(results["last"])
+    return results["out"]
+
+
+ARGUMENTS: Final = "q[b, g, t, d] f32, k[b, g, t, d], v[b, h, t, e], gate[b, h, t], beta[b, h, t], state[b, h, e, d] "
+SIZES: Final = {
+    "small": {"b": 1, "g": 1, "t": 70, "d": 16, "h": 2, "e": 16},
+    "model": {"b": 1, "g": 8, "t": 2048, "d": 128, "h": 8, "e": 128},
+}
 
 
 ROWS: Final = (
     Operator(
         name="gated_delta_rule",
         doc="Linear attention by the gated delta rule, with its state in place",
-        text="q[b, g, t, d] f32, k[b, g, t, d], v[b, h, t, e], gate[b, h, t], beta[b, h, t], state[b, h, e, d] "
-        "-> out[b, h, t, e] where h % g == 0, 1 <= d",
+        text=ARGUMENTS + "-> out[b, h, t, e] where h % g == 0, 1 <= d",
         formula="q and k have length 1 and serve `h/g` heads; for each token, with S the state transposed: `S = "
         "exp(gate) S`, `S = S + k^T (beta (v - k @ S))`, `out = q @ S / sqrt(d)`. The version `chunks` computes 64 "
         "tokens at once: corrections within them by forward substitution, all else by products.",
@@ -78,10 +69,7 @@ ROWS: Final = (
             Implementation("rows", kernels.gated_delta_rule_by_rows, platforms=("ascend",)),
             Implementation("tokens", kernels.gated_delta_rule),
         ),
-        sizes={
-            "small": {"b": 1, "g": 1, "t": 70, "d": 16, "h": 2, "e": 16},
-            "model": {"b": 1, "g": 8, "t": 2048, "d": 128, "h": 8, "e": 128},
-        },
+        sizes=SIZES,
         sampler=gates,
         tolerance={"out": Close(1e-3, 1e-4), "state": Close(1e-3, 1e-4)},
         flops=lambda n: 8.0 * n.b * n.h * n.t * n.d * n.e,
@@ -90,6 +78,26 @@ ROWS: Final = (
         "wait for each other, however fast memory is.",
         items="e",
         peer=by_torch,
-        no_gradient="it writes the state in place",
+        no_gradient="it writes the state in place; `gated_delta_sequence` has one",
+    ),
+    Operator(
+        name="gated_delta_sequence",
+        doc="Linear attention by the gated delta rule, from one state to another",
+        text=ARGUMENTS + "-> out[b, h, t, e], last[b, h, e, d] where h % g == 0, 1 <= d",
+        formula="`gated_delta_rule` on a copy of the state: `last` is the state after the tokens, and `state` stays.",
+        source="Yang and others, Gated Delta Networks, 2024",
+        reference=gated_delta_rule,
+        implementations=(
+            Implementation("chunks", partial(kernels.on_a_copy, kernels.gated_delta_rule_chunked), ("cpu",)),
+            Implementation("rows", partial(kernels.on_a_copy, kernels.gated_delta_rule_by_rows), ("ascend",)),
+            Implementation("tokens", partial(kernels.on_a_copy, kernels.gated_delta_rule)),
+        ),
+        sizes=SIZES,
+        sampler=gates,
+        tolerance={"out": Close(1e-3, 1e-4), "last": Close(1e-3, 1e-4)},
+        flops=lambda n: 8.0 * n.b * n.h * n.t * n.d * n.e,
+        items="e",
+        peer=lambda torch, v: tuple(gradients.gated_delta_sequence(torch, v).values()),
+        gradient=composed(gradients.gated_delta_sequence, "in chunks of 64 tokens"),
     ),
 )

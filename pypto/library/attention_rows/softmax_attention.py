@@ -191,7 +191,7 @@ ROWS: Final = (
         flops=lambda n: 2.0 * n.b * n.h * n.n * n.m * (n.d + n.e),
         peer=by_torch,
         limited="torch has a flash attention of its own, which is nearly as fast.",
-        gradient=composed(gradients.attention, "which keeps all weights of a head"),
+        gradient=gradients.attention,
     ),
     Operator(
         name="paged_attention",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pypto.library.gradients.rule import Tensors
+from pypto.library.gradients.rule import Tensors, composed, described, readable
 
 
 def attended(torch: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None) -> tuple[Any, Any]:
@@ -39,8 +39,8 @@ def up_to_itself(torch: Any, n: int, m: int, device: Any) -> Any:
     return torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
 
 
-def attention(torch: Any, v: Any) -> Tensors:
-    """Computes `attention` in torch."""
+def materialized(torch: Any, v: Any) -> Tensors:
+    """Computes `attention` in torch, with all weights in memory."""
     if v.bias is not None or v.sinks is not None or v.softcap or is_masked(v):
         return {"out": masked_attention(torch, v)}
     seen = up_to_itself(torch, v.q.shape[2], v.k.shape[2], v.q.device) if v.causal else None
@@ -77,18 +77,37 @@ def seen_keys(torch: Any, v: Any) -> Any:
     return seen if v.first is None else seen & (keys >= v.first[:, None, None, None])
 
 
+def by_torch(torch: Any, v: Any) -> Tensors:
+    """Computes `attention` by torch's own operation, whose gradient cannot be differentiated again."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return {"out": attend(v.q, v.k, v.v, is_causal=bool(v.causal), scale=v.scale or None, enable_gqa=True)}
+
+
+@described(
+    "by torch's own attention; for second derivatives, and masks other than a square causal one, torch differentiates "
+    "a composition of its operations, which keeps all weights of a head"
+)
+def attention(torch: Any, v: Any) -> Tensors:
+    """Computes the gradients of `attention`."""
+    is_simple = v.bias is None and v.sinks is None and not v.softcap and not is_masked(v)
+    is_square = not v.causal or v.q.shape[2] == v.k.shape[2]
+    usual = is_simple and is_square and not torch.is_grad_enabled() and v.q.numel() > 0 and v.k.numel() > 0
+    return composed(by_torch if usual else materialized).compute(torch, v)
+
+
 def attention_int8_cache(torch: Any, v: Any) -> Tensors:
     """Computes `attention_int8_cache` in torch."""
     k, values = v.k * v.key_scale[:, None], v.v * v.value_scale[..., None]
     given = {"q": v.q, "k": k.to(v.q.dtype), "v": values.to(v.q.dtype), "scale": v.scale, "causal": v.causal}
     given |= {"bias": None, "mask": None, "first": None, "sinks": None, "window": 0, "softcap": 0.0}
-    return attention(torch, SimpleNamespace(**given))
+    return materialized(torch, SimpleNamespace(**given))
 
 
 def varlen_attention(torch: Any, v: Any) -> Tensors:
     """Computes `varlen_attention` in torch: one batch of sequences that are as long as the longest."""
     starts, t = v.starts.long(), len(v.q)
-    token = starts[:-1, None] + torch.arange(v.longest or t, device=starts.device)
+    longest = v.longest or (int(starts.diff().max()) if readable(v.starts) else t)
+    token = starts[:-1, None] + torch.arange(longest, device=starts.device)
     inside = token < starts[1:, None]
     at = torch.where(inside, token, t)  # a further row of zeros pads the sequences
     q, k, values = (torch.cat([x, x.new_zeros(1, *x.shape[1:])])[at].transpose(1, 2) for x in (v.q, v.k, v.v))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pypto.library.gradients.rule import Tensors, called, composed, described, widened
+from pypto.library.gradients.rule import Tensors, called, composed, described, readable, widened
 
 
 @described("by two products")
@@ -48,7 +48,9 @@ def combine_experts(torch: Any, v: Any) -> Tensors:
     return {"y": dy, "weights": (y[place].unflatten(0, weights.shape) * d).sum(2)}
 
 
-@described("x by the row with transposed weights; the weights by a product of all rows for each group")
+@described(
+    "x by the row with transposed weights; the weights by a product for each group, of all rows where torch traces"
+)
 def grouped_matmul(torch: Any, v: Any) -> Tensors:
     """Computes the products of each group: with the transposed weights, and of the rows of both sides."""
     gradients: Tensors = {}
@@ -56,7 +58,12 @@ def grouped_matmul(torch: Any, v: Any) -> Tensors:
         gradients["x"] = grouped(torch, v.d_y, v.w.transpose(1, 2), v.ends)
     if "w" in v.wanted:
         x, d = widened(torch, v.x), widened(torch, v.d_y)
-        gradients["w"] = torch.stack([torch.where(rows, x, 0).T @ d for rows in members(torch, v.x, v.ends)])
+        if readable(v.ends):
+            sizes = torch.nn.functional.pad(v.ends, (1, 0)).diff().tolist()
+            products = [a.T @ b for a, b in zip(x.split(sizes), d.split(sizes), strict=True)]
+        else:
+            products = [torch.where(rows, x, 0).T @ d for rows in members(torch, v.x, v.ends)]
+        gradients["w"] = torch.stack(products)
     return gradients
 
 

@@ -37,23 +37,21 @@ def add_rms_norm(torch: Any, v: Any) -> Tensors:
 
 
 def of_layer_norm(torch: Any, x: Any, v: Any) -> Tensors:
-    """Returns the gradients of the normalised rows x, of g and of b."""
-    t, dy = widened(torch, x), widened(torch, v.d_y)
-    t = t - t.mean(1, keepdim=True)
-    scale = torch.rsqrt(t.square().mean(1, keepdim=True) + v.eps)
-    unit, inner = t * scale, dy * widened(torch, v.g)
-    inner = inner - inner.mean(1, keepdim=True)
-    dx = (inner - unit * (inner * unit).mean(1, keepdim=True)) * scale
-    return {"x": dx, "g": (dy * unit).sum(0), "b": dy.sum(0)}
+    """Returns the gradients of the normalised rows x, of g and of b, by torch's operation for them."""
+    t, dy, g, b = (widened(torch, y) for y in (x, v.d_y, v.g, v.b))
+    shape = [x.shape[1]]
+    _, mean, scale = torch.ops.aten.native_layer_norm(t, shape, None, None, v.eps)
+    given = dy, t, shape, mean, scale, g, b, [True] * 3
+    return dict(zip("xgb", torch.ops.aten.native_layer_norm_backward(*given), strict=True))
 
 
-@described("by operations of torch")
+@described("by torch's operation for the gradients of layer normalisation")
 def layer_norm(torch: Any, v: Any) -> Tensors:
     """Computes the gradients of `layer_norm`."""
     return of_layer_norm(torch, v.x, v)
 
 
-@described("by operations of torch, from the rounded sum")
+@described("by torch's operation for the gradients of layer normalisation, from the rounded sum")
 def add_layer_norm(torch: Any, v: Any) -> Tensors:
     """Computes the gradients of `add_layer_norm` from the rounded sum."""
     gradients = of_layer_norm(torch, v.total, v)

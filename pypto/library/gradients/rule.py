@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
+from pypto.runtime.tensors import has_mode, why_not
+
 Tensors = dict[str, Any]
 Compute = Callable[[Any, Any], Tensors]
 
@@ -113,3 +115,8 @@ def called(torch: Any, name: str, **arguments: Any) -> Mapping[str, Any] | None:
     results = getattr(torch.ops.pypto, name)(**arguments)
     names = [spec.name for spec in row.signature.outputs]
     return dict(zip(names, (results,) if len(names) == 1 else results, strict=True))
+
+
+def readable(x: Any) -> bool:
+    """Whether the elements of a tensor can be read now: it has memory, and nothing traces what is done with it."""
+    return not has_mode() and why_not(x) is None

@@ -26,6 +26,20 @@ def cross_entropy_kernel(logits, labels, loss, BLOCK: pto.constexpr):
 
 
 @pto.jit
+def cross_entropy_backward_kernel(logits, labels, loss, dloss, dlogits, BLOCK: pto.constexpr):
+    """Computes softmax from the loss in one pass; rows with a negative label give zeros."""
+    row, n = pto.program_id(0), logits.shape[1]
+    label = labels[row]
+    at = pto.maximum(label, 0)
+    total = pto.where(label < 0, math.inf, loss[row] + logits[row, at].to(pto.float32))
+    d = pto.where(label < 0, 0.0, dloss[row])
+    for j in range(0, n, BLOCK):
+        part = pto.exp(logits[row, j : j + BLOCK].to(pto.float32) - total) * d
+        column = j + pto.arange(0, BLOCK)
+        dlogits[row, j : j + BLOCK] = pto.where(column == at, part - d, part).to(dlogits.dtype)
+
+
+@pto.jit
 def kl_divergence_kernel(log_q, p, loss, BLOCK: pto.constexpr):
     row, n = pto.program_id(0), p.shape[1]
     total = pto.zeros((), pto.float32)
@@ -41,6 +55,12 @@ def cross_entropy(logits, labels, loss):
     cross_entropy_kernel[(logits.shape[0],)](
         logits, labels, loss, BLOCK=min(4096, pto.next_power_of_2(logits.shape[1]))
     )
+
+
+def cross_entropy_backward(logits, labels, loss, dloss, dlogits):
+    """Computes dlogits = (softmax - indicator of the label) * dloss."""
+    block = min(4096, pto.next_power_of_2(logits.shape[1]))
+    cross_entropy_backward_kernel[(logits.shape[0],)](logits, labels, loss, dloss, dlogits, BLOCK=block)
 
 
 def kl_divergence(log_q, p, loss):

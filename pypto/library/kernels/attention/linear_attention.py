@@ -104,6 +104,12 @@ def chunk_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr,
     state[b, h, :, :] = pto.trans(s)
 
 
+@pto.jit
+def copy_kernel(state, last):
+    h, b = pto.program_id(0), pto.program_id(1)
+    last[b, h, :, :] = state[b, h, :, :]
+
+
 def gated_delta_rule(q, k, v, gate, beta, state, out):
     """Applies the gated delta rule token by token."""
     batch, groups, n, d = q.shape
@@ -142,3 +148,9 @@ def gated_delta_rule_by_rows(q, k, v, gate, beta, state, out):
     gated_rows_kernel[heads, batch, pto.cdiv(width, be)](
         query, key, v, decay, beta, state, out, n, GROUP=heads // groups, D=d, BE=be
     )
+
+
+def on_a_copy(rule, q, k, v, gate, beta, state, out, last):
+    """Applies the rule, by a function that writes its state in place, to a copy of the state."""
+    copy_kernel[(state.shape[1], state.shape[0])](state, last)
+    rule(q, k, v, gate, beta, last, out)
