@@ -6,12 +6,13 @@ import ast
 import hashlib
 import importlib
 import secrets
+import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors.launch import OperatorName
+from pypto.frontend import REWRITTEN
 from pypto.ir.types import PtrType
 from pypto.torch.graph.names import Unnamed, place_of, record, text_of
 from pypto.torch.operators.calls import function_call
@@ -28,13 +29,15 @@ _ACCESSES: Final = ("load", "store", "tile_load", "tile_store", "atomic_add", "a
 def function_definition(f: KernelFunction, kinds: Sequence[str]) -> Definition:
     """Returns what torch is told of a function, for arguments of some types."""
     namespace, _, name = (f.name or f"{FUNCTIONS}::{default_name(f, kinds)}").rpartition("::")
-    defaults, facts = f.kernel.signature.defaults, ""
+    defaults = f.kernel.signature.defaults
     results = ", ".join(["Tensor"] * len(f.stored))
     schema = f"({', '.join(parameters(f, kinds))}) -> {results if len(f.stored) == 1 else f'({results})'}"
     if "" in kinds:  # torch has no type for an argument
         schema = ""
-    with suppress(Unnamed):
+    try:
         facts = facts_of(f, kinds)
+    except Unnamed:
+        facts = secrets.token_hex(8)
     backward = backward_definition(f, namespace, f"{name}_backward", kinds)
 
     def gradient(torch: Any, v: Any) -> dict[str, Any]:
@@ -194,8 +197,14 @@ def facts_of(f: KernelFunction, kinds: Sequence[str]) -> str:
     Raises
     ------
     Unnamed
-        If grid or outputs read an object that no text describes.
+        If the kernel, the grid or an output depends on more than text, as a function with a closure does.
     """
+    function = f.kernel.function
+    module = sys.modules.get(function.__module__)
+    if REWRITTEN in vars(function) or getattr(module, "__dict__", None) is not function.__globals__:
+        raise Unnamed(function)
+    if function.__closure__:  # its values may differ where its text is the same
+        raise Unnamed(function)
     parts: Any = [place_of(f.kernel), text_of(f.kernel.kernel_source), repr(f.kernel.options)]
     return repr([*parts, described(f.grid), *((n, described(x)) for n, x in f.outputs.items()), *kinds])
 
@@ -210,9 +219,10 @@ def described(value: Any) -> Any:
     """
     if not isinstance(value, FunctionType):
         return record(value)
-    cells = [described(cell.cell_contents) for cell in value.__closure__ or ()]
+    if value.__closure__:
+        raise Unnamed(value)
     defaults = [record(x) for x in value.__defaults__ or ()]
-    return value.__module__, value.__qualname__, code_text(value.__code__), cells, defaults
+    return value.__module__, value.__qualname__, code_text(value.__code__), defaults
 
 
 def code_text(code: CodeType) -> Any:

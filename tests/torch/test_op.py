@@ -189,6 +189,24 @@ def test_a_name_means_one_operator() -> None:
             pypto.torch.op(cube, grid=1, outputs={"y": "x"}, name=name)
 
 
+def times(factor: float) -> Any:
+    @pto.jit
+    def scaled(x, y):
+        y[:] = x[:] * factor
+
+    return pypto.torch.op(scaled, grid=1, outputs={"y": "x"})
+
+
+def test_kernels_of_one_text_and_other_closures_are_two_operators() -> None:
+    x = torch.ones(3)
+    both = torch.compile(lambda x: times_two(x) + 10 * times_three(x), fullgraph=True, backend="eager")
+    assert both(x).tolist() == [32.0] * 3
+    assert torch.vmap(times(5.0))(x[None]).tolist() == [[5.0] * 3]
+
+
+times_two, times_three = times(2.0), times(3.0)
+
+
 @pto.jit
 def converted(x, y, TO: pto.constexpr):
     y[:] = x[:].to(TO)

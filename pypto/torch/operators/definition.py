@@ -156,7 +156,7 @@ class Operators:
 
     def mark(self, facts: str) -> None:
         """Marks the keys of torch's caches with what operators compute: keys contain nothing but their names."""
-        config = getattr(torch.compiler, "config", None)
+        config: Any = getattr(torch.compiler, "config", None)
         if hasattr(config, "cache_key_tag"):  # torch 2.7 and later
             others = config.cache_key_tag.removesuffix(self.tag)
             self.tag = f"pypto-{sha256(facts.encode()).hexdigest()[:16]}"
