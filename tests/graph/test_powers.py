@@ -82,3 +82,15 @@ def test_exponents_that_cannot_be_negative_are_not_checked() -> None:
     for function in (lambda x, k: x ** np.maximum(x, 0), lambda x, k: k**k, lambda x, k: x**3 + x ** (x > 2)):
         assert not any(node.op == "call" for node in trace(function, x, k).graph.live())
         np.testing.assert_array_equal(pto.fuse(function)(x, k), function(x, k))
+
+
+def test_an_exponent_that_is_one_number_may_be_an_array() -> None:
+    """Its shape takes part in the result, whether the number is given or follows from types."""
+    a = np.arange(6, dtype=np.uint16).reshape(2, 3)
+    functions: list[Any] = [
+        lambda a: (-1) ** ((a >= -2) % 4), lambda a: a[0, 1] ** np.full_like(a, 3), lambda a: a[:1] ** np.full_like(a, 2)
+    ]  # fmt: skip
+    for function in functions:
+        found, wanted = pto.fuse(function)(a), function(a)
+        assert (type(found), found.dtype) == (type(wanted), wanted.dtype)
+        np.testing.assert_array_equal(found, wanted)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.reference import apply
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.tracing.exponents import without_negatives
 from pypto.ir.types import DTYPES, DType, float32, int1, uint64
 
@@ -142,7 +142,7 @@ def power(m: Maker, x: Node, y: Node) -> Node:
     """Decompose small integer and half-integer powers into products and roots; other powers use the float op."""
     if x.type.dtype.is_int:
         y = without_negatives(m.graph, y, m.place)
-    if not y.is_constant or y.attr("value") not in _POWERS:
+    if not y.is_constant or y.attr("value") not in _POWERS or broadcast(x.shape, y.shape) != x.shape:
         return m("pow", x, y)
     value = y.attr("value")
     if value > 0 and value % 1 == 0:
