@@ -72,7 +72,8 @@ def absolute(op: Op, x: E, result: E, g: E) -> Gradients:
 def extremum(is_better: str) -> AdjointRule:
     """The rule of `maximum` ("ge") or `minimum` ("le"): half each at a tie. The gradient goes where the result is from.
 
-    Where both operands give way to a NaN, each of them gets it; where a NaN gives way, the number does.
+    Where the result is NaN, both operands get the gradient. Where one operand is NaN and the result is not, the other
+    one gets it.
     """
 
     def rule(op: Op, x: E, y: E, result: E, g: E) -> Gradients:

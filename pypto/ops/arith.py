@@ -102,7 +102,7 @@ def compare(name: str, fn: Any) -> OpRow:
 
 
 def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
-    """The greater (or lesser) of two; a NaN gives way to a number."""
+    """The greater (or lesser) of two; where one of them is NaN, the other."""
     best = e.select(e.cmp(greater, a, b), a, b)
     return e.select(e.isnan(b), a, best) if a.dtype.is_float else best
 
@@ -147,7 +147,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, adjoint: Adjo
         bind_arguments=bind,
         traits=_COMMUTES | {"exact_in_narrow", "width_preserving"},
         dtypes="number",
-        doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
+        doc=f"{name.capitalize()} of two tiles, elementwise; where one of them is NaN, the result is the other.",
         adjoint=adjoint,
         kink="half for each operand where they are equal.",
         example=f"{name}(x, 0.0)",

@@ -71,7 +71,7 @@ def exact(fn: Any) -> Any:
 
 
 def least(dtype: DType) -> float | int:
-    """Gives way to every value under max; NaN, so that a reduction over NaN alone is NaN."""
+    """The start of a maximum, which every value replaces; NaN, so that a reduction over NaN alone is NaN."""
     return float("nan") if dtype.is_float else dtype.integer_range[0]
 
 

@@ -88,8 +88,10 @@ def test_an_exponent_that_is_one_number_may_be_an_array() -> None:
     """Its shape takes part in the result, whether the number is given or follows from types."""
     a = np.arange(6, dtype=np.uint16).reshape(2, 3)
     functions: list[Any] = [
-        lambda a: (-1) ** ((a >= -2) % 4), lambda a: a[0, 1] ** np.full_like(a, 3), lambda a: a[:1] ** np.full_like(a, 2)
-    ]  # fmt: skip
+        lambda a: (-1) ** ((a >= -2) % 4),
+        lambda a: a[0, 1] ** np.full_like(a, 3),
+        lambda a: a[:1] ** np.full_like(a, 2),
+    ]
     for function in functions:
         found, wanted = pto.fuse(function)(a), function(a)
         assert (type(found), found.dtype) == (type(wanted), wanted.dtype)

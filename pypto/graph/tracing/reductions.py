@@ -80,7 +80,7 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
         return Tensor.fresh(x.graph, cast(x, result).node)
     make = x.graph.add
     attrs: dict[str, Any] = {"axes": axes, "keep_dims": keepdims}
-    if may_propagate_nan(name) and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
+    if may_propagate_nan(name) and x.type.dtype.is_float:  # the row ignores NaN, numpy does not
         attrs["propagate_nan"] = True
     node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
     return cast(Tensor.fresh(x.graph, node), result)

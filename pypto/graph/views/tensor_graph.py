@@ -1,7 +1,7 @@
 """The Tensor graph as a picture: a box for each array, and a frame around what one kernel computes.
 
 Constants stand in the title of the box that reads them. So do, as rows, arguments that one node alone reads as a second
-operand: weights and biases. Views are drawn where they are read, since they are no work and have no memory.
+operand: weights and biases. Views are drawn where they are read, since they are neither computed nor stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values that are never NaN, and extremes whose NaN nobody sees: both save questions after NaN.
 
 An extreme of a row of NaN alone is NaN. In attention nobody sees that: the running maximum begins at -inf and takes an
-extreme in by `maximum`, where NaN gives way to a number. So the extreme may as well be -inf there, which no maximum
+extreme in by `maximum`, which ignores NaN. So the extreme may as well be -inf there, which no maximum
 takes either. Then no operand of the `maximum` is NaN, and it is one instruction. That holds as well for a positive
 multiple of the extreme, such as its product with the scale of the scores.
 

@@ -83,7 +83,7 @@ def has_mask(op: Op) -> bool:
 
 
 def combined_value(low: Lowering, op: Op, values: list[Scalar]) -> Scalar:
-    """Compute the new value from the old one and the operands; a NaN gives way to a number."""
+    """Compute the new value from the old one and the operands; an extreme ignores NaN."""
     kind = op.attrs["kind"]
     dtype = op.result.dtype
     if kind == "xchg":
