@@ -48,3 +48,13 @@ class WrongBackend(Diagnostic, ValueError):
         "from pypto.torch.inductor.backend import pypto\n\npypto(None, [])\n",
         "from pypto.torch.inductor.backend import pypto_inductor\n\npypto_inductor.__name__\n",
     )
+
+
+class TooLittleMemory(Diagnostic, MemoryError):
+    code = "E369"
+    template = "a step of {model} with one sample takes {needed}, and {memory} is the limit"
+    hint = "`pypto.torch.step_memory` shows what takes it; `largest_batch` finds batches of one sample and more"
+    example = Example(
+        "import pypto.torch, torch\n\npypto.torch.largest_batch(torch.nn.Linear(8, 8), torch.ones(1, 8), memory=100)\n",
+        "import pypto.torch, torch\n\npypto.torch.largest_batch(torch.nn.Linear(8, 8), torch.ones(1, 8), memory=500)\n",
+    )

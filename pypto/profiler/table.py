@@ -160,7 +160,7 @@ def as_html(profile: Profile) -> Markup:
     rows_shown = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
     table_of_rows = table(("kernel, label, line", *HEADINGS), rows_shown, range(1, 1 + len(HEADINGS)))
     wall = [bar_cells(title, row) for title, row in shown_rows(profile)]
-    table_of_wall = table(("operator, kernel", *WALL_HEADINGS), wall, range(1, 6))
+    table_of_wall = table(("operator, kernel", *WALL_HEADINGS), wall, (*range(1, 6), 7))
     parts = [table_of_wall, *map(note, wall_remarks(profile))]
     if profile.versions or profile.problems:
         parts += [table_of_rows, *map(note, remarks(profile))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pypto.profiler.bounds import WORTH, Bound, Limits, judge, limits
+from pypto.profiler.bounds import CLOSE, WORTH, Bound, Limits, judge, limits
 from pypto.profiler.torch_operators import Sum
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ class WallRow:
         """What to try, and whether a kernel of its own is worth writing."""
         if self.share < WORTH or self.level not in ("operator", "kernel"):
             return self.bound.advice
-        saved = self.share * (1 - self.bound.limit)
-        worth = f"worth a kernel of its own: at the machine's limit, it saves {saved:.0%} of the time"
-        return f"{worth}; {self.bound.advice}" if self.level == "operator" else self.bound.advice
+        saved = f"{self.share * (1 - self.bound.limit):.0%} of the time"
+        if self.level == "kernel" or self.bound.limit >= CLOSE:
+            return f"{self.bound.advice}; a faster kernel saves at most {saved}"
+        return f"worth a kernel of its own, which saves up to {saved}; {self.bound.advice}"
 
 
 def wall_rows(profile: Profile) -> tuple[WallRow, ...]:

@@ -88,7 +88,10 @@ def test_an_operator_is_worth_a_kernel_from_thirty_percent() -> None:
     rows = [WallRow("operator", "aten::x", share, 1.0, 1, bound=Bound("memory", 0.2)) for share in (0.29, 0.3)]
     assert WORTH == 0.3
     assert ["worth a kernel of its own" in row.advice for row in rows] == [False, True]
-    assert "saves 24% of the time" in rows[1].advice
+    assert "saves up to 24% of the time" in rows[1].advice
+    near = WallRow("operator", "aten::x", 0.5, 1.0, 1, bound=Bound("compute", 0.8))
+    assert "worth" not in near.advice
+    assert "a faster kernel saves at most 10% of the time" in near.advice
 
 
 def test_an_uneven_kernel_and_a_gather_are_named() -> None:
