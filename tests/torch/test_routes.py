@@ -87,3 +87,25 @@ def test_a_compiled_model_asks_the_route_at_each_call(routes: Routes) -> None:
         route = routes["rms_norm"].monitor()
         assert all(torch.equal(model(x, g), right) for _ in range(3))
     assert route.versions["rows"].calls == 3
+
+
+def test_operators_in_graphs_and_gradients_ask_the_route(routes: Routes) -> None:
+
+    def wrong(y: Any, **_: Any) -> None:
+        y.fill_(3)
+
+    x, g = torch.randn(4, 64, requires_grad=True), torch.ones(64)
+    right = lib.rms_norm(x, g)
+    right.sum().backward()
+    gradient, x.grad = x.grad, None
+    route = routes["rms_norm"].register("faulty", wrong).ab({"faulty": 1.0})
+    with pytest.warns(VersionDemoted, match="different"):
+        result = lib.rms_norm(x, g)
+    result.sum().backward()
+    assert torch.equal(result, right)
+    assert torch.equal(x.grad, gradient)
+    with torch.no_grad():
+        assert torch.equal(torch.ops.pypto.rms_norm(x, g, 1e-6), right)
+        compiled = torch.compile(lambda x: lib.rms_norm(x, g) + 1, backend="aot_eager", fullgraph=True)
+        assert torch.equal(compiled(x), right + 1)
+    assert route.versions["faulty"].calls == 3
