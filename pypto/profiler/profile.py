@@ -297,7 +297,7 @@ class Profile(Shown):
 
 
 def profile(limit: int = 200_000) -> Profile:
-    """Profile all launches of a `with` block: where their time goes, by kernel, label and source line.
+    """Profile a `with` block: where its time goes, by operator of torch, kernel, label and source line.
 
     Parts of a kernel are named by ``with pto.label("…"):``. The kernels are compiled once more, for the profile alone:
     these versions read a clock around every statement that is left after fusion, and what was fused from several lines
@@ -312,7 +312,8 @@ def profile(limit: int = 200_000) -> Profile:
     Returns
     -------
     Profile
-        With `rows` (plain data), `table()`, `timeline(path)`, and a table in notebooks and under `print`.
+        With `operators` (where the wall time goes: operators of torch, kernels, Python), `modules` of torch, `rows` of
+        kernels by label and line, `table()`, `timeline(path)`, and all as tables in notebooks and under `print`.
 
     Examples
     --------
