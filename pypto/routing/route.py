@@ -143,7 +143,7 @@ class Route(Shown):
             The version that is right. By default, the first that runs on backend and dtype.
         shadow : float
             The part of the calls of each other version that are computed by the reference too, and compared within
-            the tolerance of the row. The first call of each version and dtype is always compared.
+            the tolerance of the row. Calls of a version and dtype are always compared until one has agreed.
         failures : int
             The number of failed calls after which a version is demoted: its calls go to the reference. One wrong
             result, or one call beyond the time limit, demotes at once.
@@ -228,7 +228,7 @@ class Route(Shown):
                 computes, compared = version.called(fits(version.implementation), version is right, kind)
             if version is right or not computes:
                 return self.by_reference(right, call)[0]
-            return self.attempt(version, right, call, compared)
+            return self.attempt(version, right, call, (kind,) if compared else ())
         finally:
             _NESTED.reset(token)
 
@@ -242,8 +242,8 @@ class Route(Shown):
             right.answered()
         return result, seconds
 
-    def attempt(self, version: Version, right: Version, call: Call, compared: bool) -> Any:
-        """Computes a call by a version that may fail: on copies of what it writes, or of everything that it reads."""
+    def attempt(self, version: Version, right: Version, call: Call, compared: tuple[Any, ...]) -> Any:
+        """Computes a call by a version that may fail, on copies of what it writes; of everything if it is compared."""
         try:
             values = copies(call.values, None if compared else call.effects)
             task, start = call.prepare(self.function(version), values), time.perf_counter()
@@ -259,7 +259,7 @@ class Route(Shown):
             with self.lock:
                 version.record(seconds, nbytes(values, result))
             if compared:
-                return self.compare(version, right, call, (values, result, seconds))
+                return self.compare(version, right, call, (*compared, values, result, seconds))
             write_back(call.values, values, call.effects)
             with self.lock:
                 version.answered()
@@ -269,16 +269,16 @@ class Route(Shown):
         self.count(version, reason, what)
         return result
 
-    def compare(self, version: Version, right: Version, call: Call, computed: tuple[Any, Any, float]) -> Any:
+    def compare(self, version: Version, right: Version, call: Call, computed: tuple[Any, Any, Any, float]) -> Any:
         """Computes a call by the reference too, and returns its results."""
-        values, result, seconds = computed
+        kind, values, result, seconds = computed
         problem = overwritten(call, values)
         expected, usual = self.by_reference(right, call)
         what, largest = difference(call, call.written(result, values), call.written(expected, call.values))
         with self.lock:
-            version.compare(largest, seconds / max(usual, 1e-9))
+            problem = problem or what
+            version.compare(kind, largest, seconds / max(usual, 1e-9), not problem)
             ratio = version.ratio
-        problem = problem or what
         if problem:
             self.count(version, "different", problem)
         elif 0 < self.policy.slower < ratio:

@@ -84,9 +84,10 @@ class Version:
         """Counts a call whose caller got its results."""
         self.answers += 1
 
-    def compare(self, difference: float, ratio: float) -> None:
+    def compare(self, kind: Any, difference: float, ratio: float, agrees: bool) -> None:
         """Counts a compared call: the largest difference, and its time divided by that of the reference."""
         self.compared += 1
+        self.known.update([kind] if agrees else [])
         self.difference = max(self.difference, difference)
         self.ratios.append(ratio)
 
@@ -125,11 +126,8 @@ class Version:
         return ratios[len(ratios) // 2] if len(ratios) == self.ratios.maxlen else 0.0
 
     def is_compared(self, kind: Any) -> bool:
-        """Says whether the next call is compared: the first of each kind of arguments, and then a fixed share."""
-        if kind not in self.known:
-            self.known.add(kind)
-            return True
-        return self.sample.next() == "compared"
+        """Says whether the next call is compared: those of a kind until one has agreed, and then a fixed share."""
+        return kind not in self.known or self.sample.next() == "compared"
 
 
 def shadows(share: float) -> Shares:

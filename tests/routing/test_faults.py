@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -201,3 +202,17 @@ def test_dtypes_that_a_version_does_not_take_go_to_the_reference(routes: Routes)
     assert np.array_equal(row(X, G), RIGHT)
     assert dict(route.versions["half"].failures) == {"unsupported": 1}
     assert route.versions["half"].implementation == Implementation("half", raises, (), ("bf16",))
+
+
+def test_calls_beside_the_first_comparison_are_compared_too(routes: Routes) -> None:
+    started = threading.Barrier(4, timeout=20)
+
+    def late(x: int) -> int:
+        started.wait()
+        return x + 1
+
+    f = routes.register("f", "1.0", lambda x: x).register("2.0", late).ab({"2.0": 1.0})
+    with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
+        warnings.simplefilter("ignore", VersionDemoted)
+        assert list(pool.map(f, range(4))) == [0, 1, 2, 3]
+    assert (f.versions["2.0"].compared, f.versions["2.0"].answers) == (4, 0)

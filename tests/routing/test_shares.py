@@ -51,7 +51,7 @@ def test_ten_thousand_calls_of_a_route_from_eight_threads() -> None:
         assert list(pool.map(f, range(10_000))) == [*range(10_000)]
     rows = {row.version: row for row in routes.report().rows}
     assert (rows["1.2"].calls, rows["2.0-rc"].calls) == (9000, 1000)
-    assert rows["2.0-rc"].compared == 11  # the first call, and one of a hundred of the others
+    assert 10 <= rows["2.0-rc"].compared <= 18  # those until the first has agreed, and one of a hundred of the others
     assert rows["2.0-rc"].answers + rows["1.2"].answers == 10_000
 
 
