@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
-from pypto.ir.types import DType
+from pypto.ir.types import DType, float32
 from pypto.library.gradients import image as gradients
 from pypto.library.kernels import image as kernels
 from pypto.library.row import Implementation, Operator, f64
@@ -27,14 +29,16 @@ def sepia_backward(x: Any, dy: Any) -> Any:
     return np.einsum("ck,nchw->nkhw", TONES, np.where((total >= 0) & (total <= 1), f64(dy), 0))
 
 
-def conv_bn_relu(x: Any, weight: Any, gain: Any, bias: Any) -> Any:
+def conv_bn_relu(x: Any, weight: Any, gain: Any, bias: Any, stride: int, padding: int, groups: int) -> Any:
     """Reference implementation of `conv_bn_relu` in numpy."""
-    (_, _, h, w), padded = x.shape, np.pad(f64(x), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    total = sum(
-        np.einsum("oc,nchw->nohw", f64(weight[i, j]), padded[:, :, i : i + h, j : j + w])
-        for i in range(3)
-        for j in range(3)
-    )
+    (kh, kw, o, k), x = weight.shape, np.pad(f64(x), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    h, w = ((size - width) // stride + 1 for size, width in zip(x.shape[2:], (kh, kw), strict=True))
+    filters, total = f64(weight).reshape(kh, kw, groups, o // groups, k), np.zeros((len(x), o, h, w))
+    for i in range(kh):
+        for j in range(kw):
+            window = x[:, :, i : i + stride * h : stride, j : j + stride * w : stride][:, :, :h, :w]
+            parts = window.reshape(len(x), groups, k, h, w)
+            total += np.einsum("gok,ngkhw->ngohw", filters[i, j], parts).reshape(total.shape)
     return np.maximum(total * f64(gain)[:, None, None] + f64(bias)[:, None, None], 0)
 
 
@@ -45,8 +49,20 @@ def pixels(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
 
 def filters(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     """Samples weights that keep activations in range."""
-    weight = rng.standard_normal((3, 3, n.o, n.c), np.float32) / np.float32(3 * n.c**0.5)
+    weight = rng.standard_normal((n.kh, n.kw, n.o, n.k), np.float32) / np.float32((n.kh * n.kw * n.k) ** 0.5)
     return {"weight": weight.astype(dtype.numpy)}
+
+
+def convolution(sizes: tuple[int, ...], **more: int) -> Callable[[np.random.Generator], dict[str, Any]]:
+    """Returns an edge case of filters of these sizes: height, width, outputs, inputs of a group."""
+
+    def sample(rng: np.random.Generator) -> dict[str, Any]:
+        n = SimpleNamespace(**dict(zip(("kh", "kw", "o", "k"), sizes, strict=True)))
+        x = rng.standard_normal((2, n.k * more.get("groups", 1), 11, 14), np.float32)
+        gain, bias = rng.standard_normal((2, n.o), np.float32)
+        return {"x": x, **filters(rng, n, float32), "gain": gain, "bias": bias, **more}
+
+    return sample
 
 
 def sepia_by_torch(torch: Any, v: Any) -> Any:
@@ -57,7 +73,8 @@ def sepia_by_torch(torch: Any, v: Any) -> Any:
 
 def conv_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch."""
-    convolved = torch.nn.functional.conv2d(v.x, v.weight.permute(2, 3, 0, 1).contiguous(), padding=1)
+    filters = v.weight.permute(2, 3, 0, 1).contiguous()
+    convolved = torch.nn.functional.conv2d(v.x, filters, None, v.stride, v.padding, 1, v.groups)
     return torch.relu(convolved * v.gain[:, None, None] + v.bias[:, None, None])
 
 
@@ -78,16 +95,30 @@ ROWS: Final = (
         gradient=gradients.sepia_backward,
     ),
     Operator(
-        "conv_bn_relu", "Convolution 3 x 3 with padding 1, batch normalisation as an affine map, and relu",
-        "x[n, c, h, w] f32|bf16, weight[3, 3, o, c], gain[o], bias[o] -> y[n, o, h, w] where 1 <= c",
-        "`y = relu(conv(x, weight) * gain + bias)`, summed in float32; `gain` and `bias` hold mean, variance, scale "
+        "conv_bn_relu", "Convolution, batch normalisation as an affine map, and relu",
+        "x[n, c, h, w] f32|bf16, weight[kh, kw, o, k], gain[o], bias[o], stride=1, padding=1, groups=1 "
+        "-> y[n, o, (h + 2*padding - kh) // stride + 1, (w + 2*padding - kw) // stride + 1] "
+        "where 1 <= k, 1 <= stride, 0 <= padding, 1 <= groups, k * groups == c, o % groups == 0, "
+        "1 <= kh <= h + 2*padding, 1 <= kw <= w + 2*padding",
+        "`y = relu(conv(x, weight) * gain + bias)`, summed in float32, where the strides of x may be any, as those of "
+        "channels last; `gain` and `bias` hold mean, variance, scale "
         "and shift of the normalisation.", "Convolutional networks", conv_bn_relu,
         (
             Implementation("padded", kernels.padded_conv_bn_relu, ("ascend",)),
             Implementation("rows", kernels.conv_bn_relu),
         ),
-        {"small": {"n": 1, "c": 8, "h": 4, "w": 9, "o": 16}, "model": {"n": 8, "c": 64, "h": 56, "w": 56, "o": 64}},
-        filters, tolerance={"y": Close(7.8e-3, 5e-3)}, flops=lambda n: 18.0 * n.n * n.c * n.h * n.w * n.o,
+        {
+            "small": {"n": 1, "c": 8, "h": 4, "w": 9, "o": 16, "k": 8, "kh": 3, "kw": 3},
+            "model": {"n": 8, "c": 64, "h": 56, "w": 56, "o": 64, "k": 64, "kh": 3, "kw": 3},
+        },
+        filters,
+        edges={
+            "stride 2": convolution((7, 5, 6, 3), stride=2, padding=3),
+            "groups": convolution((3, 3, 8, 2), groups=4, padding=0),
+            "each channel by itself": convolution((5, 3, 6, 1), groups=6, stride=3, padding=2),
+            "one pixel": convolution((1, 1, 5, 7), padding=0),
+        },
+        tolerance={"y": Close(7.8e-3, 5e-3)}, flops=lambda n: 2.0 * n.n * n.kh * n.kw * n.k * n.h * n.w * n.o,
         peer=conv_by_torch,
         limited="products in IEEE float32, at 0.6 of the rate of multiply-adds, as oneDNN's are in torch.",
         items="o",

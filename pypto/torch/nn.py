@@ -170,7 +170,7 @@ class Attention(nn.Module):  # type: ignore[misc]
 
 
 class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
-    """A convolution of 3 x 3 with padding 1, batch normalisation and relu, by the row `conv_bn_relu` in evaluation.
+    """A convolution, batch normalisation and relu, by the row `conv_bn_relu` in evaluation.
 
     Its state dict is that of `torch.nn.Sequential(Conv2d, BatchNorm2d, ReLU)`. In training it runs as those three
     modules, because the statistics of the batch are needed.
@@ -179,25 +179,32 @@ class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
     ----------
     inputs, outputs : int
         The numbers of channels.
+    size : int or (int, int)
+        Height and width of the filters.
+    stride, padding, groups : int
+        As in `torch.nn.Conv2d`.
     bias : bool
         Whether the convolution has a bias.
     """
 
-    def __init__(self, inputs: int, outputs: int, bias: bool = False) -> None:
-        super().__init__(
-            nn.Conv2d(inputs, outputs, 3, padding=1, bias=bias), nn.BatchNorm2d(outputs), nn.ReLU(inplace=False)
-        )
+    def __init__(
+        self, inputs: int, outputs: int, size: int | tuple[int, int] = 3, *, stride: int = 1, padding: int = 1,
+        groups: int = 1, bias: bool = False,
+    ) -> None:  # fmt: skip
+        convolution = nn.Conv2d(inputs, outputs, size, stride, padding, groups=groups, bias=bias)
+        super().__init__(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=False))
 
     def forward(self, x: Any) -> Any:
-        """Returns activations of the same height and width."""
+        """Returns an image of activations."""
         if self.training:
             return super().forward(x)
         convolution, norm, _ = self
         gain = norm.weight / torch.sqrt(norm.running_var + norm.eps)
         start = -norm.running_mean if convolution.bias is None else convolution.bias - norm.running_mean
-        bias = norm.bias + start * gain
+        bias = (norm.bias + start * gain).to(x.dtype)
         weight = convolution.weight.permute(2, 3, 0, 1).contiguous()
-        return library.conv_bn_relu(x, weight, gain.to(x.dtype), bias.to(x.dtype))
+        (stride, _), (padding, _), groups = convolution.stride, convolution.padding, convolution.groups
+        return library.conv_bn_relu(x, weight, gain.to(x.dtype), bias, stride, padding, groups)
 
 
 class Sepia(nn.Module):  # type: ignore[misc]

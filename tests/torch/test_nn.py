@@ -118,17 +118,25 @@ def test_attention(base: float) -> None:
     torch.testing.assert_close(gradients, wanted, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_convolution(bias: bool) -> None:
-    ours = nn.ConvBnRelu(3, 8, bias=bias)
-    theirs = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, padding=1, bias=bias), torch.nn.BatchNorm2d(8), torch.nn.ReLU()
-    )
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"size": 3, "padding": 1},
+        {"size": 3, "padding": 1, "bias": True},
+        {"size": (5, 1), "stride": 2, "padding": 2, "groups": 2, "bias": True},
+    ],
+)
+def test_convolution(given: Any) -> None:
+    ours, (size, *_) = nn.ConvBnRelu(4, 8, **given), given.values()
+    options = {"bias": False} | {name: x for name, x in given.items() if name != "size"}
+    theirs = torch.nn.Sequential(torch.nn.Conv2d(4, 8, size, **options), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
     both(ours, theirs)
-    x = torch.rand(2, 3, 6, 9)
+    x = torch.rand(2, 4, 6, 9)
     agree(ours, theirs, x, 1e-3)
     agree(ours.eval(), theirs.eval(), x, 1e-3)
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+    last = x.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(ours(last), ours(x))
 
 
 def test_sepia() -> None:

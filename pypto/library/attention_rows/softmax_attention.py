@@ -98,14 +98,14 @@ def few_keys(rng: np.random.Generator) -> dict[str, Any]:
 
 def masked(rng: np.random.Generator, dtype: DType = float32, **more: Any) -> dict[str, Any]:
     """Samples arguments of odd sizes, with groups of heads and more keys than queries."""
-    sizes = {"q": (2, 6, 37, 24), "k": (2, 2, 150, 24), "v": (2, 2, 150, 40)}
+    sizes = {"q": (2, 4, 9, 16), "k": (2, 2, 150, 16), "v": (2, 2, 150, 24)}
     arrays = {name: rng.standard_normal(size, np.float32).astype(dtype.numpy) for name, size in sizes.items()}
     return {**arrays, **more}
 
 
 def biased(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: a bias for each query and head, which hides some keys."""
-    bias = rng.standard_normal((1, 6, 37, 150), np.float32)
+    bias = rng.standard_normal((1, 4, 9, 150), np.float32)
     return masked(rng, bias=np.where(bias > 1, np.float32(-np.inf), bias))
 
 
@@ -113,7 +113,7 @@ def shared(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: a mask of keys that all queries and heads share, and one query head that sees no key."""
     mask = rng.random((2, 1, 1, 150)) < 0.5
     mask[1] = False
-    return masked(rng, mask=mask, bias=rng.standard_normal((2, 6, 1, 150), np.float32))
+    return masked(rng, mask=mask, bias=rng.standard_normal((2, 4, 1, 150), np.float32))
 
 
 def padded(rng: np.random.Generator) -> dict[str, Any]:
@@ -123,13 +123,13 @@ def padded(rng: np.random.Generator) -> dict[str, Any]:
 
 def windowed(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: a sliding window with sinks."""
-    return masked(rng, causal=1, window=20, sinks=rng.standard_normal(6, np.float32))
+    return masked(rng, causal=1, window=20, sinks=rng.standard_normal(4, np.float32))
 
 
 def capped(rng: np.random.Generator) -> dict[str, Any]:
     """Edge case: capped scores, with a mask for each query and all else."""
-    mask = rng.random((2, 6, 37, 150)) < 0.7
-    more = {"window": 90, "first": np.array([0, 60], np.int32), "sinks": rng.standard_normal(6, np.float32)}
+    mask = rng.random((2, 4, 9, 150)) < 0.7
+    more = {"window": 90, "first": np.array([0, 60], np.int32), "sinks": rng.standard_normal(4, np.float32)}
     return masked(rng, bfloat16, mask=mask, softcap=3.0, causal=1, **more)
 
 

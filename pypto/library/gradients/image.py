@@ -47,10 +47,22 @@ def conv_bn_relu(torch: Any, v: Any) -> Tensors:
     d = torch.where(v.y > 0, widened(torch, v.d_y), 0)
     gradients = {"bias": d.sum((0, 2, 3))}
     if "gain" in v.wanted:
-        gradients["gain"] = (d * torch.nn.functional.conv2d(x, filters, padding=1)).sum((0, 2, 3))
+        gradients["gain"] = (d * torch.nn.functional.conv2d(x, filters, None, v.stride, v.padding, 1, v.groups)).sum(
+            (0, 2, 3)
+        )
     mask = "x" in v.wanted, "weight" in v.wanted, False
     dx, d_filters, _ = torch.ops.aten.convolution_backward(
-        d * gain[:, None, None], x, filters, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask
+        d * gain[:, None, None],
+        x,
+        filters,
+        None,
+        [v.stride] * 2,
+        [v.padding] * 2,
+        [1, 1],
+        False,
+        [0, 0],
+        v.groups,
+        mask,
     )
     gradients |= {"x": dx} if mask[0] else {}
     return gradients | ({"weight": d_filters.permute(2, 3, 0, 1)} if mask[1] else {})

@@ -1,5 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
 """Image operators: a colour filter, and convolution fused with batch norm and relu."""
 
 from __future__ import annotations
@@ -55,6 +56,33 @@ def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: p
 
 
 @pto.jit
+def strided_conv_bn_relu_kernel(
+    x: pto.dynamic, weight, gain, bias, out, STRIDE: pto.constexpr, PADDING: pto.constexpr, GROUPS: pto.constexpr,
+    BW: pto.constexpr,
+):  # fmt: skip
+    """A convolution of any size, stride and groups; a program computes pixels of a row for the channels of a group."""
+    height, width = out.shape[1] // GROUPS, weight.shape[3]
+    n, g, h = pto.program_id(0) // GROUPS, pto.program_id(0) % GROUPS, pto.program_id(1)
+    left = pto.program_id(2) * BW
+    columns = left + pto.arange(0, BW)
+    first = n.to(pto.int64) * x.strides[0] + g * width * x.strides[1]
+    channels = first + pto.arange(0, width) * x.strides[1]
+    acc = pto.zeros((height, BW), pto.float32)
+    for i in range(weight.shape[0]):
+        row = h * STRIDE + i - PADDING
+        for j in range(weight.shape[1]):
+            places = columns * STRIDE + j - PADDING
+            inside = (places >= 0) & (places < x.shape[3]) & (row >= 0) & (row < x.shape[2])
+            at = channels[:, None] + (row * x.strides[2] + places * x.strides[3])[None, :]
+            window = pto.load(x + at, mask=inside[None, :], other=0)
+            acc = pto.dot(weight[i, j, g * height : g * height + height, :], window, acc)
+    slope = gain[g * height : g * height + height].to(pto.float32)[:, None]
+    scaled = acc * slope + bias[g * height : g * height + height].to(pto.float32)[:, None]
+    y = pto.maximum(scaled, 0.0, propagate_nan=True).to(out.dtype)
+    out[n, g * height : g * height + height, h, left : left + BW] = y
+
+
+@pto.jit
 def pad_kernel(x, y, BW: pto.constexpr):
     """Copies a row of pixels of all channels, with zeros around the image."""
     n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
@@ -82,14 +110,32 @@ def sepia_backward(x, dy, dx):
     sepia_backward_kernel[grid](planes(x), planes(dy), planes(dx), BLOCK=BLOCK)
 
 
-def conv_bn_relu(x, weight, gain, bias, y):
+def is_plain(weight, stride, padding, groups):
+    """Says whether a convolution is 3 x 3 with padding 1, for which there are kernels of their own."""
+    return tuple(weight.shape[:2]) == (3, 3) and stride == padding == groups == 1
+
+
+def strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
+    """Computes relu(conv(x) * gain + bias) for any size, stride and groups."""
+    n, _, h, w = y.shape
+    sizes = {"STRIDE": stride, "PADDING": padding, "GROUPS": groups, "BW": PIXELS}
+    strided_conv_bn_relu_kernel[(n * groups, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, **sizes)
+
+
+def conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
     """Computes relu(conv(x) * gain + bias)."""
+    if not is_plain(weight, stride, padding, groups):
+        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y)
+        return
     n, _, h, w = x.shape
     conv_bn_relu_kernel[(n, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, BORDER=1, BW=PIXELS)
 
 
-def padded_conv_bn_relu(x, weight, gain, bias, y):
+def padded_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
     """Pads x first, for a matrix unit whose operands cannot begin before an array."""
+    if not is_plain(weight, stride, padding, groups):
+        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y)
+        return
     n, c, h, w = x.shape
     padded = empty(x, (n, c, h + 2, w + 2), dtype_of(x.dtype))
     pad_kernel[(n, h + 2, pto.cdiv(w + 1, PIXELS))](x, padded, BW=PIXELS)
