@@ -1,1 +1,4 @@
-"""Bridges to other kernel languages: `triton` (source that runs unchanged) and `helion` (its search and kernels)."""
+"""Bridges to other packages: `triton` (source that runs unchanged), `helion` (its search and kernels), `transformers`.
+
+The last one registers attention of the library for models of that package.
+"""

@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
     "quant": (*BELOW_TOOLS, *TOOLS, "arrays", "library", ""),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
-    "compat": (*BELOW_TOOLS, *TOOLS, ""),
+    "compat": (*BELOW_TOOLS, *TOOLS, "library", ""),
     "routing": (*BELOW_TOOLS, *TOOLS, "library", ""),
     "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", "library", "routing", ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", "quant", ""),
@@ -178,7 +178,9 @@ def test_third_party_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     optional = (
-        line for extra in ("torch", "jax", "viz", "notebook", "helion", "quant", "monitor") for line in extras[extra]
+        line
+        for extra in ("torch", "jax", "viz", "notebook", "helion", "quant", "monitor", "transformers")
+        for line in extras[extra]
     )
     lines = [*project["dependencies"], *optional]
     declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
