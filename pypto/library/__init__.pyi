@@ -521,6 +521,14 @@ class _GatedDeltaRule(Operator):
 
 gated_delta_rule: _GatedDeltaRule
 
+class _GatedDeltaSequence(Operator):
+    @overload  # type: ignore[override]
+    def __call__(self, q: np.ndarray[Any, np.dtype[_D]], k: Any, v: Any, gate: Any, beta: Any, state: Any, *, version: str = ...) -> tuple[np.ndarray[Any, np.dtype[_D]], np.ndarray[Any, np.dtype[_D]]]: ...
+    @overload
+    def __call__(self, q: _T, k: Any, v: Any, gate: Any, beta: Any, state: Any, *, version: str = ...) -> tuple[_T, _T]: ...
+
+gated_delta_sequence: _GatedDeltaSequence
+
 class _SumLstm(Operator):
     @overload  # type: ignore[override]
     def __call__(self, states: np.ndarray[Any, np.dtype[_D]], z: Any, prev: Any, w_c: Any, b_c: Any, w_s: Any, b_s: Any, alpha: float = ..., eps: float = ..., *, version: str = ...) -> tuple[np.ndarray[Any, np.dtype[_D]], np.ndarray[Any, np.dtype[_D]]]: ...
@@ -536,6 +544,14 @@ class _CrossEntropy(Operator):
     def __call__(self, logits: _T, labels: Any, *, version: str = ...) -> _T: ...
 
 cross_entropy: _CrossEntropy
+
+class _CrossEntropyBackward(Operator):
+    @overload  # type: ignore[override]
+    def __call__(self, logits: np.ndarray[Any, np.dtype[_D]], labels: Any, loss: Any, dloss: Any, *, version: str = ...) -> np.ndarray[Any, np.dtype[_D]]: ...
+    @overload
+    def __call__(self, logits: _T, labels: Any, loss: Any, dloss: Any, *, version: str = ...) -> _T: ...
+
+cross_entropy_backward: _CrossEntropyBackward
 
 class _KlDivergence(Operator):
     @overload  # type: ignore[override]
