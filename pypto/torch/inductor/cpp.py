@@ -77,8 +77,12 @@ static void pypto_done(int32_t status, const char *kernel) {
 
 
 @dataclass
-class Called:
-    """A kernel and its calls: for each the values of its parameters, which of them are inputs of the graph."""
+class KernelCalls:
+    """A kernel and what its calls in C++ pass: values of parameters, and which of them are inputs of the graph.
+
+    This is a record of compile time and no launch list: it has stand-ins for arrays, no order among kernels and no
+    memory. It says for which types and overlaps the kernel is compiled; the C++ of the wrapper allocates and launches.
+    """
 
     body: str
     kernel: Generated
@@ -158,7 +162,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.pypto_called: dict[str, Called] = {}
+        self.pypto_called: dict[str, KernelCalls] = {}
         self.pypto_object = b""
 
     @staticmethod
@@ -170,7 +174,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
     def define_kernel(self, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
         """Make the kernel, which is compiled when all calls are known."""
         kernel = eval(kernel_body, {"async_compile": SimpleNamespace(triton=unlisted)})
-        self.pypto_called[kernel_name] = Called(kernel_body, kernel)
+        self.pypto_called[kernel_name] = KernelCalls(kernel_body, kernel)
         super().define_kernel(kernel_name, kernel_body, *given, **named)
 
     def _define_kernel_helper(self, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
@@ -190,7 +194,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
     def _generate_kernel_call_helper(self, kernel_name: str, call_args: Any, **given: Any) -> None:
         self.writeline(self.wrap_kernel_call(f"call_{kernel_name}", [self.argument(x) for x in call_args]))
 
-    def value(self, called: Called, argument: Any, kind: str) -> Any:
+    def value(self, called: KernelCalls, argument: Any, kind: str) -> Any:
         """What stands for an argument when a version is compiled: memory without axes, or a number that is not 1."""
         graph = virtualized.V.graph
         if not isinstance(argument, str):
