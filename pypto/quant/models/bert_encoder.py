@@ -17,7 +17,7 @@ from pypto.quant.checks import check_layers
 from pypto.quant.deploy import DeployedLayer, Product, deployed
 from pypto.quant.layer import Layer, QuantizedLayer
 from pypto.quant.models.bert import Bert, pooled
-from pypto.quant.models.bert_layer import Norm, OnArrays, add_norm, forward, heads_of, longest_of
+from pypto.quant.models.bert_layer import Norm, OnArrays, add_norm, forward, heads_of
 
 INT8: Final = ("Bytes", "GroupBytes")  # forms of products whose inputs a fused kernel quantises
 ROWS: Final = {
@@ -75,7 +75,7 @@ class OnKernels(OnArrays):
         """Computes attention within the sentences."""
         q, k, v = heads_of(qkv, self.heads)
         out = np.empty((len(qkv), qkv.shape[1] // 3), np.float32)
-        sizes = {"scale": 0.0, "causal": 0, "longest": longest_of(self.starts)}
+        sizes = {"scale": 0.0, "causal": 0, "longest": self.longest}
         self.kernels["attention"](q=q, k=k, v=v, out=out.reshape(q.shape), starts=self.starts, **sizes)
         return out
 

@@ -7,7 +7,7 @@ one kernel can compute them and quantise for that layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,6 +86,10 @@ class OnArrays(Summary):
     starts: Array
     heads: int
     eps: float
+    longest: int = field(init=False)  # the length of the longest sentence; 1 if there are none
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "longest", int(np.diff(self.starts).max(initial=1)))
 
     def linear(self, layer: Layer, x: Any) -> Array:
         """Computes a linear layer."""
@@ -94,7 +98,7 @@ class OnArrays(Summary):
     def attend(self, qkv: Array) -> Array:
         """Computes attention within the sentences."""
         q, k, v = heads_of(qkv, self.heads)
-        y: Array = library.varlen_attention(q, k, v, self.starts, longest=longest_of(self.starts))
+        y: Array = library.varlen_attention(q, k, v, self.starts, longest=self.longest)
         return y.reshape(len(y), qkv.shape[1] // 3)
 
     def gelu(self, x: Array, reader: Layer) -> Array:
@@ -117,8 +121,3 @@ def heads_of(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
     """Splits rows into queries, keys and values (tokens, heads, depth)."""
     parts = qkv.reshape(len(qkv), 3, heads, qkv.shape[1] // (3 * heads))
     return parts[:, 0], parts[:, 1], parts[:, 2]
-
-
-def longest_of(starts: Array) -> int:
-    """Returns the length of the longest sentence; 1 if there are none."""
-    return int(np.diff(starts).max(initial=1))
