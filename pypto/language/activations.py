@@ -64,8 +64,8 @@ def silu(x: Tile) -> Tile:
     --------
         pto.silu(x)
     """
-    wide = as_float(x)
-    return in_type_of(wide * ops.sigmoid(wide), x)
+    floats = as_float(x)
+    return in_type_of(floats * ops.sigmoid(floats), x)
 
 
 def softplus(x: Tile) -> Tile:
@@ -85,8 +85,8 @@ def softplus(x: Tile) -> Tile:
     --------
         pto.softplus(x)
     """
-    wide = as_float(x)
-    return in_type_of(ops.maximum(wide, 0, True) + ops.log1p(ops.exp(-abs(wide))), x)
+    floats = as_float(x)
+    return in_type_of(ops.maximum(floats, 0, True) + ops.log1p(ops.exp(-abs(floats))), x)
 
 
 def gelu(x: Tile, approximate: str = "none") -> Tile:
@@ -113,8 +113,8 @@ def gelu(x: Tile, approximate: str = "none") -> Tile:
         pto.gelu(x, approximate="tanh")
     """
     assert approximate in ("none", "tanh"), '`approximate` of gelu is "none" or "tanh"'
-    wide = as_float(x)
+    floats = as_float(x)
     if approximate == "tanh":
-        inner = _TWICE_SQRT_2_BY_PI * (wide + 0.044715 * wide * wide * wide)
-        return in_type_of(wide * ops.sigmoid(inner), x)
-    return in_type_of(0.5 * wide * ops.erfc(-_SQRT_HALF * wide), x)
+        inner = _TWICE_SQRT_2_BY_PI * (floats + 0.044715 * floats * floats * floats)
+        return in_type_of(floats * ops.sigmoid(inner), x)
+    return in_type_of(0.5 * floats * ops.erfc(-_SQRT_HALF * floats), x)

@@ -114,12 +114,12 @@ def constructor(name: str, fields: tuple[str, ...], init: Callable[..., None]) -
     """How an instance is made outside of kernels, by the class's `__init__`."""
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made = SimpleNamespace()
-        init(made, *args, **kwargs)
-        missing = [field for field in fields if not hasattr(made, field)]
+        instance = SimpleNamespace()
+        init(instance, *args, **kwargs)
+        missing = [field for field in fields if not hasattr(instance, field)]
         if missing:
             raise TypeError(f"`__init__` of {name} must assign every field; it left out {', '.join(missing)}")
-        return cls._make(getattr(made, field) for field in fields)
+        return cls._make(getattr(instance, field) for field in fields)
 
     return __new__
 

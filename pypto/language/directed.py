@@ -63,8 +63,8 @@ def two_sum(x: Tile, y: Tile) -> tuple[Tile, Tile]:
     """x + y, and what rounding took from it."""
     value = x + y
     part = value - x
-    rest = (x - (value - part)) + (y - part)
-    return value, ops.where(isinf(value) & isfinite(x) & isfinite(y), -value, rest)
+    error = (x - (value - part)) + (y - part)
+    return value, ops.where(isinf(value) & isfinite(x) & isfinite(y), -value, error)
 
 
 def difference(x: Tile, y: Tile) -> tuple[Tile, Tile]:
@@ -76,17 +76,17 @@ def product(x: Tile, y: Tile) -> tuple[Tile, Tile]:
     value, swap = x * y, ops.abs(x) < ops.abs(y)
     small, large = ops.where(swap, x, y), ops.where(swap, y, x)
     scale = ops.where(ops.abs(value) < 2.0**-900, as_dtype(2.0**600, float64), 1.0)
-    rest = ops.fma(small * scale, large, -(value * scale))
+    error = ops.fma(small * scale, large, -(value * scale))
     vanished = (value == 0) & (x != 0) & (y != 0)
-    rest = ops.where(vanished, ops.where((x < 0) == (y < 0), 1.0, -1.0), rest)
-    return value, ops.where(isinf(value) & isfinite(x) & isfinite(y), -value, rest)
+    error = ops.where(vanished, ops.where((x < 0) == (y < 0), 1.0, -1.0), error)
+    return value, ops.where(isinf(value) & isfinite(x) & isfinite(y), -value, error)
 
 
 def quotient(x: Tile, y: Tile) -> tuple[Tile, Tile]:
     value = x / y
     scale = ops.where((ops.abs(x) < 2.0**600) & (ops.abs(y) < 2.0**600), as_dtype(2.0**200, float64), 1.0)
-    rest = ops.fma(-value, y * scale, x * scale)
-    return value, ops.where(y < 0, -rest, rest)
+    error = ops.fma(-value, y * scale, x * scale)
+    return value, ops.where(y < 0, -error, error)
 
 
 def inverse(x: Tile) -> tuple[Tile, Tile]:
@@ -113,21 +113,21 @@ def halves(x: Tile) -> tuple[Tile, Tile]:
     return two_sum(ops.cast(x >> 32, float64) * 2.0**32, ops.cast(x & 0xFFFFFFFF, float64))
 
 
-def beside(value: Tile, rest: Tile, mode: Any) -> Tile:
+def beside(value: Tile, error: Tile, mode: Any) -> Tile:
     """A rounded value, or the float beside it where the exact one, which differs by `rest`, is to be rounded there."""
     if mode == "rd":
-        return ops.where(rest < 0, nextafter(value, -INF), value)
+        return ops.where(error < 0, nextafter(value, -INF), value)
     if mode == "ru":
-        return ops.where(rest > 0, nextafter(value, INF), value)
-    over = ((rest < 0) & (value > 0)) | ((rest > 0) & (value < 0))
+        return ops.where(error > 0, nextafter(value, INF), value)
+    over = ((error < 0) & (value > 0)) | ((error > 0) & (value < 0))
     return ops.where(over, nextafter(value, 0.0), value)
 
 
-def narrowed(value: Tile, rest: Tile, mode: Any) -> Tile:
+def narrowed(value: Tile, error: Tile, mode: Any) -> Tile:
     """A float64 and its rest as a float32."""
-    near = ops.cast(value, float32)
-    gap = value - ops.cast(near, float64)
-    return beside(near, ops.where(gap == 0, rest, gap), mode)
+    nearest = ops.cast(value, float32)
+    gap = value - ops.cast(nearest, float64)
+    return beside(nearest, ops.where(gap == 0, error, gap), mode)
 
 
 def called(name: str, function: Function) -> Function:
@@ -139,19 +139,19 @@ def called(name: str, function: Function) -> Function:
 def directed(name: str, exact: Function, mode: str, operands: int) -> Function:
     def one(x: Tile) -> Tile:
         """Rounded towards zero, down or up, as the name says."""
-        value, rest = exact(as_dtype(x, float64))
-        return beside(value, rest, mode) if x.dtype == float64 else narrowed(value, rest, mode)
+        value, error = exact(as_dtype(x, float64))
+        return beside(value, error, mode) if x.dtype == float64 else narrowed(value, error, mode)
 
     def two(x: Tile, y: Tile) -> Tile:
         """Rounded towards zero, down or up, as the name says."""
-        value, rest = exact(as_dtype(x, float64), as_dtype(y, float64))
-        return beside(value, rest, mode) if (x + y).dtype == float64 else narrowed(value, rest, mode)
+        value, error = exact(as_dtype(x, float64), as_dtype(y, float64))
+        return beside(value, error, mode) if (x + y).dtype == float64 else narrowed(value, error, mode)
 
     def three(x: Tile, y: Tile, z: Tile) -> Tile:
         """x * y + z of float32, rounded towards zero, down or up, as the name says."""
         static_assert((x + y + z).dtype != float64, "fma of float64 rounds to nearest only: libdevice.fma")
-        value, rest = exact(as_dtype(x, float64), as_dtype(y, float64), as_dtype(z, float64))
-        return narrowed(value, rest, mode)
+        value, error = exact(as_dtype(x, float64), as_dtype(y, float64), as_dtype(z, float64))
+        return narrowed(value, error, mode)
 
     return called(name, (one, two, three)[operands - 1])
 
@@ -171,8 +171,8 @@ def from_integer(name: str, source: DType, to: DType, mode: str) -> Function:
 
     def convert(x: Tile) -> Tile:
         """An integer as a float, rounded towards zero, down or up, as the name says."""
-        value, rest = halves(ops.cast(x, source))
-        return beside(value, rest, mode) if to == float64 else narrowed(value, rest, mode)
+        value, error = halves(ops.cast(x, source))
+        return beside(value, error, mode) if to == float64 else narrowed(value, error, mode)
 
     return called(name, nearest if mode == "rn" else convert)
 

@@ -201,10 +201,10 @@ def fmod(x: Tile, y: Tile) -> Tile:
 def remainder(x: Tile, y: Tile) -> Tile:
     """x less the nearest multiple of y, exact; ties go to the even multiple."""
     size, is_negative = ops.abs(as_float(y)), signbit(as_float(x))
-    rest = ops.where(is_negative, -as_float(x), as_float(x)) % (size + size)  # `abs` has no gradient at 0
-    once = rest - size
-    rest = ops.where(rest > size - rest, ops.where(once >= size - once, once - size, once), rest)
-    return ops.where(is_negative, -rest, rest)
+    folded = ops.where(is_negative, -as_float(x), as_float(x)) % (size + size)  # `abs` has no gradient at 0
+    once = folded - size
+    folded = ops.where(folded > size - folded, ops.where(once >= size - once, once - size, once), folded)
+    return ops.where(is_negative, -folded, folded)
 
 
 def sincos(x: Tile) -> tuple[Tile, Tile]:

@@ -75,9 +75,9 @@ def decoded(x: Tile, format: str, axis: int) -> Tile:
 
 def unpacked(x: Tile, axis: int) -> Tile:
     """Halves of bytes in int32, twice as many along an axis."""
-    wide = shaping.expand_dims(ops.cast(ops.bitcast(x, uint8), int32), axis + 1)
+    exponents = shaping.expand_dims(ops.cast(ops.bitcast(x, uint8), int32), axis + 1)
     halves = ops.arange(0, 2) * 4
-    pairs = wide >> (ops.reshape(halves, (1, 1, 2)) if axis == 1 else ops.reshape(halves, (1, 2, 1)))
+    pairs = exponents >> (ops.reshape(halves, (1, 1, 2)) if axis == 1 else ops.reshape(halves, (1, 2, 1)))
     return ops.reshape(pairs & 15, (x.shape[0], 2 * x.shape[1]) if axis == 1 else (2 * x.shape[0], x.shape[1]))
 
 
@@ -95,12 +95,12 @@ def scaled(x: Tile, scale: Tile) -> Tile:
         return x
     rows, groups = scale.shape
     factor = from_e8m0(scale) if scale.dtype.is_int else ops.cast(scale, float32)
-    whole = ops.broadcast_to(shaping.expand_dims(factor, 2), (rows, groups, x.shape[1] // groups))
-    return x * ops.reshape(whole, (rows, x.shape[1]))
+    factors = ops.broadcast_to(shaping.expand_dims(factor, 2), (rows, groups, x.shape[1] // groups))
+    return x * ops.reshape(factors, (rows, x.shape[1]))
 
 
 def from_e8m0(code: Tile) -> Tile:
     """2 ** (code - 127) in float32, of which the least is subnormal."""
-    wide = ops.cast(ops.bitcast(code, uint8), int32)
-    power = ops.bitcast(ops.where(wide == 0, 1 << 22, wide << 23), float32)
-    return ops.where(wide == 255, creation.full_like(power, float("nan")), power)
+    exponents = ops.cast(ops.bitcast(code, uint8), int32)
+    power = ops.bitcast(ops.where(exponents == 0, 1 << 22, exponents << 23), float32)
+    return ops.where(exponents == 255, creation.full_like(power, float("nan")), power)

@@ -128,11 +128,11 @@ def _some(keys: Tile, count: int) -> Tile:
     last, size = len(keys.shape) - 1, keys.shape[-1]
     columns = size // count // _COLUMNS * _COLUMNS
     rows = _ordered(tuple(part(keys, last, i * columns, columns) for i in range(count)))
-    found, lead = _narrowest(rows, None), keys.shape[:-1]
+    narrowest, lead = _narrowest(rows, None), keys.shape[:-1]
     index = positions((*lead, count, _COLUMNS), last)
-    some = ops.reshape(found[0], (*lead, 1, _COLUMNS))
+    some = ops.reshape(narrowest[0], (*lead, 1, _COLUMNS))
     for i in ops.static_range(1, count):
-        some = ops.where(index == i, ops.reshape(found[i], (*lead, 1, _COLUMNS)), some)
+        some = ops.where(index == i, ops.reshape(narrowest[i], (*lead, 1, _COLUMNS)), some)
     some = ops.reshape(some, (*lead, count * _COLUMNS))
     if size == count * columns:
         return some
@@ -144,8 +144,8 @@ def _narrowest(rows: Any, tail: Any) -> Any:
     last, n = len(rows[0].shape) - 1, rows[0].shape[-1]
     half = n // (2 * _COLUMNS) * _COLUMNS
     if n > 2 * half:
-        odd = tuple(part(row, last, 2 * half, _COLUMNS) for row in rows)
-        tail = odd if tail is None else _least(odd, tail)
+        unpaired = tuple(part(row, last, 2 * half, _COLUMNS) for row in rows)
+        tail = unpaired if tail is None else _least(unpaired, tail)
     if half == 0:
         return tail
     left, right = tuple(part(row, last, 0, half) for row in rows), tuple(part(row, last, half, half) for row in rows)
@@ -181,8 +181,8 @@ def _narrowed(blocks: Tile, tail: Any) -> Tile:
     axis = len(blocks.shape) - 2
     half = blocks.shape[axis] // 2
     if blocks.shape[axis] % 2 == 1:
-        odd = part(blocks, axis, 2 * half, 1)
-        tail = odd if tail is None else _met(odd, tail)
+        unpaired = part(blocks, axis, 2 * half, 1)
+        tail = unpaired if tail is None else _met(unpaired, tail)
     if half == 0:
         return tail
     best = _met(part(blocks, axis, 0, half), part(blocks, axis, half, half))
@@ -196,15 +196,15 @@ def _met(a: Tile, b: Tile) -> Tile:
 
 def _keys(x: Tile, descending: bool) -> Tile:
     """int32 or int64 in the order of the elements, one for each: the bits of floats with the sign apart, NaN last."""
-    wide, own = int64 if x.dtype.bits == 64 else int32, _signed(x.dtype)
+    integer, signed = int64 if x.dtype.bits == 64 else int32, _signed(x.dtype)
     if not x.dtype.is_float:
-        keys = ops.cast(x, wide) if x.dtype.bits < 32 else ops.bitcast(x, wide)
-        keys = keys ^ wide.integer_range[0] if x.dtype in (uint32, uint64) else keys
+        keys = ops.cast(x, integer) if x.dtype.bits < 32 else ops.bitcast(x, integer)
+        keys = keys ^ integer.integer_range[0] if x.dtype in (uint32, uint64) else keys
         return ~keys if descending else keys
-    bits = ops.bitcast(x, own)
-    keys = ops.where(bits < 0, bits ^ own.integer_range[1], bits)
+    bits = ops.bitcast(x, signed)
+    keys = ops.where(bits < 0, bits ^ signed.integer_range[1], bits)
     keys = ~keys if descending else keys
-    return ops.cast(keys - _nans(x.dtype), wide)  # wraps: the NaN in front of all go behind those at the end
+    return ops.cast(keys - _nans(x.dtype), integer)  # wraps: the NaN in front of all go behind those at the end
 
 
 def _elements(keys: Tile, dtype: Any, descending: bool) -> Tile:
@@ -213,10 +213,10 @@ def _elements(keys: Tile, dtype: Any, descending: bool) -> Tile:
         keys = ~keys if descending else keys
         keys = keys ^ keys.dtype.integer_range[0] if dtype in (uint32, uint64) else keys
         return ops.cast(keys, dtype) if dtype.bits < 32 else ops.bitcast(keys, dtype)
-    own = _signed(dtype)
-    keys = ops.cast(keys, own) + _nans(dtype)
+    signed = _signed(dtype)
+    keys = ops.cast(keys, signed) + _nans(dtype)
     keys = ~keys if descending else keys
-    return ops.bitcast(ops.where(keys < 0, keys ^ own.integer_range[1], keys), dtype)
+    return ops.bitcast(ops.where(keys < 0, keys ^ signed.integer_range[1], keys), dtype)
 
 
 def _signed(dtype: Any) -> Any:

@@ -276,5 +276,5 @@ def _scanned(parts: Any, axis: int, function: Any, step: int) -> Any:
     index = positions(parts[0].shape, axis)
     earlier = tuple(ops.gather(p, ops.maximum(index - step, 0), axis) for p in parts)
     joined = _combined(function, earlier, parts)
-    kept = tuple(ops.where(index >= step, y, x) for x, y in zip(parts, joined))  # noqa: B905
-    return _scanned(kept, axis, function, 2 * step)
+    results = tuple(ops.where(index >= step, y, x) for x, y in zip(parts, joined))  # noqa: B905
+    return _scanned(results, axis, function, 2 * step)

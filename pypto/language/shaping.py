@@ -85,8 +85,8 @@ def squeeze(input: Tile, dim: Any = None) -> Tile:
     """A tile without its dimensions of size 1, or without those that are given."""
     dims = dim if isinstance(dim, tuple) else (dim,)
     gone = () if dim is None else tuple(from_zero(d, len(input.shape)) for d in dims)
-    kept = tuple(n for d, n in enumerate(input.shape) if n > 1 or (dim is not None and d not in gone))
-    return ops.reshape(input, kept)
+    shape = tuple(n for d, n in enumerate(input.shape) if n > 1 or (dim is not None and d not in gone))
+    return ops.reshape(input, shape)
 
 
 def broadcast(input: Tile, other: Tile) -> Any:

@@ -84,7 +84,7 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Indices of a (size_i, size_j) grid in column-major groups of size_g rows, so that neighbours share operands."""
     ij = i * size_j + j
     group = ij // (size_g * size_j)
-    rest = ij % (size_g * size_j)
+    remainder = ij % (size_g * size_j)
     first = group * size_g
     rows = ops.minimum(size_i - first, size_g)
-    return first + rest % rows, rest // rows
+    return first + remainder % rows, remainder // rows

@@ -219,9 +219,9 @@ def operator_of(kernel: Kernel, chip: str, versions: Sequence[Version], interfac
     name = kernel.signature.kernel
     for version in versions:
         check_version(version.operator, name)
-    taken_fields = versions[0].torch.taken
-    arrays = [f.slot.arg for f in taken_fields if f.slot.kind == "ptr"]
-    numbers = tuple(f.slot.arg for f in taken_fields if f.slot.kind == "scalar")
+    arguments = versions[0].torch.arguments
+    arrays = [f.slot.arg for f in arguments if f.slot.kind == "ptr"]
+    numbers = tuple(f.slot.arg for f in arguments if f.slot.kind == "scalar")
     written = frozenset().union(*(v.torch.written for v in versions))
     read = frozenset().union(*(v.operator.read for v in versions))
     outputs = tuple(name for name in arrays if name in written)

@@ -84,7 +84,7 @@ def namespace_of(requested: str, kernel: str, name: str) -> str:
 def page_texts(operator: Operator, name: str, space: str) -> dict[str, str]:
     """What the page of the project says of the operators."""
     in_place, first = f"torch.ops.{name}_torch.launch", operator.versions[0]
-    arrays, grid = ", ".join(f.name for f in first.torch.taken), ", ".join(map(str, (*first.grid, 1, 1)[:3]))
+    arrays, grid = ", ".join(f.name for f in first.torch.arguments), ", ".join(map(str, (*first.grid, 1, 1)[:3]))
     launch = f"{in_place}({arrays}, '', [{grid}])"
     if not is_offered(operator):
         why = "No array is an input, by which torch finds the device, so there is no form that gives new tensors."
@@ -132,7 +132,7 @@ def implementation(space: str, key: str, operator: str, function: str) -> str:
 def outputs_of(operator: Operator) -> list[str]:
     """Arrays that the launch in place writes, as C++ names, in the kernel's order."""
     written = frozenset().union(*(v.torch.written for v in operator.versions))
-    return [f.name for f in operator.versions[0].torch.taken if f.slot.arg in written]
+    return [f.name for f in operator.versions[0].torch.arguments if f.slot.arg in written]
 
 
 def floats(operator: Operator, arrays: Sequence[str], wrt: Sequence[str]) -> list[str]:
@@ -158,7 +158,7 @@ def launch_checks(
     yield from map(no_history, written)
     yield from map(not_asked, floats(operator, arrays, wrt))
     if names is not None:
-        values = ", ".join(f.name for f in names.taken)
+        values = ", ".join(f.name for f in names.arguments)
         tests = [f"no_backward_{b.forward.name}({values}, grid)" for b in backwards]
         stored = {f.name for f in names.stored}
         run = [f"Launch::apply({values}, binaries, grid.vec());"]

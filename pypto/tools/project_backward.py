@@ -121,7 +121,7 @@ def values_of(
 class BackwardNames:
     """Names of the backward in C++, and what its operator takes: forward arrays, numbers, gradients."""
 
-    taken: tuple[Field, ...]  # of the forward operator
+    arguments: tuple[Field, ...]  # of the forward operator
     read: tuple[Field, ...]
     stored: tuple[Field, ...]
     numbers: tuple[Field, ...]
@@ -140,7 +140,7 @@ class BackwardNames:
         if any(b.stored != first.stored for b in backwards):
             way = "let all versions store floats to the same arrays"
             raise NoOperator(kernel=first.forward.name, problem="versions have gradients of different arrays", way=way)
-        inputs = first.forward.taken
+        inputs = first.forward.arguments
         read = frozenset().union(*(b.read for b in backwards))
         others = [f"d_{n}" for n in (*first.stored, *first.wrt)]
         others += [slot.buffer.key for b in backwards for slot in b.launches.arena.slots]
@@ -189,7 +189,7 @@ def backward_headers(backwards: Sequence[Backward]) -> str:
 
 def gradient_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[str, str]:
     """Texts of the template of gradients."""
-    first, forward = backwards[0], [f.name for f in names.taken]
+    first, forward = backwards[0], [f.name for f in names.arguments]
     given = [f"no_gradients_{b.forward.name}({names.values}, grid)" for b in backwards]
     calls = (
         f"if ({test} == nullptr) return gradients_{b.forward.name}({names.values}, binaries);"
@@ -201,7 +201,7 @@ def gradient_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[
         "values": names.values,
         "calls": indented(calls, 1),
         "reasons": reasons(given, 16),
-        "forward_parameters": ", ".join(map(parameter, names.taken)),
+        "forward_parameters": ", ".join(map(parameter, names.arguments)),
         "forward_values": ", ".join(forward),
         "saved": ", ".join(f.name for f in names.read),
         "numbers": kept_numbers(names),
@@ -231,9 +231,9 @@ def placed(names: BackwardNames, wrt: Sequence[str], parameters: Sequence[str]) 
 
 def functions(names: BackwardNames, b: Backward) -> Iterator[str]:
     """The functions of a version: why it has no backward for a launch, for a backward's arguments, and the backward."""
-    arrays = [f for f in names.taken if f.slot.kind == "ptr"]
+    arrays = [f for f in names.arguments if f.slot.kind == "ptr"]
     pairs = [(f.name, f) for f in arrays]
-    forward = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in names.taken)
+    forward = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in names.arguments)
     grid = ", ".join(map(str, (*b.grid, 1, 1)[:3]))
     is_grid = f"grid.equals({{{grid}}})", f"the grid is not {grid}"
     tests = [*derived_tests(names.numbers, b, pairs), is_grid]
@@ -267,10 +267,10 @@ def body(names: BackwardNames, b: Backward) -> Iterator[str]:
         yield f"{x} = {x}.contiguous();"
     for n in b.wrt:
         info, how = b.forward.infos[n], "zeros" if f"d_{n}" in b.launches.zeroed else "empty"
-        yield f"const at::Tensor {names.cxx[f'd_{n}']} = {made(how, info.shape, info.dtype, like)};"
+        yield f"const at::Tensor {names.cxx[f'd_{n}']} = {allocation(how, info.shape, info.dtype, like)};"
     for slot in b.launches.arena.slots:
         buffer = slot.buffer
-        yield f"const at::Tensor {names.cxx[buffer.key]} = {made('zeros', buffer.shape, buffer.dtype, like)};"
+        yield f"const at::Tensor {names.cxx[buffer.key]} = {allocation('zeros', buffer.shape, buffer.dtype, like)};"
     for step, one in zip(b.launches.steps, b.versions, strict=True):
         version = one.torch.name
         fields = ", ".join(field_value(names, step, f) for f in one.torch.fields)
@@ -279,7 +279,7 @@ def body(names: BackwardNames, b: Backward) -> Iterator[str]:
     yield f"return {{{', '.join(names.cxx[f'd_{n}'] for n in b.wrt)}}};"
 
 
-def made(how: str, shape: Sequence[int], dtype: Any, like: str) -> str:
+def allocation(how: str, shape: Sequence[int], dtype: Any, like: str) -> str:
     return f"at::{how}({{{', '.join(map(str, shape))}}}, {like}.options().dtype(at::k{TORCH_TYPES[dtype.mnemonic]}))"
 
 

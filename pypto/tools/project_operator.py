@@ -56,7 +56,7 @@ class OperatorVersion:
 
     @property
     def arrays(self) -> list[Field]:
-        return [f for f in self.torch.taken if f.slot.kind == "ptr"]
+        return [f for f in self.torch.arguments if f.slot.kind == "ptr"]
 
     def shape(self, array: str) -> tuple[int, ...]:
         return tuple(self.torch.infos[array].shape)
@@ -88,7 +88,7 @@ class Operator:
     @property
     def fields(self) -> Mapping[str, Field]:
         """Parameters by argument."""
-        return {f.slot.arg: f for f in self.versions[0].torch.taken}
+        return {f.slot.arg: f for f in self.versions[0].torch.arguments}
 
 
 def snake(kind: str) -> str:
@@ -130,7 +130,7 @@ def check_version(version: OperatorVersion, kernel: str) -> None:
     NoOperator
         When an array is not contiguous or of a type that operators lack, or when a number has 64 bits of a float.
     """
-    for f in version.torch.taken:
+    for f in version.torch.arguments:
         dtype = f.slot.dtype
         if f.slot.kind == "scalar":
             if dtype.mnemonic == "f64":

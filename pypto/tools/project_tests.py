@@ -46,7 +46,7 @@ def operator_test_texts(operator: Operator, version: OperatorVersion) -> dict[st
     arrays = {f.slot.arg: f for f in version.arrays}
     tensors = {name: f"tensors[{at}]" for at, name in enumerate(names)}
     tensor_texts = ",\n        ".join(tensor(version, arrays[name]) for name in names)
-    numbers = {f.slot.arg: f for f in version.torch.taken if f.slot.kind == "scalar"}
+    numbers = {f.slot.arg: f for f in version.torch.arguments if f.slot.kind == "scalar"}
     results = (name for name in operator.outputs if name not in operator.inputs)
     call = [tensors[name] for name in operator.inputs]
     call += [literal(numbers[name]) for name in operator.numbers]

@@ -30,7 +30,7 @@ class TorchVersion:
     written: frozenset[str]
 
     @property
-    def taken(self) -> tuple[Field, ...]:
+    def arguments(self) -> tuple[Field, ...]:
         """Parameters of the operator, in the kernel's order; sizes and strides are those of its tensors."""
         order = list(self.infos)
         inputs = (f for f in self.fields if f.slot.kind in ("ptr", "scalar"))
@@ -47,20 +47,20 @@ def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
     """
     first = versions[0]
     for version in versions:
-        if [parameter(f) for f in version.taken] != [parameter(f) for f in first.taken]:
+        if [parameter(f) for f in version.arguments] != [parameter(f) for f in first.arguments]:
             raise OptionError(
                 "versions of a project take the same arrays and numbers; they differ in dtypes and shapes"
             )
     return {
-        "parameters": ", ".join(map(parameter, first.taken)),
-        "values": ", ".join(f.name for f in first.taken),
+        "parameters": ", ".join(map(parameter, first.arguments)),
+        "values": ", ".join(f.name for f in first.arguments),
         "headers": "\n".join(f'#include "{version.name}.h"' for version in versions),
         "refusals": "\n\n".join(map(refusal, versions)),
-        "devices": indented((on_npu(f) for f in first.taken if f.slot.kind == "ptr"), 1),
+        "devices": indented((on_npu(f) for f in first.arguments if f.slot.kind == "ptr"), 1),
         "launches": "\n".join(map(launch, versions)),
-        "reasons": reasons(list(map(asked, versions)), 16),
-        "any_fits": " || ".join(f"{asked(v)} == nullptr" for v in versions),
-        "names": ", ".join(f.name for f in first.taken),
+        "reasons": reasons(list(map(refusal_call, versions)), 16),
+        "any_fits": " || ".join(f"{refusal_call(v)} == nullptr" for v in versions),
+        "names": ", ".join(f.name for f in first.arguments),
     }
 
 
@@ -76,7 +76,7 @@ def reasons(tests: Sequence[str], margin: int) -> str:
 def schema(version: TorchVersion) -> str:
     """The operator's schema: which tensors it writes, and the types of numbers."""
     words = []
-    for number, f in enumerate(version.taken):
+    for number, f in enumerate(version.arguments):
         is_written = f.slot.arg in version.written
         tensor = f"Tensor(a{number}!)" if is_written else "Tensor"
         words.append(f"{tensor if f.slot.kind == 'ptr' else schema_number(f)} {f.name}")
@@ -95,9 +95,9 @@ def parameter(field: Field) -> str:
     return f"{'double' if field.slot.dtype.is_float else 'int64_t'} {field.name}"
 
 
-def asked(version: TorchVersion) -> str:
+def refusal_call(version: TorchVersion) -> str:
     """A call of the function that says why a version does not take the arguments."""
-    return f"refusal_{version.name}({', '.join(f.name for f in version.taken)})"
+    return f"refusal_{version.name}({', '.join(f.name for f in version.arguments)})"
 
 
 def refusal(version: TorchVersion) -> str:
@@ -105,7 +105,7 @@ def refusal(version: TorchVersion) -> str:
     pointers = [f for f in version.fields if f.slot.kind == "ptr"]
     tests = [line for f in pointers for line in tensor_tests(f.name, version.infos[f.slot.arg])]
     tests += guard_tests({f.slot.arg: f.name for f in pointers}, version.guard)
-    parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.taken)
+    parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.arguments)
     return refusal_text(
         f"refusal_{version.name}", parameters, tests, f"Why {version.name} does not take these arguments."
     )
@@ -146,7 +146,8 @@ def on_npu(field: Field) -> str:
 def launch(version: TorchVersion) -> str:
     """The statement that launches the version where it takes the arguments."""
     fields = ", ".join(tensor_fields(version.fields))
-    return f"    if ({asked(version)} == nullptr)\n        return {launched(version.name, 'binaries', fields, 'grid')};"
+    launch = launched(version.name, "binaries", fields, "grid")
+    return f"    if ({refusal_call(version)} == nullptr)\n        return {launch};"
 
 
 def launched(version: str, binaries: str, fields: str, grid: str) -> str:

@@ -148,12 +148,19 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_change_is_noticed_and_changed_back_again(what: str, folder: Path) -> None:
+def test_a_change_is_noticed(what: str, folder: Path) -> None:
     file, old, new, expected = CHANGES[what]
     run(folder)
     edit(folder, file, old, new)
     assert run(folder) == (expected, True)
-    assert run(folder) == (expected, False)
+
+
+@pytest.mark.parametrize("what", ["module", "helper"])
+def test_a_changed_source_has_a_manifest_and_one_that_is_changed_back_finds_its_own(what: str, folder: Path) -> None:
+    file, old, new, expected = CHANGES[what]
+    run(folder)
+    edit(folder, file, old, new)
+    assert [run(folder) for _ in range(2)] == [(expected, True), (expected, False)]
     edit(folder, file, new, old)
     number, _ = run(folder)
     assert number == 117

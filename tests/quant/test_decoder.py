@@ -190,6 +190,6 @@ def test_a_key_that_is_not_finite_is_no_number_in_int8(odd: float) -> None:
     k[0, 1, 3] = odd
     out = np.zeros((1, heads, depth), np.float32)
     position = np.zeros(1, np.int64)
-    attend_kernel[(heads,)](q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, UNIT=0.25, BN=16)
+    attend_kernel[(heads,)](q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, SCALE=0.25, BN=16)
     assert np.isfinite(out[0, 0]).all()
     assert np.isnan(out[0, 1]).all()

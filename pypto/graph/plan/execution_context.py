@@ -97,7 +97,7 @@ class Frame(BoundLaunches):
     def launch_step(self, step: Step, wave: int) -> LaunchStep:
         """Return a step of the plan as a launch for these sizes."""
         node = step.nodes[-1]
-        if launch_of(node) is not None:
+        if node.is_call and launch_of(node) is not None:
             return self.users_launch(step, wave)
         if step.kernel is None:
             return LaunchStep(None, wave=wave, host=partial(assemble, node, self.attrs(node), self))
@@ -136,7 +136,7 @@ class Frame(BoundLaunches):
     def unread(self) -> dict[Any, Array]:
         """Return memory for arrays that launches write and nothing reads."""
         memory: dict[Any, Array] = {}
-        for node in (step.nodes[-1] for step in self.plan.steps):
+        for node in (s.nodes[-1] for s in self.plan.steps if s.nodes[-1].is_call):
             launch = launch_of(node)
             for number, x in enumerate(() if launch is None else launch.written):
                 memory[launch, node.inputs, number] = np.empty(value_of(x.type.shape, self.sizes), x.type.dtype.numpy)

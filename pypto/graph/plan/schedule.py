@@ -176,7 +176,7 @@ def updates_in(graph: Graph, updates: Mapping[Node, Node], steps: Sequence[Step]
 def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:
     """Yield the operands that a step may overwrite, each with the result that overwrites it."""
     node = step.nodes[-1]
-    launch = launch_of(node)
+    launch = launch_of(node) if node.is_call else None
     if launch is not None:
         for result in step.nodes:
             source = launch.written[result.attr("result")].source

@@ -38,13 +38,13 @@ from pypto.graph.schedule.index_space import (
 from pypto.graph.schedule.online_softmax import Online
 from pypto.graph.schedule.tiling import Program, TilingChoice
 from pypto.ops.table import ARG_REDUCTIONS
+from pypto.tuning.tile_sizes import TILES
 
-COLUMN_BLOCKS: Final = (384, 256)
 
-
-def even_piece(size: int, piece: int) -> int:
-    """Return a piece near the wanted one that divides a size if possible: a partial last piece is slow to pack."""
-    candidates = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, 16), key=lambda n: abs(n - piece))
+def even_piece(size: int) -> int:
+    """Return a piece of K near the wanted one that divides it if possible: a partial last piece is slow to pack."""
+    piece = TILES.depth
+    candidates = sorted(range(3 * piece // 4, 3 * piece // 2 + 1, TILES.lanes), key=lambda n: abs(n - piece))
     return next((n for n in candidates if size % n == 0), piece)
 
 
@@ -56,13 +56,11 @@ def even_block(size: int) -> int:
     >>> even_block(768), even_block(1024), even_block(900)
     (384, 256, 256)
     """
-    return min(COLUMN_BLOCKS, key=lambda block: -(-size // block) * block)
+    return min(TILES.even_columns, key=lambda block: -(-size // block) * block)
 
 
-DEPTH_BLOCK = 128  # elements of the contracted axis in a tile
-LEAST_DEPTH = 16  # elements of K of which a product of tiles is worth its launch of the micro-kernel
-UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
-MOST_DEPTH = 2 * DEPTH_BLOCK  # elements of K that a program takes at once
+UNKNOWN_PIECE: Final = TILES.depth // 2  # of a contracted axis that is not fixed
+MOST_DEPTH: Final = 2 * TILES.depth  # elements of K that a program takes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +127,18 @@ def contraction_of(
     return Contraction(rows[-1] if rows else None, columns[-1] if columns else None, stack, contracted)
 
 
-def contraction_loops(contraction: Contraction, sizes: Mapping[int, int], piece: int) -> ContractionLoops:
-    """Choose the loop nest over the contracted axes, with a tile of `piece` elements of K where it can choose."""
+def contraction_loops(contraction: Contraction, sizes: Mapping[int, int]) -> ContractionLoops:
+    """Choose the loop nest over the contracted axes, with a tile of `TILES.depth` elements of K where it can choose."""
     *outside, last = contraction.contracted
     stack, size = contraction.stack, sizes[last]
-    piece = even_piece(size, piece) if is_fixed(size) else UNKNOWN_PIECE
+    piece = even_piece(size) if is_fixed(size) else UNKNOWN_PIECE
     if not is_fixed(size) or size > 2 * piece:
         return ContractionLoops((*stack, *outside), last, piece, (last,))
     depth: Dim = (last,)
     elements = size
-    while outside and elements < LEAST_DEPTH:
+    while outside and elements < TILES.lanes:
         axis = outside.pop()
-        chunk = chunk_of(sizes[axis], DEPTH_BLOCK // elements)
+        chunk = chunk_of(sizes[axis], TILES.depth // elements)
         depth = (axis, *depth)
         if chunk != sizes[axis]:
             return ContractionLoops((*stack, *outside), axis, chunk, depth)
@@ -159,14 +157,9 @@ def chunk_of(size: int, most: int) -> int:
     return next((n for n in range(most, most // 2, -1) if size % n == 0), most)
 
 
-MOST_COLUMNS = 512  # columns of a product that a program has as a whole
-ROW_BLOCKS = (256, 128, 64, 32, 16)
-UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
-CHAIN_BLOCK = 128  # columns of a first product, which a second one contracts
-STACK_TILE = 4096  # elements of a product that is added to a sum: both tiles are in the first cache
-STACK_COLUMNS = 64  # columns of it; twice as many of 8 bits that lie in rows, whose panels are small and packed fast
-LONG_SUM = 1 << 20  # multiplications of a sum of products that is left to a few programs
-TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
+UNKNOWN_ROWS: Final = TILES.panel  # of a block of unknown rows: few rows cost little more than they must
+SUM_COLUMNS: Final = 2 * TILES.panel  # of a product that is added to a sum; panels of 8 bits are half as large
+LONG_SUM: Final = 1 << 20  # multiplications of a sum of products that is left to a few programs
 
 
 class ProductTiling(TilingChoice):
@@ -191,7 +184,7 @@ class ProductTiling(TilingChoice):
             self.check_chained(*parts)
         loops, online = self.dot_loops(parts)
         inner = tuple(a for a in self.inner() if a != loops.axis and a not in loops.outer)
-        if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
+        if columns is not None and columns in inner and self.sizes[columns] > TILES.most_columns:
             raise FusionConflict("a program would have too many columns of a product")
         if any(not is_fixed(self.sizes[a]) for a in inner):
             raise FusionConflict("an axis whose size is not fixed would be in each program as a whole")
@@ -201,7 +194,7 @@ class ProductTiling(TilingChoice):
         form = "online" if online else "chain" if chained else "product"
         if rows in blocks:
             width = 1 if columns is None else blocks.get(columns, 1)
-            most = STACK_TILE // width if stacked else ROW_BLOCKS[0]
+            most = TILES.sum_tile // width if stacked else TILES.row_blocks[0]
             self.choose_rows(blocks, rows, inner, loops, most)
         if stacked:
             self.check_sum(blocks, dots[-1])
@@ -225,12 +218,12 @@ class ProductTiling(TilingChoice):
     def columns_block(self, columns: int, chained: bool, stacked: bool) -> int:
         """Choose how many columns a program has; with two products it has all."""
         most = bounds(self.sizes[columns])[1]
-        if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
+        if chained and (most > TILES.most_columns or not is_fixed(self.sizes[columns])):
             raise FusionConflict("a program would have too many columns of a product")
         if stacked:
             use = self.dots[-1], 1
             is_cheap = self.dots[-1].inputs[0].type.dtype.bits == 8 and use in self.reads and not self.is_turned(use)
-            return min(most, 2 * STACK_COLUMNS if is_cheap else STACK_COLUMNS)
+            return min(most, 2 * SUM_COLUMNS if is_cheap else SUM_COLUMNS)
         return most if chained else min(most, even_block(most))
 
     def contraction(self, dot: Node) -> Contraction:
@@ -247,7 +240,7 @@ class ProductTiling(TilingChoice):
         if joined.has("parts") and joined in self.values:  # it goes through the parts
             self.check_joined(last)
             return ContractionLoops((), None, 0, last.contracted), None
-        loops = contraction_loops(last, self.sizes, CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK)
+        loops = contraction_loops(last, self.sizes)
         if last.stack and loops.axis is not None:
             raise FusionConflict("the products of a sum are long enough to be stored")
         for outer in loops.outer:
@@ -259,7 +252,7 @@ class ProductTiling(TilingChoice):
         except FusionConflict:
             if loops.outer or loops.axis != axis:
                 raise
-            if is_fixed(self.sizes[axis]) and self.sizes[axis] <= MOST_COLUMNS:
+            if is_fixed(self.sizes[axis]) and self.sizes[axis] <= TILES.most_columns:
                 return ContractionLoops((), None, 0, last.contracted), None
             return loops, self.online_along(axis)
         return loops, None
@@ -279,8 +272,8 @@ class ProductTiling(TilingChoice):
         for axis, block in blocks.items():
             others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
         size, fixed = hint(self.sizes[rows]), is_fixed(self.sizes[rows])
-        wanted = [x for x in ROW_BLOCKS if x <= most and (fixed or x <= UNKNOWN_ROWS)]
-        fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loops) <= TILE_BYTES]
+        wanted = [x for x in TILES.row_blocks if x <= most and (fixed or x <= UNKNOWN_ROWS)]
+        fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loops) <= TILES.l2_bytes]
         if not fitting:
             raise FusionConflict("a program would need more than fits its caches")
         depth = loops.depth if loops.outer or loops.axis is not None else ()

@@ -22,13 +22,13 @@ from typing import Final
 
 from pypto.graph.ir.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.type_rules import is_in_pieces
 from pypto.graph.schedule.index_space import Dim, FusionConflict, IndexSpace, Strides, Use, steps_of
 from pypto.graph.schedule.online_softmax import Online, online_of
+from pypto.tuning.tile_sizes import TILES
 
-POINTWISE_BLOCK = 4096  # elements of a tile without reductions
-ROWS_BLOCK = 1024  # elements that a tile of rows has at least
+POINTWISE_BLOCK: Final = TILES.l1_bytes // 2 // 4  # elements of a tile without reductions
+ROWS_BLOCK: Final = TILES.l1_bytes // 8 // 4  # elements that a tile of rows has at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class TilingChoice:
         elements = self.elements(inner)
         columns = self.columns(inner)
         loop, chunk, online = None, 0, None
-        if elements * columns > MOST_WHOLE or not all(is_fixed(self.sizes[a]) for a in inner):
+        if elements * columns > TILES.most_whole or not all(is_fixed(self.sizes[a]) for a in inner):
             loop, chunk, online = self.long_loop(inner, columns)
             elements = self.elements(tuple(a for a in inner if a != loop)) * max(1, chunk)
         if columns > 1:
@@ -158,7 +158,7 @@ class TilingChoice:
             return 1
         size = hint(self.sizes[last])
         share = -(-size // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
-        return min(size, max(64, min(share, COLUMNS_BLOCK)))
+        return min(size, max(64, min(share, TILES.most_columns)))
 
     def is_turned(self, use: Use) -> bool:
         """Whether an operand is a transposed view, whose contiguous axis is not its last."""
@@ -201,7 +201,7 @@ class TilingChoice:
             axis = self.looped(inner, unknown)
             online = self.online_along(axis)
         except FusionConflict:
-            if unknown and most * columns <= MOST_WHOLE:
+            if unknown and most * columns <= TILES.most_whole:
                 return None, 0, None
             raise
         return axis, min(hint(self.sizes[axis]), max(8, POINTWISE_BLOCK // columns)), online

@@ -10,7 +10,6 @@ import numpy as np
 from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.node_table import COMBINED
-from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
 from pypto.graph.tracing.indexing import index_of, view
@@ -20,6 +19,7 @@ from pypto.graph.tracing.reductions import positions as positions_along
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of
 from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, untraced, where
 from pypto.ir.types import int32
+from pypto.tuning.tile_sizes import TILES
 
 
 def ordered(x: Tensor, op: str, axis: Any, descending: bool) -> Node:
@@ -60,9 +60,9 @@ def argtopk_of_last(x: Tensor, count: int) -> Tensor:
     piece = max(PIECE, 2 * count)
     if count < 2 <= size // 2:  # a selection has two at least
         return argtopk_of_last(x, 2)[..., :count]
-    if count < 2 or count > size // 2 or piece > MOST_WHOLE:
+    if count < 2 or count > size // 2 or piece > TILES.most_whole:
         return argsort(x, axis=last, descending=True)[..., :count]
-    if not is_fixed(size) or size <= MOST_WHOLE:
+    if not is_fixed(size) or size <= TILES.most_whole:
         source = cast(x, np.uint8) if x.dtype == np.bool_ else x
         node = checked("`topk`", lambda: x.graph.add("argtopk", source.node, place=here(), axis=last, count=count))
         return cast(Tensor.fresh(x.graph, node), np.int64)
@@ -90,7 +90,7 @@ def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tenso
     size = flat.node.shape[at]
     if is_fixed(size) and size == 1:
         result = call(x.graph, np.multiply, (reduce(cast(flat, np.bool_), "sum", at, keepdims, np.int64), 0))
-    elif bounds(size)[1] > MOST_WHOLE // (1 if at == flat.ndim - 1 else COLUMNS_BLOCK):
+    elif bounds(size)[1] > TILES.most_whole // (1 if at == flat.ndim - 1 else TILES.most_columns):
         result = arg_of_long(flat, name, at, keepdims)
     else:
         result = arg_of_line(flat, name, at, keepdims)

@@ -11,7 +11,6 @@ import numpy as np
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.node import checked, here
-from pypto.graph.ir.tile_limits import COLUMNS_BLOCK, MOST_WHOLE
 from pypto.graph.ir.type_rules import may_propagate_nan
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing.movement import concatenate, full_like, reshape
@@ -19,6 +18,7 @@ from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, untraced, where
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
+from pypto.tuning.tile_sizes import TILES
 
 OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -122,8 +122,8 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
     """Scan in the dtype of the array; a long axis is scanned in pieces."""
     size, columns = x.node.shape[at], 1
     for n in x.node.shape[at + 1 :]:
-        columns *= min(bounds(n)[1], COLUMNS_BLOCK)
-    most = MOST_WHOLE // min(columns, COLUMNS_BLOCK)
+        columns *= min(bounds(n)[1], TILES.most_columns)
+    most = TILES.most_whole // min(columns, TILES.most_columns)
     if is_fixed(size) and size > most:
         return scan_of_pieces(x, name, at, PIECE if columns == 1 else most)
     node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))

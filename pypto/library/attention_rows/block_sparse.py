@@ -71,7 +71,7 @@ ROWS: Final = (
         source="Block-sparse attention of long prompts",
         reference=block_sparse_attention,
         implementations=(
-            Implementation("natural", partial(kernels.block_sparse_attention, natural=True), platforms=("ascend",)),
+            Implementation("sorted", partial(kernels.block_sparse_attention, by_sort=True), platforms=("ascend",)),
             Implementation("listed", kernels.block_sparse_attention),
         ),
         sizes={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -174,10 +173,7 @@ ROWS: Final = (
         "gives 0.",
         source="Dao and others, FlashAttention, 2022",
         reference=attention,
-        implementations=(
-            Implementation("natural", partial(masked_attention, natural=True), platforms=("ascend",)),
-            Implementation("flash", masked_attention),
-        ),
+        implementations=(Implementation("flash", masked_attention),),
         sizes={"small": SMALL, "model": {"b": 1, "h": 16, "g": 4, "n": 2048, "m": 2048, "d": 128, "e": 128}},
         sampler=causal,
         edges={
@@ -207,7 +203,6 @@ ROWS: Final = (
         reference=paged_attention,
         implementations=(
             Implementation("pages", kernels.paged_attention_by_pages, platforms=("cpu",)),
-            Implementation("rows", partial(kernels.paged_attention, natural=True), platforms=("ascend",)),
             Implementation("split", kernels.paged_attention),
         ),
         sizes={

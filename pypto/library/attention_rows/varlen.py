@@ -77,7 +77,7 @@ ROWS: Final = (
         source="Dao and others, FlashAttention, 2022",
         reference=varlen_attention,
         implementations=(
-            Implementation("natural", partial(kernels.varlen_attention, natural=True), platforms=("ascend",)),
+            Implementation("masked", partial(kernels.varlen_attention, masked=True), platforms=("ascend",)),
             Implementation("flash", kernels.varlen_attention),
         ),
         sizes={

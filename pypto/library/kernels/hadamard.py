@@ -44,10 +44,10 @@ def dense_kernel(x, matrix, y, SCALE: pto.constexpr, ROWS: pto.constexpr):
 
 def sylvester(d):
     """Returns the Hadamard matrix of size d in natural order, with elements 1 and -1."""
-    made = np.ones((1, 1), np.float32)
-    while made.shape[0] < d:
-        made = np.block([[made, made], [made, -made]])
-    return made
+    matrix = np.ones((1, 1), np.float32)
+    while matrix.shape[0] < d:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
 
 
 def fast(x, y):

@@ -35,20 +35,20 @@ def select_kernel(
             chosen = pto.arange(0, GROUPS) == pto.argmax(best, axis=0)
             open_groups = pto.where(chosen, 1.0, open_groups)
             best = pto.where(chosen, -math.inf, best)
-        kept = pto.broadcast_to(pto.expand_dims(open_groups, 1), (GROUPS, size))
-        s = pto.where(pto.reshape(kept, (E,)) > 0, s, -math.inf)
+        is_open = pto.broadcast_to(pto.expand_dims(open_groups, 1), (GROUPS, size))
+        s = pto.where(pto.reshape(is_open, (E,)) > 0, s, -math.inf)
     numbers, experts = pto.arange(0, K), pto.arange(0, E)
-    found = pto.zeros((K,), pto.int32)
-    taken = pto.zeros((K,), pto.float32)
+    selected = pto.zeros((K,), pto.int32)
+    probabilities = pto.zeros((K,), pto.float32)
     for i in pto.static_range(K):
         chosen = pto.argmax(s, axis=0)
-        found = pto.where(numbers == i, chosen, found)
-        taken = pto.where(numbers == i, pto.sum(pto.where(experts == chosen, w, 0.0)), taken)
+        selected = pto.where(numbers == i, chosen, selected)
+        probabilities = pto.where(numbers == i, pto.sum(pto.where(experts == chosen, w, 0.0)), probabilities)
         s = pto.where(experts == chosen, -math.inf, s)
     if RENORMALIZE:
-        taken = taken / (pto.sum(taken) + 1e-20)
-    ids[t, :] = found
-    weights[t, :] = taken * scaling
+        probabilities = probabilities / (pto.sum(probabilities) + 1e-20)
+    ids[t, :] = selected
+    weights[t, :] = probabilities * scaling
 
 
 @pto.jit
@@ -69,21 +69,21 @@ def select_batch_kernel(
             chosen = groups == pto.argmax(best, axis=1)[:, None]
             open_groups = pto.where(chosen, 1.0, open_groups)
             best = pto.where(chosen, -math.inf, best)
-        kept = pto.broadcast_to(open_groups[:, :, None], (T, GROUPS, size))
-        s = pto.where(pto.reshape(kept, (T, E)) > 0, s, -math.inf)
+        is_open = pto.broadcast_to(open_groups[:, :, None], (T, GROUPS, size))
+        s = pto.where(pto.reshape(is_open, (T, E)) > 0, s, -math.inf)
     numbers, experts = pto.arange(0, K)[None, :], pto.arange(0, E)[None, :]
-    found = pto.zeros((T, K), pto.int32)
-    taken = pto.zeros((T, K), pto.float32)
+    selected = pto.zeros((T, K), pto.int32)
+    probabilities = pto.zeros((T, K), pto.float32)
     for i in pto.static_range(K):
         best = pto.argmax(s, axis=1)[:, None]
         chosen = experts == best
-        found = pto.where(numbers == i, best, found)
-        taken = pto.where(numbers == i, pto.sum(pto.where(chosen, w, 0.0), axis=1)[:, None], taken)
+        selected = pto.where(numbers == i, best, selected)
+        probabilities = pto.where(numbers == i, pto.sum(pto.where(chosen, w, 0.0), axis=1)[:, None], probabilities)
         s = pto.where(chosen, -math.inf, s)
     if RENORMALIZE:
-        taken = taken / (pto.sum(taken, axis=1)[:, None] + 1e-20)
-    ids[t : t + T, :] = found
-    weights[t : t + T, :] = taken * scaling
+        probabilities = probabilities / (pto.sum(probabilities, axis=1)[:, None] + 1e-20)
+    ids[t : t + T, :] = selected
+    weights[t : t + T, :] = probabilities * scaling
 
 
 @pto.jit
@@ -140,9 +140,9 @@ def tiles_kernel(ends, tiles, E: pto.constexpr, BM: pto.constexpr):
     count = pto.cdiv(stop - start, BM)
     after = pto.cumsum(count, axis=0)
     mine = (after > tile) & (after - count <= tile)
-    found = pto.sum(pto.where(mine, experts, 0))
+    expert = pto.sum(pto.where(mine, experts, 0))
     first = pto.sum(pto.where(mine, start + (tile - after + count) * BM, 0))
-    tiles[tile, 0] = pto.where(pto.sum(mine.to(pto.int32)) > 0, found, -1)
+    tiles[tile, 0] = pto.where(pto.sum(mine.to(pto.int32)) > 0, expert, -1)
     tiles[tile, 1] = first
     tiles[tile, 2] = pto.sum(pto.where(mine, stop, 0))
 

@@ -41,8 +41,8 @@ def last_bin(counts, need, BINS: pto.constexpr):
     """Finds the last bin from which on at least `need` keys lie, and counts the keys behind it."""
     behind = pto.sum(counts) - pto.cumsum(counts, axis=0)
     bins = pto.arange(0, BINS)
-    found = pto.max(pto.where(behind + counts >= need, bins, 0))
-    return found, pto.sum(pto.where(bins == found, behind, 0))
+    last = pto.max(pto.where(behind + counts >= need, bins, 0))
+    return last, pto.sum(pto.where(bins == last, behind, 0))
 
 
 @pto.jit
@@ -83,8 +83,8 @@ def visible(lengths, s, row, n):
 def sort_chosen(scores: pto.dynamic, keys, places, values, indices, row, need, K: pto.constexpr):
     """Sorts the first keys of a row, descending; equal keys stay in the order in which they were listed."""
     numbers = pto.arange(0, K)
-    found = pto.load(keys + row * keys.shape[1] + numbers, mask=numbers < need, other=-2147483648)
-    order = pto.argsort(found, descending=True)
+    listed = pto.load(keys + row * keys.shape[1] + numbers, mask=numbers < need, other=-2147483648)
+    order = pto.argsort(listed, descending=True)
     place = pto.load(places + row * places.shape[1] + order, mask=numbers < need, other=-1)
     indices[row, :] = place
     if values is not None:

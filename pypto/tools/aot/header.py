@@ -87,12 +87,12 @@ def header(name: str, kernel: str, versions: Sequence[Version]) -> str:
     parts += [f"int32_t {v.symbol}(const int64_t *grid, const int64_t *slots, int64_t threads);\n" for v in versions]
     parts.append("\n#ifdef __cplusplus\n}\n#endif\n")
     parts += [function(f"{name}_{n}", v) for n, v in enumerate(versions)]
-    if len({taken(v) for v in versions}) == 1:
+    if len({parameters(v) for v in versions}) == 1:
         parts.append(chooser(name, versions))
     return "".join([*parts, f"\n#endif  /* {guard} */\n"])
 
 
-def taken(version: Version) -> str:
+def parameters(version: Version) -> str:
     """The parameters of a version's function."""
     return ", ".join(("const int64_t grid[3]", "int64_t threads", *map(declared, version.given)))
 
@@ -111,14 +111,14 @@ def number_type(dtype: str) -> str:
 
 
 def function(name: str, version: Version) -> str:
-    lines = [f"\n/* {told(version)} */", f"static inline int32_t {name}({taken(version)}) {{"]
+    lines = [f"\n/* {description(version)} */", f"static inline int32_t {name}({parameters(version)}) {{"]
     lines += [f"    if ({check}) return PYPTO_NO_VERSION;" for check in checks(version)]
     values = ", ".join(value(slot) for slot in version.slots) or "0"
     lines += [f"    const int64_t slots[] = {{{values}}};"]
     return "\n".join([*lines, f"    return {version.symbol}(grid, slots, threads);", "}", ""])
 
 
-def told(version: Version) -> str:
+def description(version: Version) -> str:
     """What a version is for, for people."""
     kinds = {"array": "{0.name}: {1}[{2}]{3}", "number": "{0.name}: {1}", "constant": "{0.name} = {0.text}"}
     texts = []
@@ -161,7 +161,7 @@ def value(slot: Slot) -> str:
 def chooser(name: str, versions: Sequence[Version]) -> str:
     """The function that runs the first version that fits."""
     names = ", ".join(("grid", "threads", *(p.name for p in versions[0].given)))
-    lines = [f"\n/* The first version that fits. */\nstatic inline int32_t {name}({taken(versions[0])}) {{"]
+    lines = [f"\n/* The first version that fits. */\nstatic inline int32_t {name}({parameters(versions[0])}) {{"]
     lines += ["    int32_t status = PYPTO_NO_VERSION;"]
     for n, _ in enumerate(versions):
         lines.append(f"    if (status == PYPTO_NO_VERSION) status = {name}_{n}({names});")

@@ -15,18 +15,24 @@ LOG2E = math.log2(math.e)
 
 
 @pto.jit
-def power(x, NATURAL: pto.constexpr = False):
-    """Returns 2 ** x, or e ** x, for which Ascend's vector unit has an instruction."""
-    return pto.exp(x) if NATURAL else pto.exp2(x)
+def power(x):
+    """Returns 2 ** x, or e ** x on targets that compute it in fewer instructions."""
+    return pto.exp2(x) if pto.target.has_exp2 else pto.exp(x)
 
 
 @pto.jit
-def merge_block(s, v, m, total, acc, NATURAL: pto.constexpr = False):
+def exponent_of(scores):
+    """Scales scores to exponents of `power`, so that its results are e ** scores."""
+    return scores * LOG2E if pto.target.has_exp2 else scores
+
+
+@pto.jit
+def merge_block(s, v, m, total, acc):
     """Updates the running maximum, sum and result of the online softmax with a block of scores and values."""
     new = pto.maximum(m, pto.max(s, axis=1))
     base = pto.where(new > -math.inf, new, 0.0)
-    p = power(s - base[:, None], NATURAL)
-    scale = power(m - base, NATURAL)
+    p = power(s - base[:, None])
+    scale = power(m - base)
     acc = pto.dot(p.to(v.dtype), v, acc * scale[:, None])
     return new, total * scale + pto.sum(p, axis=1), acc
 
@@ -39,12 +45,11 @@ def normalized(acc, total):
 
 @pto.jit
 def attention_kernel(
-    q, k, v, out, n, keys, unit, DV: pto.constexpr,
+    q, k, v, out, n, keys, scale, DV: pto.constexpr,
     GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
-    NATURAL: pto.constexpr = False,
 ):  # fmt: skip
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
-    g, offset = h // GROUP, keys - n
+    g, offset, unit = h // GROUP, keys - n, exponent_of(scale)
     queries = q[b, h, i : i + BM, :]
     rows = i + pto.arange(0, BM)
     m = pto.full((BM,), -math.inf, pto.float32)
@@ -58,7 +63,7 @@ def attention_kernel(
         seen = columns[None, :] < keys
         if CAUSAL:
             seen = seen & (columns[None, :] <= rows[:, None] + offset)
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc, NATURAL)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc)
     out[b, h, i : i + BM, :] = normalized(acc, total).to(out.dtype)
 
 
@@ -72,8 +77,8 @@ def rows_of_page(cache: pto.dynamic, page, g, count, PAGE: pto.constexpr, WIDTH:
 
 @pto.jit
 def paged_rows_kernel(
-    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
-    D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr, NATURAL: pto.constexpr,
+    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, scale,
+    D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
 ):  # fmt: skip
     """Computes one split of a sequence's pages for the query heads that share a key head.
 
@@ -81,7 +86,7 @@ def paged_rows_kernel(
     tile through the vector cores first.
     """
     split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
-    length, splits = lengths[b], pto.num_programs(0)
+    length, splits, unit = lengths[b], pto.num_programs(0), exponent_of(scale)
     pages = pto.cdiv(length, PAGE)
     each = pto.cdiv(pages, splits)
     queries = q[b, g * GROUP : g * GROUP + GROUP, :]
@@ -94,7 +99,7 @@ def paged_rows_kernel(
         s = pto.dot(queries, pto.trans(rows_of_page(keys, page, g, count, PAGE, D))) * unit
         seen = pto.arange(0, PAGE) < count
         content = rows_of_page(values, page, g, count, PAGE, DV)
-        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), content, m, total, acc, NATURAL)
+        m, total, acc = merge_block(pto.where(seen[None, :], s, -math.inf), content, m, total, acc)
     part[b, g, split, :, :] = acc
     sums[b, g, split, 0, :] = m
     sums[b, g, split, 1, :] = total
@@ -123,7 +128,7 @@ def head_of_page(
 
 @pto.jit
 def paged_stream_kernel(
-    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
+    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, scale,
     G: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
 ):  # fmt: skip
     """Computes one split of a sequence's pages for all heads, so that a page is read once, as contiguous memory.
@@ -131,7 +136,7 @@ def paged_stream_kernel(
     The running softmax of each head is kept in `part` and `sums`, which stay in the processor's cache.
     """
     split, b = pto.program_id(0), pto.program_id(1)
-    length, splits = lengths[b], pto.num_programs(0)
+    length, splits, unit = lengths[b], pto.num_programs(0), exponent_of(scale)
     pages = pto.cdiv(length, PAGE)
     each = pto.cdiv(pages, splits)
     for g in range(G):
@@ -150,9 +155,7 @@ def paged_stream_kernel(
 
 
 @pto.jit
-def combine_kernel(
-    part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr, NATURAL: pto.constexpr = False
-):
+def combine_kernel(part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr):
     """Combines the splits of a sequence (split-KV): rescales their partial softmaxes to one maximum and adds them."""
     g, b = pto.program_id(0), pto.program_id(1)
     m = pto.full((GROUP,), -math.inf, pto.float32)
@@ -162,24 +165,22 @@ def combine_kernel(
     total = pto.zeros((GROUP,), pto.float32)
     acc = pto.zeros((GROUP, DV), pto.float32)
     for split in range(SPLITS):
-        scale = power(sums[b, g, split, 0, :] - base, NATURAL)
+        scale = power(sums[b, g, split, 0, :] - base)
         total = total + sums[b, g, split, 1, :] * scale
         acc = acc + part[b, g, split, :, :] * scale[:, None]
     out[b, g * GROUP : g * GROUP + GROUP, :] = normalized(acc, total).to(out.dtype)
 
 
-def unit_of(scale, d, natural=False):
-    """Returns the factor that turns scores into exponents of 2, or of e."""
-    return (1 if natural else LOG2E) * (scale or 1 / math.sqrt(d))
+def scale_of(scale, d):
+    """Returns the factor of scores; 0 stands for that of the model."""
+    return scale or 1 / math.sqrt(d)
 
 
-def attention(q, k, v, scale, causal, out, natural=False):
+def attention(q, k, v, scale, causal, out):
     """out = softmax(q kᵀ scale) v; with causal, queries are the last of the keys."""
     batch, heads, n, d = q.shape
-    unit = unit_of(scale, d, natural)
     sizes = {"DV": v.shape[3], "GROUP": heads // k.shape[1], "CAUSAL": bool(causal), "BM": 128, "BN": 128}
-    sizes["NATURAL"] = natural
-    attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, k.shape[2], unit, **sizes)
+    attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, k.shape[2], scale_of(scale, d), **sizes)
 
 
 def paged_parts(q, keys, values, splits):
@@ -191,24 +192,24 @@ def paged_parts(q, keys, values, splits):
     return part, sums, {"DV": dv, "GROUP": heads // groups, "PAGE": keys.shape[1]}
 
 
-def combine(part, sums, out, natural=False):
+def combine(part, sums, out):
     """Combines the splits of every sequence and head."""
     batch, groups, splits, group, dv = part.shape
-    combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv, NATURAL=natural)
+    combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv)
 
 
-def paged_attention(q, keys, values, table, lengths, scale, splits, out, natural=False):
+def paged_attention(q, keys, values, table, lengths, scale, splits, out):
     """Paged attention of one query for each sequence; a program serves one key head."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
     batch, _, d = q.shape
-    unit, where = unit_of(scale, d, natural), (splits, keys.shape[2], batch)
-    paged_rows_kernel[where](q, keys, values, table, lengths, part, sums, unit, D=d, NATURAL=natural, **sizes)
-    combine(part, sums, out, natural)
+    where = splits, keys.shape[2], batch
+    paged_rows_kernel[where](q, keys, values, table, lengths, part, sums, scale_of(scale, d), D=d, **sizes)
+    combine(part, sums, out)
 
 
 def paged_attention_by_pages(q, keys, values, table, lengths, scale, splits, out):
     """Paged attention in which a program serves all heads; it suits memory that is fast for contiguous reads."""
     part, sums, sizes = paged_parts(q, keys, values, splits)
-    unit, where = unit_of(scale, q.shape[2]), (splits, q.shape[0])
-    paged_stream_kernel[where](q, keys, values, table, lengths, part, sums, unit, G=keys.shape[2], **sizes)
+    scale, where = scale_of(scale, q.shape[2]), (splits, q.shape[0])
+    paged_stream_kernel[where](q, keys, values, table, lengths, part, sums, scale, G=keys.shape[2], **sizes)
     combine(part, sums, out)

@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.ir.types import int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized, unit_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
 
 LISTED = 256
 SORTED = 4096  # elements that a program sorts
@@ -43,11 +43,11 @@ def sorted_list_kernel(mask: pto.dynamic, numbers, counts, n, ROWS: pto.constexp
 
 @pto.jit
 def block_sparse_kernel(
-    q, k, v, numbers, counts, out, lse, rows, blocks, keys, unit,
-    GROUP: pto.constexpr, DV: pto.constexpr, BX: pto.constexpr, BY: pto.constexpr, NATURAL: pto.constexpr,
+    q, k, v, numbers, counts, out, lse, rows, blocks, keys, scale,
+    GROUP: pto.constexpr, DV: pto.constexpr, BX: pto.constexpr, BY: pto.constexpr,
 ):  # fmt: skip
     u, h, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
-    i, g = u * BX, h // GROUP
+    i, g, unit = u * BX, h // GROUP, exponent_of(scale)
     row = (b * pto.num_programs(1) + h) * rows + u
     queries = q[b, h, i : i + BX, :]
     m = pto.full((BX,), -math.inf, pto.float32)
@@ -57,26 +57,27 @@ def block_sparse_kernel(
         j = pto.load(numbers + row * blocks + number) * BY
         s = pto.dot(queries, pto.trans(k[b, g, j : j + BY, :])) * unit
         seen = (j + pto.arange(0, BY) < keys)[None, :]
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), v[b, g, j : j + BY, :], m, total, acc, NATURAL)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), v[b, g, j : j + BY, :], m, total, acc)
     out[b, h, i : i + BX, :] = normalized(acc, total).to(out.dtype)
-    log = m / (1.0 if NATURAL else LOG2E) + pto.log(pto.where(total == 0, 1.0, total))
+    log = m / exponent_of(1.0) + pto.log(pto.where(total == 0, 1.0, total))
     lse[b, h, i : i + BX] = pto.where(total == 0, -math.inf, log)
 
 
-def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, natural=False):
-    """Lists the selected blocks first, so that the time is proportional to their number."""
+def block_sparse_attention(q, k, v, mask, bx, by, scale, out, lse, by_sort=False):
+    """Lists the selected blocks first, so that the time is proportional to their number; `by_sort` for vector units."""
     batch, heads, n, d = q.shape
     rows, blocks = mask.shape[2:]
     count = batch * heads * rows
     numbers, counts = empty(q, (count, blocks), int32), empty(q, (count,), int32)
     block = max(32, pto.next_power_of_2(blocks))
-    if natural and block <= SORTED:
+    if by_sort and block <= SORTED:
         sizes = {"ROWS": min(8, SORTED // block), "BLOCK": block}
         rows_of = mask.reshape(count, blocks)
         sorted_list_kernel[(pto.cdiv(count, sizes["ROWS"]),)](rows_of, numbers, counts, blocks, **sizes)
     else:
         list_kernel[(count,)](mask, numbers, counts, blocks, BLOCK=LISTED)
-    sizes = {"GROUP": heads // k.shape[1], "DV": v.shape[3], "BX": bx, "BY": by, "NATURAL": natural}
-    unit = unit_of(scale, d, natural)
+    sizes = {"GROUP": heads // k.shape[1], "DV": v.shape[3], "BX": bx, "BY": by}
     where = (pto.cdiv(n, bx), heads, batch)
-    block_sparse_kernel[where](q, k, v, numbers, counts, out, lse, rows, blocks, k.shape[2], unit, **sizes)
+    block_sparse_kernel[where](
+        q, k, v, numbers, counts, out, lse, rows, blocks, k.shape[2], scale_of(scale, d), **sizes
+    )

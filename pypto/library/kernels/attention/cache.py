@@ -10,16 +10,16 @@ import math
 import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
 
 BLOCK = 128
 
 
 @pto.jit
-def scale_queries_kernel(q, key_scale, scaled, unit, GROUP: pto.constexpr, BM: pto.constexpr):
+def scale_queries_kernel(q, key_scale, scaled, scale, GROUP: pto.constexpr, BM: pto.constexpr):
     """Multiplies the queries by the key scales of their channels and by the scale of the scores."""
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
-    factors = key_scale[h // GROUP, :] * unit
+    factors = key_scale[h // GROUP, :] * exponent_of(scale)
     scaled[b, h, i : i + BM, :] = (q[b, h, i : i + BM, :].to(pto.float32) * factors[None, :]).to(scaled.dtype)
 
 
@@ -50,11 +50,10 @@ def attention_int8_cache_kernel(
 def attention_int8_cache(q, k, key_scale, v, value_scale, scale, causal, out):
     """out = softmax(q kᵀ scale) v with keys and values as codes; with causal, queries are the last of the keys."""
     batch, heads, n, d = q.shape
-    unit = LOG2E * (scale or 1 / math.sqrt(d))
     rows = 1 if n == 1 else BLOCK
     sizes = {"GROUP": heads // k.shape[1], "BM": rows}
     where = (pto.cdiv(n, rows), heads, batch)
     scaled = empty(q, q.shape, float32)
-    scale_queries_kernel[where](q, key_scale, scaled, unit, **sizes)
+    scale_queries_kernel[where](q, key_scale, scaled, scale_of(scale, d), **sizes)
     sizes |= {"DV": v.shape[3], "CAUSAL": bool(causal), "BN": BLOCK}
     attention_int8_cache_kernel[where](scaled, k, v, value_scale, out, n, k.shape[2], **sizes)

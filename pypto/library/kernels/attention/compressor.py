@@ -83,7 +83,7 @@ def compressor(
     sizes = {"RATIO": ratio, "OVERLAP": width == 2 * d, "BD": channels}
     where = (t, pto.cdiv(d, channels))
     compress_kernel[where](start, table, kv_state, score_state, pooled.reshape(t, d), s, **sizes)
-    turned = out if hadamard is None else empty(x, (t, d), bfloat16)
-    turn_last(pooled, gain, cos, sin, turned.reshape(t, 1, d), eps)
+    rotated = out if hadamard is None else empty(x, (t, d), bfloat16)
+    turn_last(pooled, gain, cos, sin, rotated.reshape(t, 1, d), eps)
     if hadamard is not None:
-        matmul(turned, hadamard, out)
+        matmul(rotated, hadamard, out)

@@ -14,7 +14,7 @@ import math
 import pypto as pto
 from pypto.ir.types import bfloat16, int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import merge_block, normalized, unit_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
 from pypto.library.kernels.attention.window import SEQUENCES, seen_rows, spans_kernel
 
 HEADS = 64
@@ -72,21 +72,21 @@ def gather_kernel(
         rows[t, j : j + ROWS, C : C + R] = rows_at(rope, page, row, seen, R)
         if GROUPS > 0:
             factor = rows_at(scales, page, row, seen, GROUPS)
-            wide = pto.reshape(v.to(pto.float32), (ROWS, GROUPS, C // GROUPS)) * factor[:, :, None]
-            v = pto.reshape(wide, (ROWS, C)).to(rows.dtype)
+            scaled = pto.reshape(v.to(pto.float32), (ROWS, GROUPS, C // GROUPS)) * factor[:, :, None]
+            v = pto.reshape(scaled, (ROWS, C)).to(rows.dtype)
         rows[t, j : j + ROWS, 0:C] = v
 
 
 @pto.jit
 def attention_kernel(
-    q, rows, counts, sink, out, unit, C: pto.constexpr, WIDTH: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr
+    q, rows, counts, sink, out, scale, C: pto.constexpr, WIDTH: pto.constexpr, BM: pto.constexpr, BK: pto.constexpr
 ):
     """Attention of a token's heads over its gathered rows, whose first C columns are values; a sink has value zero."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
     pto.static_assert(rows.shape[2] == q.shape[2] >= WIDTH and out.shape[2] == C)
-    count, queries = counts[t], q[t, h : h + BM, 0:WIDTH]
+    count, queries, unit = counts[t], q[t, h : h + BM, 0:WIDTH], exponent_of(scale)
     if sink is not None:
-        m = sink[h : h + BM].to(pto.float32)
+        m = exponent_of(sink[h : h + BM].to(pto.float32))
         total = pto.full((BM,), 1.0, pto.float32)
     else:
         m = pto.full((BM,), -math.inf, pto.float32)
@@ -95,7 +95,7 @@ def attention_kernel(
     for j in range(0, count, BK):
         s = pto.dot(queries, pto.trans(rows[t, j : j + BK, 0:WIDTH])) * unit
         seen = (pto.arange(0, BK) < count - j)[None, :]
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc, True)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), rows[t, j : j + BK, 0:C], m, total, acc)
     out[t, h : h + BM, :] = normalized(acc, total).to(out.dtype)
 
 
@@ -107,23 +107,23 @@ def window_rows_kernel(
 ):  # fmt: skip
     """Gathers a block of the rows that a token sees: first its sliding window, then compressed rows."""
     j, t = pto.program_id(0) * ROWS, pto.program_id(1)
-    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
+    b, first, nearby, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
     if j == 0:
         counts[t] = count
     if j < pto.cdiv(count, BLOCK) * BLOCK:
         number = j + pto.arange(0, ROWS)
-        recent = number < near
+        recent = number < nearby
         page, row = places(table, b, pto.where(recent, first + number, 0), PAGES, PAGE)
         rows[t, j : j + ROWS, :] = rows_at(keys, page, row, recent, D)
-        if compressed is not None and j + ROWS > near:
-            older = (number >= near) & (number < count)
-            token = pto.where(older, number - near, 0)
+        if compressed is not None and j + ROWS > nearby:
+            older = (number >= nearby) & (number < count)
+            token = pto.where(older, number - nearby, 0)
             if topk is not None:
                 token = pto.load(topk + t * K + token, mask=older, other=0)
             page, row = places(places_of, b, token, OLDER, CPAGE)
-            found = rows_at(compressed, page, row, older, D)
+            content = rows_at(compressed, page, row, older, D)
             at = number.to(pto.int64) * rows.strides[1]
-            pto.store(rows + t * rows.strides[0] + at[:, None] + pto.arange(0, D)[None, :], found, older[:, None])
+            pto.store(rows + t * rows.strides[0] + at[:, None] + pto.arange(0, D)[None, :], content, older[:, None])
 
 
 def padded(n):
@@ -131,12 +131,12 @@ def padded(n):
     return max(1, pto.cdiv(n, BLOCK)) * BLOCK
 
 
-def attend(queries, rows, counts, sink, unit, width, out):
+def attend(queries, rows, counts, sink, scale, width, out):
     """Launches the products: `width` columns of a row are keys, and the first columns, as wide as `out`, are values."""
     t, h, c = out.shape
     bm = min(HEADS, pto.next_power_of_2(h))
     where = pto.cdiv(h, bm), t
-    attention_kernel[where](queries, rows, counts, sink, out, unit, C=c, WIDTH=width, BM=bm, BK=BLOCK)
+    attention_kernel[where](queries, rows, counts, sink, out, scale, C=c, WIDTH=width, BM=bm, BK=BLOCK)
 
 
 def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out):
@@ -152,7 +152,7 @@ def chosen(q_nope, q_rope, keys, rope, scales, topk, table, lengths, scale, out)
     gather_kernel[programs, t // b, b](
         q_nope, q_rope, keys, rope, scales, topk, table, lengths, queries, rows, counts, **sizes
     )
-    attend(queries, rows, counts, None, unit_of(scale, c + r, natural=True), c + r, out)
+    attend(queries, rows, counts, None, scale_of(scale, c + r), c + r, out)
 
 
 def sparse_attention(q_nope, q_rope, keys, rope, topk, table, lengths, scale, out):
@@ -178,7 +178,7 @@ def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ra
         keys, table, compressed, places_of, topk, lengths, spans, rows, counts, t // lengths.shape[0], BLOCK=BLOCK,
         **sizes,
     )  # fmt: skip
-    attend(q, rows, counts, sink, unit_of(scale, d, natural=True), d, out)
+    attend(q, rows, counts, sink, scale_of(scale, d), d, out)
 
 
 def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):

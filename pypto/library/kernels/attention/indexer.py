@@ -41,9 +41,9 @@ def score_kernel(
 def hadamard_quantize_kernel(x, matrix, q, scale, ROWS: pto.constexpr):
     i = pto.program_id(0) * ROWS
     t = pto.dot(x[i : i + ROWS, :], matrix[:, :]).to(pto.bfloat16).to(pto.float32)
-    tile, found = quantize_tile(t, 1)
+    tile, factors = quantize_tile(t, 1)
     q[i : i + ROWS, :] = tile
-    scale[i : i + ROWS] = found.to(scale.dtype)
+    scale[i : i + ROWS] = factors.to(scale.dtype)
 
 
 @pto.jit
@@ -71,9 +71,9 @@ def lightning_indexer(choose, q, q_scale, keys, k_scale, weights, lengths, table
 def turned_and_quantized(x, cos, sin, matrix, q, scale):
     """Applies rotary embedding to the first columns of x (t, n, d), then the transform, and quantises rows to int8."""
     t, n, d = x.shape
-    turned = empty(x, (t, n, d), bfloat16)
-    rope_half_kernel[(t,)](x, cos, sin, turned, FIRST=0, WIDTH=cos.shape[1], HALVED=False)
-    rows = (turned.reshape(t * n, d), matrix, q.reshape(t * n, d), scale.reshape(t * n))
+    rotated = empty(x, (t, n, d), bfloat16)
+    rope_half_kernel[(t,)](x, cos, sin, rotated, FIRST=0, WIDTH=cos.shape[1], HALVED=False)
+    rows = (rotated.reshape(t * n, d), matrix, q.reshape(t * n, d), scale.reshape(t * n))
     hadamard_quantize_kernel[(pto.cdiv(t * n, TOKENS),)](*rows, ROWS=TOKENS)
 
 

@@ -63,9 +63,9 @@ def gated_rows_kernel(q, k, v, decay, beta, state, out, n, GROUP: pto.constexpr,
     g = h // GROUP
     s = pto.reshape(pto.load(state, (b, h, e, 0), (1, 1, BE, D)), (BE, D))
     for t in range(0, n):
-        key, query, kept = k[b, g, t, :][None, :], q[b, g, t, :][None, :], decay[b, h, t]
-        change = (v[b, h, t, e : e + BE] - kept * pto.sum(s * key, axis=1)) * beta[b, h, t]
-        s = s * kept + change[:, None] * key
+        key, query, decayed = k[b, g, t, :][None, :], q[b, g, t, :][None, :], decay[b, h, t]
+        change = (v[b, h, t, e : e + BE] - decayed * pto.sum(s * key, axis=1)) * beta[b, h, t]
+        s = s * decayed + change[:, None] * key
         out[b, h, t, e : e + BE] = pto.sum(s * query, axis=1)
     state[b, h, e : e + BE, :] = s
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention.attention import LOG2E, attention, merge_block, normalized, power, unit_of
+from pypto.library.kernels.attention.attention import attention, exponent_of, merge_block, normalized, power, scale_of
 
 BLOCK = 128
 
@@ -39,10 +39,10 @@ def seen_keys(
 
 @pto.jit
 def masked_attention_kernel(
-    q, k, v, bias, mask, first, sinks, out, n, keys, unit, cap, window,
+    q, k, v, bias, mask, first, sinks, out, n, keys, scale, cap, window,
     DV: pto.constexpr, GROUP: pto.constexpr, CAUSAL: pto.constexpr, BIAS: pto.constexpr, MASK: pto.constexpr,
     PADDED: pto.constexpr, SINKS: pto.constexpr, CAPPED: pto.constexpr, WINDOWED: pto.constexpr, BM: pto.constexpr,
-    BN: pto.constexpr, NATURAL: pto.constexpr = False,
+    BN: pto.constexpr,
 ):  # fmt: skip
     """Computes a block of queries of one head; blocks of keys that no query sees by its position are skipped.
 
@@ -50,7 +50,8 @@ def masked_attention_kernel(
     """
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
     g, offset = h // GROUP, keys - n
-    base = 1.0 if NATURAL else LOG2E
+    base = exponent_of(1.0)
+    unit = scale if CAPPED else exponent_of(scale)
     queries = q[b, h, i : i + BM, :]
     rows = i + pto.arange(0, BM)
     m = pto.full((BM,), -math.inf, pto.float32)
@@ -69,13 +70,13 @@ def masked_attention_kernel(
             seen = seen & (block_of(mask, b, h, i, j, BM, BN, MASK == 2) != 0)
         if BIAS > 0:
             s = s + block_of(bias, b, h, i, j, BM, BN, BIAS == 2).to(pto.float32) * base
-        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc, NATURAL)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc)
     if SINKS:
         sink = sinks[h].to(pto.float32) * base
         new = pto.maximum(m, sink)
-        scale = power(m - new, NATURAL)
-        total = total * scale + power(sink - new, NATURAL)
-        acc = acc * scale[:, None]
+        factor = power(m - new)
+        total = total * factor + power(sink - new)
+        acc = acc * factor[:, None]
     out[b, h, i : i + BM, :] = normalized(acc, total).to(out.dtype)
 
 
@@ -84,16 +85,17 @@ def rows_of(x):
     return 0 if x is None else 2 if x.shape[2] == 1 else 1
 
 
-def masked_attention(q, k, v, scale, causal, bias, mask, first, sinks, window, softcap, out, natural=False):
+def masked_attention(q, k, v, scale, causal, bias, mask, first, sinks, window, softcap, out):
     """Attention with masks, biases and sinks; without any of them, the kernel that knows none."""
     if softcap == 0 and not window and all(x is None for x in (bias, mask, first, sinks)):
-        attention(q, k, v, scale, causal, out, natural)
+        attention(q, k, v, scale, causal, out)
         return
     batch, heads, n, d = q.shape
-    unit = unit_of(scale, d, natural=bool(natural or softcap))
     flags = {"BIAS": rows_of(bias), "MASK": rows_of(mask), "PADDED": first is not None, "SINKS": sinks is not None}
-    flags |= {"CAUSAL": bool(causal), "CAPPED": softcap != 0, "WINDOWED": bool(window), "NATURAL": natural}
+    flags |= {"CAUSAL": bool(causal), "CAPPED": softcap != 0, "WINDOWED": bool(window)}
     sizes = {"DV": v.shape[3], "GROUP": heads // k.shape[1], "BM": BLOCK, "BN": BLOCK}
     given = [q if x is None else x for x in (bias, mask, first, sinks)]  # a kernel reads those that its flags name
     where = (pto.cdiv(n, BLOCK), heads, batch)
-    masked_attention_kernel[where](q, k, v, *given, out, n, k.shape[2], unit, float(softcap), window, **sizes, **flags)
+    masked_attention_kernel[where](
+        q, k, v, *given, out, n, k.shape[2], scale_of(scale, d), float(softcap), window, **sizes, **flags
+    )

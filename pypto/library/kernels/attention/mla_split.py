@@ -72,10 +72,10 @@ def rows_kernel(
     row = pto.sum(parts, axis=0).to(pto.bfloat16).to(pto.float32)
     row = rms_norm_tile(row, g_cq[:], eps).to(pto.bfloat16)
     if qs is not None:
-        wide = row.to(pto.float32)
+        floats = row.to(pto.float32)
         if smooth is not None:
-            wide = wide * smooth[:]
-        qn[t, :], qs[t] = quantize_row(wide)
+            floats = floats * smooth[:]
+        qn[t, :], qs[t] = quantize_row(floats)
     else:
         qn[t, :] = row
     if is_last_write(index, t, BLOCK):
@@ -89,8 +89,8 @@ def rows_kernel(
         else:
             kv_cache[at, :] = latent
         key = pto.sum(keys, axis=0).to(pto.bfloat16).to(pto.float32)
-        turned = turned_halves(key[None, :], c[None, :], s[None, :])
-        kr_cache[at, :] = pto.reshape(turned, (r,)).to(kr_cache.dtype)
+        rotated = turned_halves(key[None, :], c[None, :], s[None, :])
+        kr_cache[at, :] = pto.reshape(rotated, (r,)).to(kr_cache.dtype)
 
 
 @pto.jit
@@ -104,8 +104,8 @@ def head_kernel(qb, w, cos, sin, q_nope, q_rope, BM: pto.constexpr, P: pto.const
     q_nope[i : i + BM, n, j : j + C] = acc.to(q_nope.dtype)
     if half == 0:
         c, s = cos[i : i + BM, :].to(pto.float32), sin[i : i + BM, :].to(pto.float32)
-        turned = turned_halves(qb[i : i + BM, n, P : P + r].to(pto.float32), c, s)
-        q_rope[i : i + BM, n, :] = turned.to(q_rope.dtype)
+        rotated = turned_halves(qb[i : i + BM, n, P : P + r].to(pto.float32), c, s)
+        q_rope[i : i + BM, n, :] = rotated.to(q_rope.dtype)
 
 
 def rows_of(t):

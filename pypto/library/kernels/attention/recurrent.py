@@ -18,8 +18,8 @@ def quick_gelu(x):
 @pto.jit
 def gate_of(states, z, t, alpha, I: pto.constexpr, D: pto.constexpr):  # noqa: E741
     """Returns gate I of a row's four, with the contribution of the token."""
-    found = states[t, I * D : I * D + D].to(pto.float32)
-    return found + alpha * z[t, I * D : I * D + D].to(pto.float32)
+    state = states[t, I * D : I * D + D].to(pto.float32)
+    return state + alpha * z[t, I * D : I * D + D].to(pto.float32)
 
 
 @pto.jit

@@ -44,8 +44,8 @@ def rope_interleaved_kernel(x, cos, sin, y, SIGN: pto.constexpr, HALVES: pto.con
     else:
         c, c2 = pairs(cos[t, :].to(pto.float32)[None, :])
         s, s2 = pairs(sin[t, :].to(pto.float32)[None, :])
-        turned = pto.join(a * c - SIGN * b * s, b * c2 + SIGN * a * s2)
-        y[t, :, :] = pto.reshape(turned, (x.shape[1], 2 * h)).to(y.dtype)
+        rotated = pto.join(a * c - SIGN * b * s, b * c2 + SIGN * a * s2)
+        y[t, :, :] = pto.reshape(rotated, (x.shape[1], 2 * h)).to(y.dtype)
 
 
 def rope_half(x, cos, sin, y):

@@ -90,10 +90,10 @@ def mla_prolog_v4_quant(x, w_dq, w_uq, w_uq_scale, w_kv, g_q, g_kv, cos, sin, n,
 def indexer_prolog_v4(qn, qn_scale, w_qb, w_qb_scale, x, w_proj, cos, sin, hadamard, q, q_scale, weights):
     """Computes the queries and weights of V4's indexer."""
     t, n, d = q.shape
-    heads, turned = empty(x, (t, n * d), bfloat16), empty(x, (t, n, d), bfloat16)
+    heads, rotated = empty(x, (t, n * d), bfloat16), empty(x, (t, n, d), bfloat16)
     dequantize_matmul(qn, w_qb, qn_scale, w_qb_scale, None, heads)
-    turn_last(heads.reshape(t, n, d), None, cos, sin, turned)
-    rows = (turned.reshape(t * n, d), hadamard, q.reshape(t * n, d), q_scale.reshape(t * n))
+    turn_last(heads.reshape(t, n, d), None, cos, sin, rotated)
+    rows = (rotated.reshape(t * n, d), hadamard, q.reshape(t * n, d), q_scale.reshape(t * n))
     hadamard_quantize_kernel[(pto.cdiv(t * n, TOKENS),)](*rows, ROWS=TOKENS)
     logits = empty(x, (t, n), bfloat16)
     matmul(x, w_proj, logits)

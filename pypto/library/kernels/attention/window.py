@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.ir.types import int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import LOG2E, merge_block, normalized
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
 
 HEADS = 64
 ROWS = 64
@@ -51,13 +51,13 @@ def seen_rows(
         b = t // s1
         end = lengths[b] - (s1 - 1 - t % s1)
     first = max(end - WINDOW, 0)
-    near = max(end, 0) - first
-    count = near
+    nearby = max(end, 0) - first
+    count = nearby
     if topk is not None:
         count += min(max(lengths[b] // RATIO - (s1 - 1 - t % s1), 0), K)
     elif compressed is not None:
         count += max(end, 0) // RATIO
-    return b, first, near, count
+    return b, first, nearby, count
 
 
 @pto.jit
@@ -70,24 +70,24 @@ def merge_rows(queries, rows, seen, unit, m, total, acc):
 @pto.jit
 def window_kernel(
     q, keys: pto.dynamic, table: pto.dynamic, compressed: pto.dynamic, places: pto.dynamic, topk, lengths, spans, sink,
-    out, s1, unit, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
+    out, s1, scale, D: pto.constexpr, WINDOW: pto.constexpr, RATIO: pto.constexpr, K: pto.constexpr,
     BM: pto.constexpr, BK: pto.constexpr,
 ):  # fmt: skip
     """Computes attention with a sink, a score whose value is zero, which starts the running maximum and sum."""
     h, t = pto.program_id(0) * BM, pto.program_id(1)
-    b, first, near, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
-    queries = q[t, h : h + BM, :]
-    m = sink[h : h + BM] * LOG2E
+    b, first, nearby, count = seen_rows(t, compressed, topk, lengths, spans, s1, WINDOW, RATIO, K)
+    queries, unit = q[t, h : h + BM, :], exponent_of(scale)
+    m = exponent_of(sink[h : h + BM])
     total = pto.full((BM,), 1.0, pto.float32)
     acc = pto.zeros((BM, D), pto.float32)
-    for j in range(0, near, BK):
-        seen = j + pto.arange(0, BK) < near
+    for j in range(0, nearby, BK):
+        seen = j + pto.arange(0, BK) < nearby
         rows = rows_of(keys, table, b, first + j + pto.arange(0, BK), seen, D)
         m, total, acc = merge_rows(queries, rows, seen, unit, m, total, acc)
     if compressed is not None:
-        for j in range(0, count - near, BK):
+        for j in range(0, count - nearby, BK):
             token = j + pto.arange(0, BK)
-            seen = token < count - near
+            seen = token < count - nearby
             if topk is not None:
                 token = pto.load(topk + t * K + token, mask=seen, other=0)
             rows = rows_of(compressed, places, b, token, seen, D)
@@ -101,7 +101,7 @@ def launch(q, keys, table, compressed, places, topk, lengths, spans, sink, ratio
     sizes = {"D": d, "WINDOW": window, "RATIO": ratio, "K": 0 if topk is None else topk.shape[1]}
     window_kernel[(pto.cdiv(h, bm), t)](
         q, keys, table, compressed, places, topk, lengths, spans, sink, out, t // lengths.shape[0],
-        LOG2E * (scale or 1 / math.sqrt(d)), BM=bm, BK=ROWS, **sizes,
+        scale_of(scale, d), BM=bm, BK=ROWS, **sizes,
     )  # fmt: skip
 
 

@@ -102,19 +102,19 @@ def mx_matmul_kernel(
 def scaled(t, code):
     """Multiplies small floats by their groups' powers, in float32."""
     rows, width = t.shape
-    wide = pto.reshape(code, (rows, width // 32)).to(pto.int32)
-    factor = pto.bitcast(pto.where(wide == 0, 1 << 22, wide << 23), pto.float32)
-    factor = pto.where(wide == 255, float("nan"), factor)
+    exponents = pto.reshape(code, (rows, width // 32)).to(pto.int32)
+    factor = pto.bitcast(pto.where(exponents == 0, 1 << 22, exponents << 23), pto.float32)
+    factor = pto.where(exponents == 255, float("nan"), factor)
     groups = pto.reshape(t.to(pto.float32), (rows, width // 32, 32)) * factor[:, :, None]
     return pto.reshape(groups, (rows, width))
 
 
 @pto.jit
-def widen_kernel(t, code, wide, WIDTH: pto.constexpr):
+def widen_kernel(t, code, floats, WIDTH: pto.constexpr):
     """Converts columns of a row to bfloat16, which holds every E4M3 number times its group's power."""
     row, j = pto.program_id(0), pto.program_id(1) * WIDTH
     numbers = scaled(pto.load(t, (row, j), (1, WIDTH)), pto.load(code, (row, j // 64, 0), (1, WIDTH // 64, 2)))
-    pto.store(wide, (row, j), numbers.to(pto.bfloat16))
+    pto.store(floats, (row, j), numbers.to(pto.bfloat16))
 
 
 @pto.jit
@@ -157,10 +157,10 @@ def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):
 
 def widened(t, code):
     """Returns rows converted to bfloat16."""
-    wide = empty(t, tuple(t.shape), bfloat16)
+    floats = empty(t, tuple(t.shape), bfloat16)
     where, width = blocks_of(t, COLUMNS)
-    widen_kernel[where](t, code, wide, WIDTH=width)
-    return wide
+    widen_kernel[where](t, code, floats, WIDTH=width)
+    return floats
 
 
 def mx_matmul_widened(a, a_scale, b, b_scale, bias, relu, y):

@@ -142,8 +142,8 @@ def fake_quantize_groups_kernel(w, scale, offset, y, LEVELS: pto.constexpr):
     middle = offset[row, :][:, None]
     t = pto.reshape(w[row, :].to(pto.float32), (groups, d // groups))
     u = pto.clamp((t - middle) / reach, -0.99, 0.99, propagate_nan=True) * LEVELS - 0.5
-    found = (pto.rint(u) + 0.5) * (1 / LEVELS) * reach + middle
-    y[row, :] = pto.reshape(found, (d,)).to(y.dtype)
+    values = (pto.rint(u) + 0.5) * (1 / LEVELS) * reach + middle
+    y[row, :] = pto.reshape(values, (d,)).to(y.dtype)
 
 
 def quantize_per_token(x, smooth, q, scale):

@@ -11,8 +11,9 @@ from pypto.library.binding import empty
 from pypto.library.kernels.gemv import int4_sums, piece_of, sums
 from pypto.library.kernels.products import blocks_for, grid, w8a8_kernel
 from pypto.library.kernels.split_k_gemv import split_k_row
+from pypto.tuning.tile_sizes import TILES
 
-COLUMNS = 128
+COLUMNS = TILES.depth
 TALL = 128  # rows of a block on a matrix unit, if there are many
 FEW = 64  # up to so many rows, a block has 16
 BY_ROW = 2  # up to so many rows, each has its own program
@@ -247,9 +248,9 @@ def int8_rows_for(t):
 def int8_columns_for(t, n):
     """Returns the columns of a program: for few rows a divisor of the matrix, so that reads of the weights are long."""
     if t > FEW:
-        columns = 256 if n >= WIDE else 128
+        columns = 2 * COLUMNS if n >= WIDE else COLUMNS
     else:
-        columns = next((c for c in (512, 192, 256) if n % c == 0 and (c < 512 or n >= WIDE)), 128)
+        columns = next((c for c in TILES.int8_columns if n % c == 0 and (c < TILES.most_columns or n >= WIDE)), COLUMNS)
     return min(columns, pto.next_power_of_2(n))
 
 
@@ -274,7 +275,8 @@ def w8a8_group_linear(a, b, row_scale, column_scale, bias, y):
     """Computes y = the sum over groups of (a @ b) * row_scale, times column_scale, plus bias."""
     t, n = a.shape[0], b.shape[1]
     bm = 1 if t <= BY_ROW else 16 if t <= FEW else 32
-    bn = 192 if t <= FEW and n % 192 == 0 else columns_for(n)
+    _, even, _ = TILES.int8_columns
+    bn = even if t <= FEW and n % even == 0 else columns_for(n)
     where = grid(t, n, (bm, bn))
     w8a8_groups_kernel[where](a, b, row_scale, column_scale, bias, y, TRANSPOSED=False, BM=bm, BN=bn)
 

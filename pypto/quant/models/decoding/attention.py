@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention.attention import merge_block, normalized
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized
 from pypto.library.kernels.quantized.quant import largest, quantize_row
 
 
@@ -40,7 +40,7 @@ def store_value(values, value_scale, g, p, value, key):
 
 @pto.jit
 def attend_kernel(
-    q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, UNIT: pto.constexpr, BN: pto.constexpr
+    q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, SCALE: pto.constexpr, BN: pto.constexpr
 ):
     """Serves one key head and the query heads that share it; rotary pairs are the two halves of a head.
 
@@ -53,7 +53,8 @@ def attend_kernel(
     first, second = k[0, g, 0:H], k[0, g, H:D]
     store_key(keys, key_scale, g, p, first * c - second * s, second * c + first * s)
     store_value(values, value_scale, g, p, v[0, g, :], k[0, g, :])
-    c, s = c[None, :] * UNIT, s[None, :] * UNIT
+    unit = exponent_of(SCALE)
+    c, s = c[None, :] * unit, s[None, :] * unit
     first, second = q[0, h : h + GROUP, 0:H], q[0, h : h + GROUP, H:D]
     left, right = first * c - second * s, second * c + first * s
     if key_scale is not None:

@@ -338,8 +338,7 @@ def step(
         q, k, v = heads_of(rows[0], shared, depth)
         out = np.empty_like(q, shape=q.shape)
         arrays = store.keys, store.values, store.key_scale, store.value_scale
-        unit = math.log2(math.e) / math.sqrt(depth)
-        attend_kernel[(shared,)](q, k, v, cos, sin, *arrays, position, out, UNIT=unit, BN=KEYS)
+        attend_kernel[(shared,)](q, k, v, cos, sin, *arrays, position, out, SCALE=1 / math.sqrt(depth), BN=KEYS)
         return out.reshape(1, q.shape[1] * depth)
 
     return forward(x, partial(linear, products), attend, norms, eps)
