@@ -62,4 +62,4 @@ def of_name(name: str) -> Any:
     known = (*sys.modules["pypto.arrays"].__all__, *ELEMENTWISE, *OTHERS, *OUTSIDE, *COUNTING)
     way = REFUSED.get(name) or ELSEWHERE.get(name)
     reason = f": {way}" if way else suggestion(name, known)
-    raise AttributeError(f"pypto.arrays has no {name!r}{reason}")
+    raise AttributeError(f"pypto.arrays has no {name!r}{reason}", name=name)

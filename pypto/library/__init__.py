@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Operator:
     """Returns an operator by its name."""
     if name.startswith("_") or name not in rows:
         close_names = "" if name.startswith("_") else _suggestion(name, rows)
-        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{close_names}")
+        raise AttributeError(f"module 'pypto.library' has no attribute {name!r}{close_names}", name=name)
     return rows[name]
 
 

@@ -135,3 +135,11 @@ def test_compositions_round_once(name: str, dtype: Any) -> None:
         exact = ONCE[name](x.astype(np.float32), y.astype(np.float32)).astype(wanted)
     assert found.dtype == wanted
     assert np.mean(found == exact) > 0.998 or wanted == np.float32
+
+
+def test_a_product_of_bfloat16_and_short_integers_is_float32() -> None:
+    a, b = np.ones((3, 4)).astype(pto.bfloat16.numpy), np.full((4, 2), 300, np.uint16)
+    for function in (lambda a, b: a @ b, lambda a, b: b.T @ a.T):
+        found, wanted = pto.fuse(function)(a, b), function(a, b)
+        assert found.dtype == wanted.dtype == np.float32
+        np.testing.assert_array_equal(found, wanted)

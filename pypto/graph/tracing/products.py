@@ -49,13 +49,21 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     """Trace ``x @ y`` with numpy's rule for vectors, in numpy's result type."""
     if not x.ndim or not y.ndim:
         raise WrongShapes(here().loc(), what="`@`", problem="an operand has no dimensions")
-    dtype = np.result_type(x.dtype, y.dtype)
+    dtype = x.dtype if x.dtype == y.dtype else common_dtype(x, y)
     left = x if x.ndim > 1 else reshape(x, (1, *x.shape))
     right = y if y.ndim > 1 else reshape(y, (*y.shape, 1))
     node = cast(product(cast(left, dtype), cast(right, dtype)), dtype)
     gone = [-2] * (x.ndim == 1) + [-1] * (y.ndim == 1)
     result = Tensor.fresh(x.graph, node.node)
     return squeeze(result, tuple(gone)) if gone else result
+
+
+def common_dtype(x: Tensor, y: Tensor) -> np.dtype[Any]:
+    """Return the type of a product; bfloat16 and 16-bit integers have none but that of numpy's ufuncs, float32."""
+    try:
+        return np.result_type(x.dtype, y.dtype)
+    except np.exceptions.DTypePromotionError:
+        return np.add.resolve_dtypes((x.dtype, y.dtype, None))[2]
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
