@@ -17,13 +17,13 @@ import numpy as np
 from pypto.arguments import BOUNDARY
 from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
-from pypto.graph.capture.guards import Outside, Roots
+from pypto.graph.capture.guards import Roots
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
-from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, Taken, reader_of_call
+from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
 from pypto.graph.plan.on_device import device_call
-from pypto.graph.plan.outputs import check_updates, filled, run_into, write_back
+from pypto.graph.plan.outputs import check_updates, run_into, write_back
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
 from pypto.graph.plan.plan import NO_SIZES, Plan, PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
@@ -37,6 +37,7 @@ from pypto.graph.tracing.arguments import (
     check_fusable,
     collect,
     donated_arrays,
+    filled,
     named_arrays,
     places_of,
     renamed,
@@ -141,13 +142,15 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
         if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
             self._fast_path = self._fast_path_for(version, roots, args, kwargs)
-        check_updates(version.plan, version.traced, arrays)
+        if version.traced.updates:
+            check_updates(version.plan, version.traced, arrays)
         if out is None and not self._donated:
             outputs = version.plan.run(arrays, sizes)
         else:
             donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
             outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
-        write_back(version.traced, arrays, outputs)
+        if version.traced.updates:
+            write_back(version.traced, arrays, outputs)
         return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
@@ -350,7 +353,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         reader: CallReader | None = None
         outside, arrays = version.traced.outside, roots.arrays
         if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
-            more = partial(self._read, outside) if outside.rows else None
+            more = (lambda x: outside.read(Roots(self.function, x, x.others))) if outside.rows else None
             reader = reader_of_call(args, kwargs, more)
             if len(reader(args, kwargs) or ()) != len(arrays) + len(outside.given):
                 return None  # an array is given twice
@@ -359,10 +362,6 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         fill = None if alone else functools.partial(filled, result)
         constants = tuple(plan.fixed.values()) if alone and self._gives_out else None
         return FastPath(plan.frames, places, fill, reader, constants)
-
-    def _read(self, outside: Outside, leaves: Taken) -> list[Array] | None:
-        """Return the arrays from outside the function that a plan reads in this call."""
-        return outside.read(Roots(self.function, leaves, leaves.others))
 
     def _version(
         self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
@@ -393,8 +392,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
-        is_logged = "passes" in session().settings.log
-        with logged(traced.graph.name) if is_logged else nullcontext():
+        with logged(traced.graph.name) if "passes" in session().settings.log else nullcontext():
             traced = replace(traced, graph=rewritten(traced.graph, self._disabled))
             layouts, fixed = surroundings_of(traced)
             return Version(plan_of(traced.graph, layouts, fixed, self.precision, self._disabled), traced)

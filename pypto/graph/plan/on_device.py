@@ -12,9 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.outputs import filled
 from pypto.graph.plan.plan import Version
-from pypto.graph.tracing.arguments import leaves, mapped, path_of, positional
+from pypto.graph.tracing.arguments import filled, leaves, mapped, path_of, positional
 from pypto.runtime.device_arrays import DeviceArray
 
 Array = np.ndarray[Any, Any]

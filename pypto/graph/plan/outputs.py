@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import is_dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.errors.graph import WrongOut
 from pypto.graph.capture.guards import is_array
-from pypto.graph.ir.dims import Size, Sizes, value_of
+from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Node, base_of
 from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.schedule import Schedule, ends_of, is_in_place
-from pypto.graph.tracing.arguments import leaves, mapped
+from pypto.graph.tracing.arguments import leaves
 from pypto.graph.tracing.exponents import ExponentCheck
 from pypto.graph.tracing.trace import Slot, Traced
 
@@ -163,15 +162,3 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
         if result is not None:
             donors[number] = result
     return donors
-
-
-def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
-    """Fill the structure of a result with arrays, and with scalars where numpy gives scalars."""
-    if isinstance(tree, Size):
-        return tree.at(sizes)
-    if isinstance(tree, Slot):
-        result = outputs[tree.number]
-        return result[()] if tree.is_number and isinstance(result, np.ndarray) else result
-    if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
-        return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
-    return tree

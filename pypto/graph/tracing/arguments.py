@@ -18,7 +18,7 @@ import numpy as np
 from pypto.errors.graph import WrongDims
 from pypto.errors.launch import UnsupportedArgument, WrongArguments, WrongDecorator
 from pypto.graph.capture.guards import is_array, is_number, is_plain, objection
-from pypto.graph.ir.dims import Dim, Size, size_of
+from pypto.graph.ir.dims import Dim, Size, Sizes, size_of
 from pypto.graph.ir.node import key_of
 from pypto.runtime.device_arrays import DeviceArray
 
@@ -365,3 +365,15 @@ def collect(tree: Any, arrays: dict[int, Array], others: list[Any], facts: list[
     else:
         others.append(tree)
         facts.append(type(tree))
+
+
+def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
+    """Fill the structure of a result with arrays, and with scalars where numpy gives scalars."""
+    if isinstance(tree, Size):
+        return tree.at(sizes)
+    if isinstance(tree, Slot):
+        result = outputs[tree.number]
+        return result[()] if tree.is_number and isinstance(result, np.ndarray) else result
+    if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
+        return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
+    return tree
