@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from pypto.backends.registry import HOST
 from pypto.errors.inductor import TooLittleMemory
 
 _UNITS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -221,7 +222,7 @@ class Step:
     def watched(self) -> Iterator[list[int]]:
         """Measures what is allocated in a block beyond its begin: behind the forward pass, and at most."""
         allocated = [0, 0]
-        if self.device.type == "cpu":
+        if self.device.type == HOST:
             profilers = importlib.import_module("torch.profiler")
             cpu = [profilers.ProfilerActivity.CPU]
             with profilers.profile(activities=cpu, profile_memory=True) as profiler:

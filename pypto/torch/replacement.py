@@ -16,6 +16,7 @@ from typing import Any, Final
 from pypto import library
 from pypto.errors.library import NoSuchOperator
 from pypto.options import suggestion
+from pypto.runtime.tensors import elsewhere
 
 torch: ModuleType = importlib.import_module("torch")
 F: Any = torch.nn.functional
@@ -26,7 +27,7 @@ Function = Callable[..., Any]
 def is_covered(*tensors: Any) -> bool:
     """Says whether tensors are plain ones with a dtype and on a device that rows take."""
     plain = (torch.Tensor, torch.nn.Parameter)
-    return all(type(x) in plain and x.dtype in DTYPES and x.device.type in ("cpu", "npu") for x in tensors)
+    return all(type(x) in plain and x.dtype in DTYPES and elsewhere(x) is None for x in tensors)
 
 
 def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:

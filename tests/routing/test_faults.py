@@ -16,6 +16,7 @@ from pypto import library as lib
 from pypto.errors.routing import VersionDemoted, VersionFailed
 from pypto.library.row import Implementation
 from pypto.routing import Routes
+from tests.patience import limit
 
 RNG = np.random.default_rng(0)
 X, G = RNG.standard_normal((4, 64)).astype(np.float32), RNG.standard_normal(64).astype(np.float32)
@@ -46,7 +47,7 @@ def out_of_memory(y: Any, **_: Any) -> None:
 
 
 def hangs(y: Any, **_: Any) -> None:
-    RELEASE.wait(20)
+    RELEASE.wait(limit(10))
     y[:] = 13
 
 
@@ -205,7 +206,7 @@ def test_dtypes_that_a_version_does_not_take_go_to_the_reference(routes: Routes)
 
 
 def test_calls_beside_the_first_comparison_are_compared_too(routes: Routes) -> None:
-    started = threading.Barrier(4, timeout=20)
+    started = threading.Barrier(4, timeout=limit(5))
 
     def late(x: int) -> int:
         started.wait()

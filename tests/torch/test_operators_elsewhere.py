@@ -13,6 +13,7 @@ from textwrap import dedent
 import pytest
 
 from tests.conformance.processes import ROOT
+from tests.patience import limit
 
 torch = pytest.importorskip("torch")
 
@@ -27,7 +28,7 @@ def run(program: str, *args: object, **environment: str) -> str:
     """Runs a program in a process of its own, and returns what it prints."""
     command = [sys.executable, "-W", "ignore", "-c", dedent(program), *map(str, args)]
     found = subprocess.run(  # noqa: PLW1510
-        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=limit(40)
     )
     assert found.returncode == 0, found.stderr[-3000:]
     return found.stdout
@@ -111,7 +112,7 @@ def run_two(body: str) -> list[str]:
         )
         for n in range(2)
     ]
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    outputs = [process.communicate(timeout=limit(40))[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     return outputs
 
