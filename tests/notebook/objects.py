@@ -83,7 +83,7 @@ OBJECTS: Final = MappingProxyType({
     "function verifier": ("pto.verify(layer)", ("call it as verify(layer)",)),
     "adjoint": ("back", ("adjoint of softmax by x", "softmax(x, y, scale: ", "d_x", "1 derived kernel", "def ")),
     "new adjoint": ("pto.adjoint(softmax, wrt=['x'])", ("Nothing is derived yet",)),
-    "operator": ("lib.rms_norm", ("lib.rms_norm", "x[t, d]", "Root mean square", "tolerance", "Zhang and Sennrich")),
+    "operator": ("lib.rms_norm", ("lib.rms_norm", "x[t..., d]", "Root mean square", "tolerance", "Zhang and Sennrich")),
     "operators": ("lib.rows", ("operators", "rms_norm", "Root mean square")),
     "quantised weight": ("weights", ("QuantizedTensor", "int8[64, 256]", "64 outputs of 256 inputs, int8 symmetric")),
     "quantised layer": ("quant.QuantizedLayer('<b>', weights)", ("QuantizedLayer", "&lt;b&gt;", "64 outputs of")),
