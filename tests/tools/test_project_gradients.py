@@ -110,7 +110,7 @@ def test_adjoint_on_the_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "launch/kernel/square_backward_0.asc" in result.output
     assert "Autograd has gradients by `x`" in (tmp_path / "made" / "README.md").read_text(encoding="utf-8")
-    assert "--adjoint are for --emit project" in called(*words, "--emit", "ascendc").output
+    assert "--adjoint and --namespace are for --emit project" in called(*words, "--emit", "ascendc").output
 
 
 GELU: Final = """import pypto as pto
