@@ -1,4 +1,4 @@
-"""Launches of derived kernels, with memory for partial gradients and saved values, and sums of partial gradients.
+"""Launches derived kernels, with memory for partial gradients and saved values, and sums of partial gradients.
 
 A prepared launch knows the memory that it needs beside the caller's arrays. The memory comes from a pool of the thread,
 because fresh pages cost as much as a tenth of a row kernel.
@@ -41,7 +41,7 @@ SUM_BLOCK: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
-    """The launches of one derived kernel: its own, then the sums of its partial gradients.
+    """The launches of one derived kernel: first of the kernel, then of the sums of its partial gradients.
 
     `saved` is the memory for what loops save. `summed` are the gradients that the sums write, as contiguous arrays.
     `idle` are bound lists that no launch uses, where the arrays have few bytes (`nbytes`); the arenas of others lie in
@@ -56,9 +56,10 @@ class StepLaunch:
 
 
 def step_launch(plan: LaunchPlan, step: Step, request: Request) -> StepLaunch:
-    """The launches of a derived kernel, for the arguments of a forward launch.
+    """Returns the launches of a derived kernel, for the arguments of a forward launch.
 
-    The budget are the bytes that saved values may take: blocks of programs are made fewer until they fit.
+    The budget is the number of bytes that saved values may take. Where the kernel runs in blocks of programs, it has so
+    few blocks that their saved values fit.
 
     Raises
     ------
@@ -122,12 +123,12 @@ def given_buffer(plan: LaunchPlan, name: str) -> Buffer | None:
 
 
 def given_ref(plan: LaunchPlan, name: str) -> ArrayRef | ScalarRef:
-    """What a derived kernel is given of the caller's."""
+    """Returns the reference by which a derived kernel gets an argument or gradient of the caller."""
     return ScalarRef(name) if given_buffer(plan, name) is None else ArrayRef(name)
 
 
 def sum_launch(partial: Buffer, gradient: str) -> LaunchStep:
-    """The launch that adds up a partial gradient."""
+    """Returns the launch that sums the parts of a partial gradient."""
     size = math.prod(partial.shape[1:])
     matrix, total = ArrayRef(partial.key, (partial.shape[0], size)), ArrayRef(gradient, (size,))
     return LaunchStep(
@@ -136,9 +137,9 @@ def sum_launch(partial: Buffer, gradient: str) -> LaunchStep:
 
 
 def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, int, int]:
-    """Returns the programs of a derived kernel: along its axes, or as many blocks as its memory allows.
+    """Returns the grid of a derived kernel: along its axes, or as many blocks as its memory allows.
 
-    `most_saved` programs have room for what they save.
+    The saved values of `most_saved` programs fit in the budget.
     """
     axes = step.derived.axes
     if axes is not None:
@@ -184,14 +185,14 @@ def over_budget(step: Step, forward: Function, wanted: int, budget: int) -> NoGr
 
 
 class MemoryPool(threading.local):
-    """Memory of arenas that the launches of one thread use again."""
+    """A pool of arenas that the launches of one thread use again, because fresh pages are expensive."""
 
     def __init__(self) -> None:
         self.free: dict[int, list[Array]] = {}
         self.size = 0
 
     def take(self, arena: Arena) -> Array:
-        """Memory that no other launch uses, with any content."""
+        """Returns memory that no other launch uses; its contents are arbitrary."""
         free = self.free.get(arena.nbytes)
         if not free:
             memory: Array = arena.memory(HOST)
@@ -212,10 +213,11 @@ _POOL: Final = MemoryPool()
 def run_steps(
     steps: Sequence[StepLaunch], given: Mapping[str, Any], in_place: Mapping[str, str], wrt: Sequence[str]
 ) -> None:
-    """Run derived kernels one after the other. `given` are the caller's arguments and gradients.
+    """Runs derived kernels one after the other on the caller's arguments and gradients, `given`.
 
-    The gradient of what is written in place, `in_place`, is copied where another one takes its place. What a kernel
-    leaves in the copy belongs to elements that were not written: their gradient goes on to what was found.
+    Where the gradient of a result in place, from `in_place`, gives way to that of the array, each kernel gets a copy of
+    it. What the last kernel leaves in the copy belongs to elements that the forward kernel did not write, so it is
+    added to the gradient of the array.
     """
     gradients = {f"d_{after}": given[f"d_{name}"] for after, name in in_place.items()}
     replaced = {f"d_{after}": f"d_{name}" for after, name in in_place.items() if name in wrt}
@@ -230,7 +232,7 @@ def run_steps(
 
 
 def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
-    """Run one derived kernel, and add up its partial gradients."""
+    """Runs one derived kernel, and sums its partial gradients."""
     launches = step.launches
     separate = {name: contiguous(given[name]) for name in step.summed if not is_contiguous(given[name])}
     values = {**given, **separate} if separate else given
@@ -253,17 +255,17 @@ def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
 
 
 def is_contiguous(x: Any) -> bool:
-    """Whether the elements of an array or tensor lie one behind the other."""
+    """Says whether the elements of an array or tensor are contiguous."""
     return bool(x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous)
 
 
 def contiguous(x: Any) -> Any:
-    """A contiguous array or tensor like one."""
+    """Returns a contiguous array or tensor of the shape and dtype of another one."""
     return x.contiguous() if hasattr(x, "contiguous") else np.empty(x.shape, x.dtype)
 
 
 def copied(x: Any) -> Any:
-    """A copy of an array or tensor."""
+    """Returns a copy of an array or tensor."""
     return x.clone() if hasattr(x, "clone") else x.copy()
 
 
@@ -278,9 +280,9 @@ def sum_of_rows(partial, total, BLOCK: pto.constexpr):  # type: ignore[no-untype
 
 
 def schedule(plan: LaunchPlan, request: Request) -> LaunchList:
-    """The launches of all derived kernels as one list, whose arrays are contiguous.
+    """Returns the launches of all derived kernels as one list, whose arrays are contiguous.
 
-    Memory of the second kernel on has its number behind its key.
+    From the second kernel on, the keys of its memory end with the number of the kernel.
 
     Raises
     ------
@@ -309,14 +311,14 @@ def schedule(plan: LaunchPlan, request: Request) -> LaunchList:
 
 
 def renamed(step: LaunchStep, keys: Mapping[Any, str]) -> dict[str, Any]:
-    """The arguments of a launch, with other keys of its memory."""
+    """Returns the arguments of a launch, with new keys for its memory."""
     given = step.arguments
     refs = {name: replace(x, key=keys[x.key]) for name, x in given.items() if isinstance(x, ArrayRef) and x.key in keys}
     return {**given, **refs}
 
 
 def check_trips(plan: LaunchPlan, lists: Sequence[LaunchList]) -> None:
-    """Refuse kernels that find out whether a loop ran more often than it may: nobody would look."""
+    """Refuses kernels that set a flag when a loop exceeds `max_trips`, since a list of launches does not read it."""
     for step, launches in zip(plan.steps, lists, strict=True):
         if UNFINISHED in launches.keys:
             problem = "how often a loop runs is not known before the launch"

@@ -1,4 +1,4 @@
-"""Versions of an adjoint: kernels derived for the types, constants and facts of a launch, and when they are valid."""
+"""Specializes an adjoint: it derives kernels for the types, constants and facts of a launch, and guards their use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """One derived kernel, ready to be launched: its source, and the memory that the launch adds."""
+    """A derived kernel that can be launched, with its source and the memory that the launch adds."""
 
     derived: DerivedKernel
     source: str
@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(eq=False)
 class Version:
-    """Forward IR for given types, constants and facts, and the kernels derived from it by the owners of gradients."""
+    """Forward IR for given types, constants and facts, and the kernels derived from it by ownership of gradients."""
 
     function: Function
     key: tuple[Any, ...]
@@ -82,7 +82,7 @@ class Version:
     known: dict[Any, tuple[Step, ...]] = field(default_factory=dict)  # by the numbers of a launch
 
     def holds(self, key: tuple[Any, ...], infos: Mapping[str, Any]) -> bool:
-        """Says whether it is valid for a launch."""
+        """Says whether the version is valid for a launch."""
         return (
             key == self.key
             and all(observe(fact, infos) == expected for fact, expected in self.guard.items())
@@ -91,18 +91,18 @@ class Version:
 
     @functools.cached_property
     def stored(self) -> tuple[str, ...]:
-        """The arrays of floats that the kernel stores, in the order of the arguments of its function."""
+        """Returns the arrays of floats that the forward IR stores, in the order of its arguments."""
         stored = stored_arrays(self.function)
         return tuple(v.hint for v in self.function.args if v.hint in stored and stores_reals(stored[v.hint]))
 
     @functools.cached_property
     def results(self) -> tuple[str, ...]:
-        """The stored arrays under their names in the kernel, in the order of its arguments."""
+        """Returns the stored arrays under their names in the kernel, in the order of its arguments."""
         names = {self.in_place.get(n, n) for n in self.stored}
         return tuple(v.hint for v in self.function.args if v.hint in names)
 
     def numbers(self, launch: LaunchNumbers) -> LaunchNumbers:
-        """The numbers of a launch, with those of arrays that only the version has."""
+        """Returns the numbers of a launch, with those of the results in place, which only the version has."""
         shapes, strides = (
             {**table, **{after: table[name] for after, name in self.in_place.items()}}
             for table in (launch.shapes, launch.strides)
@@ -127,7 +127,7 @@ def is_slice(op: Op, facts: Any) -> bool:
 def make_version(
     kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...], request: Request
 ) -> Version:
-    """Forward IR of a kernel, with arrays of their own for what it writes in place, and with bounds of loops."""
+    """Builds the version of a kernel: forward IR with separate arrays for results in place, and with bounded loops."""
     differentiable = kernel.kind(kernel.function, replace(kernel.options, differentiable=True), kernel.opaque)
     built, facts = differentiable.build(infos, specs, frozenset(), {})
     function = prepare(built.function)
@@ -143,7 +143,7 @@ def make_version(
 
 
 def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ...]:
-    """Shapes and strides of a launch, by which constants in the IR are known again."""
+    """Returns the shapes and strides of a launch, by which a derivation recognizes constants in the IR."""
     facts = []
     for name, info in infos.items():
         if isinstance(info, ArrayInfo):
@@ -153,7 +153,7 @@ def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ..
 
 
 def derive(kernel: Any, version: Version, request: Request, launch: LaunchNumbers) -> tuple[Step, ...]:
-    """The kernels that a launch needs. What a launch with the same numbers needed is known."""
+    """Returns the kernels that a launch needs; they are cached by the numbers of the launch."""
     numbers = launch.key
     if numbers not in version.known:
         if len(version.known) >= _MOST_LAUNCHES:
@@ -165,7 +165,7 @@ def derive(kernel: Any, version: Version, request: Request, launch: LaunchNumber
 
 
 def derived_steps(kernel: Any, version: Version, request: Request, launch: LaunchNumbers) -> tuple[Step, ...]:
-    """The kernels for a launch: those derived before, where the same axes own the same arrays."""
+    """Derives the kernels for a launch; launches in which the same axes own the same arrays share them."""
     loads = {name: loads_of(version, request, name) for name in request.wrt}
     owned = {name: owner(version.function, name, loads[name], launch) for name in request.wrt}
     if request.accumulate == ATOMIC:
@@ -183,7 +183,10 @@ def derived_steps(kernel: Any, version: Version, request: Request, launch: Launc
 
 
 def overwritten(version: Version, request: Request) -> frozenset[str]:
-    """The results in place of whose other elements the gradient goes to the array itself."""
+    """Returns the results in place of arrays that have a gradient.
+
+    The gradient of elements that the kernel did not write goes to the array.
+    """
     return frozenset(after for after, name in version.in_place.items() if name in request.wrt)
 
 
@@ -203,14 +206,14 @@ def loads_of(version: Version, request: Request, name: str) -> list[tuple[Op, tu
 def owner(
     function: Function, name: str, loads: Sequence[tuple[Op, tuple[Op, ...]]], launch: LaunchNumbers
 ) -> Ownership:
-    """Says how the gradient of an array is accumulated in a launch."""
+    """Decides how the gradient of an array is accumulated in a launch."""
     if not loads:
         return Ownership(ALL_AXES, Accumulation.ADD)
     return ownership(loads, launch.shapes[name], AffineNumbers(function, launch))
 
 
 def grouped(function: Function, owned: Mapping[str, Ownership]) -> list[tuple[frozenset[int] | None, list[Target]]]:
-    """Targets by the programs of their derived kernel: axes of the grid, or blocks (None)."""
+    """Groups the targets by the programs of their derived kernel: axes of the grid, or blocks (None)."""
     groups: dict[frozenset[int], list[Target]] = {}
     for name, how in owned.items():
         groups.setdefault(how.axes, []).append(Target(name, how, workspace(function, name, how)))
@@ -226,7 +229,10 @@ def grouped(function: Function, owned: Mapping[str, Ownership]) -> list[tuple[fr
 
 
 def workspace(function: Function, name: str, how: Ownership) -> Workspace:
-    """Where a gradient is accumulated: not in its array if several blocks add to it, or if its floats are narrow."""
+    """Decides where a gradient is accumulated.
+
+    It is not the gradient's array if several blocks add to it, or if its floats are narrow.
+    """
     if not how.axes:
         return Workspace.BLOCKS
     kind = next(v.type for v in function.args if v.hint == name)
@@ -236,7 +242,7 @@ def workspace(function: Function, name: str, how: Ownership) -> Workspace:
 
 
 def make_step(kernel: Any, derivation: Derivation) -> Step:
-    """Derive one kernel, print it, and read it as any other."""
+    """Derives one kernel, prints it, and parses the text, so that a user can read and copy what runs."""
     derived, axes = derivation.derive(), derivation.axes
     if axes is not None and len(axes) == 3 and derived.saved:  # what is kept for each program is to stay small
         derived = replace(derivation.cleared(), axes=None).derive()
@@ -247,20 +253,23 @@ def make_step(kernel: Any, derivation: Derivation) -> Step:
 
 
 def kernel_from(text: str, name: str, forward: Any, args: Sequence[Value]) -> Any:
-    """The kernel of a text, with the forward kernel's options, and FMA. No version depends on the values of numbers."""
+    """Parses the kernel of a text, with the forward kernel's options and FMA.
+
+    Its specializations do not depend on the values of numbers.
+    """
     numbers = [v.hint for v in args if not isinstance(v.type, ArrayType)]
     options = replace(forward.options, blocking=Blocking(), disable=(), fast_math=True)
     return forward.kind(kernel_of(text, name).function, options, numbers)
 
 
 def described(kernel: Any, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]]:
-    """What is known of the arguments, their kinds, and these with the backend as a key."""
+    """Returns what is known of the arguments, their types, and a key of the types and the backend."""
     infos, specs = describe(kernel.signature, values)
     return infos, specs, (backend_for(kernel, infos), *((name, spec_key(spec)) for name, spec in specs.items()))
 
 
 def launch_numbers(infos: Mapping[str, Any], grid: tuple[int, int, int]) -> LaunchNumbers:
-    """The numbers of a launch that footprints are computed with."""
+    """Returns the numbers of a launch from which footprints are computed."""
     arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
     scalars = {name: value for name, value in infos.items() if name not in arrays}
     shapes = {name: tuple(map(int, info.shape)) for name, info in arrays.items()}

@@ -1,8 +1,8 @@
-"""Calls like an earlier one, which passed all checks: they allocate their results and launch at once.
+"""Skips the checks of a call that is like an earlier one: it allocates the results and launches the kernels at once.
 
 A call's key has all that its checks depend on: which arguments are given, their types, dtypes, shapes and strides, the
 numbers that sizes and conditions use, and what autograd records. Elements of arrays are no part of a key, so integers
-that kernels use as positions are checked in every call. Other calls take the way of `Operator` through `Binder`.
+that kernels use as positions are checked in every call. Other calls go through `Binder`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CheckedCall:
     read: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Reads what every call needs from the signature."""
+        """Derives from the signature what every call needs."""
         signature = self.binder.signature
         self.names, self.first, self.read = signature.names, signature.inputs[0].name, signature.conditions.arrays
 
@@ -89,7 +89,7 @@ class CheckedCall:
 
 @dataclass(slots=True)
 class RepeatedCalls:
-    """The checked calls of a row by their keys; the oldest leaves when there are too many.
+    """The cache of the checked calls of a row, by their keys; it evicts the oldest call when it is full.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class RepeatedCalls:
     sizes: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Finds the numbers on whose values a check depends."""
+        """Determines the numbers on whose values a check depends."""
         signature = self.signature
         conditions, arrays = signature.conditions, (*signature.inputs, *signature.outputs)
         used = frozenset[str]().union(
@@ -120,7 +120,7 @@ class RepeatedCalls:
         self.sizes = used & signature.numbers.keys()
 
     def key(self, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Key | None:
-        """Returns the key of a call; None if its way depends on more than a key has."""
+        """Returns the key of a call; None if its checks depend on more than a key contains."""
         if MODE.get() is not PLAIN or len(args) > len(self.names):
             return None
         facts: list[Any] = [version, len(args), *given]
@@ -145,12 +145,12 @@ class RepeatedCalls:
         return tuple(facts)
 
     def find(self, key: Key | None) -> CheckedCall | None:
-        """Returns the checked call of a key, if launches run on the process's own backend."""
+        """Returns the checked call of a key, if launches run on the default backend of the process."""
         call = self.calls.get(key) if key is not None else None
         return call if call is not None and self.default_device() is None else None
 
     def keep(self, key: Key | None, call: CheckedCall) -> None:
-        """Keeps a call that passed all checks and has run."""
+        """Stores a call that passed all checks and has run."""
         if key is None or self.default_device() is not None:
             return
         if len(self.calls) >= MOST:
@@ -168,10 +168,10 @@ class RepeatedCalls:
 
 @dataclass(frozen=True, slots=True)
 class TorchFacts:
-    """The functions of torch that a key asks.
+    """The functions of torch from which keys are computed.
 
-    Wrappers of torch.func, views that negate, and all other tensors that are not plain memory have dispatch keys of
-    their own.
+    The dispatch keys in a key distinguish plain memory from wrappers of torch.func, views that negate, and other
+    special tensors.
     """
 
     kinds: tuple[type, ...]
@@ -181,7 +181,7 @@ class TorchFacts:
     forward: Any
 
     def is_watched(self) -> bool:
-        """Says whether a mode of the dispatcher sees calls, or torch computes tangents beside them."""
+        """Says whether a mode of the dispatcher sees calls, or torch computes tangents of forward mode."""
         return bool(self.modes()) or self.forward._current_level >= 0
 
 
@@ -195,7 +195,7 @@ def loaded_torch() -> TorchFacts:
 
 
 def torch_facts() -> TorchFacts | None:
-    """Returns what keys ask torch, if it is loaded."""
+    """Returns the functions of torch for keys; None if it is not loaded."""
     return loaded_torch() if hasattr(sys.modules.get("torch"), "nn") else None
 
 

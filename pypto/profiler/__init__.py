@@ -1,4 +1,4 @@
-"""The profiler shows where a block spends its time: by operator of torch, kernel, label and source line.
+"""Profiles a block: it measures the time of each operator of torch, kernel, label and source line.
 
 Read `recording` and `clock`, `rows`, `profile`, then `torch_operators`, `bounds` and `wall` for the wall time of all
 that runs, `table` and `timeline`.

@@ -1,4 +1,4 @@
-"""What limits an operator or a kernel: memory, computing, launches, uneven threads, or gathers; and what to try."""
+"""Finds the bottleneck of an operator or a kernel: memory, computing, launches, uneven threads, or gathers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADVICE: Final[Mapping[tuple[str, bool], str]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the machine reaches: bytes per second of memory, and float32 operations per second of products."""
+    """The limits of the machine: bytes per second of memory, and float32 operations per second of products."""
 
     bandwidth: float
     flops: float
@@ -43,7 +43,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What limits some calls.
+    """The bottleneck of some calls.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Bound:
 
     @property
     def advice(self) -> str:
-        """What to try."""
+        """Advises what to try."""
         close = self.kind in ("memory", "compute") and self.limit >= CLOSE
         return ADVICE.get((self.kind, close), "")
 
@@ -90,7 +90,7 @@ def judge(  # what was measured of the calls
     name: str, total_ns: float, calls: int, moved: float, flops: float, machine: Limits,
     *, imbalance: float = 1.0, gathers: bool = False,
 ) -> Bound:  # fmt: skip
-    """Says what limits some calls.
+    """Decides what limits some calls.
 
     Parameters
     ----------

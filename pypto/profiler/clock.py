@@ -1,4 +1,4 @@
-"""The counter that profiled kernels read, and its conversion to nanoseconds."""
+"""Reads the counter that profiled kernels read, and converts it to nanoseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BASELINE = 0.01  # seconds; a reading is off by well under a microsecond
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The counter, with nanoseconds per count."""
+    """The counter, with the nanoseconds of one count."""
 
     read: Callable[[], int]
     ns: float

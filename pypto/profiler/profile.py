@@ -29,7 +29,7 @@ _EVENTS_PER_LAUNCH = 1 << 14  # on one thread
 
 @dataclass(slots=True)
 class Launch:
-    """One launch.
+    """The record of one launch.
 
     `start_ns` counts from the beginning of the profile; `events` hold, per thread, rows of site, program, begin and
     end, the last two in nanoseconds like `start_ns`. `sites` is empty where the kernel ran without timing itself.
@@ -48,7 +48,7 @@ class Launch:
 
 @dataclass(slots=True)
 class Version:
-    """The sum of all launches of one compiled version: cycles and runs by site, and the cycles of some programs."""
+    """The totals of all launches of one version: cycles and runs by site, and the cycles of some programs."""
 
     kernel: Kernel
     sites: tuple[Any, ...]
@@ -118,34 +118,34 @@ class Profile(Shown):
 
     @property
     def wall_ns(self) -> int:
-        """The wall time of the block without the profiler's own work around launches."""
+        """Returns the wall time of the block without the profiler's own work around launches."""
         return self.elapsed_ns - self.overhead_ns
 
     # --- what it found -------------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Rows by kernel, label and line, as plain data: `dataclasses.asdict` makes one a dict for JSON."""
+        """Returns rows by kernel, label and line, as plain data: `dataclasses.asdict` makes one a dict for JSON."""
         from pypto.profiler.rows import make_rows
 
         return make_rows(list(self.versions.values()))
 
     @property
     def operators(self) -> tuple[WallRow, ...]:
-        """Where the wall time goes: operators of torch, kernels, and Python with the rest; shares add up to 1."""
+        """Returns where the wall time goes: operators of torch, kernels, and all the rest; shares add up to 1."""
         from pypto.profiler.wall import wall_rows
 
         return wall_rows(self)
 
     @property
     def modules(self) -> tuple[WallRow, ...]:
-        """The modules of torch that ran, with the wall time of all that they did."""
+        """Returns the modules of torch that ran, with the wall time of all that they did."""
         from pypto.profiler.wall import module_rows
 
         return module_rows(self)
 
     def table(self) -> Table:
-        """The rows as a table of `rich`, which `rich.print` and a notebook show."""
+        """Returns the rows as a table of `rich`, which `rich.print` and a notebook show."""
         from pypto.profiler.table import make_table
 
         return make_table(self)
@@ -230,7 +230,7 @@ class Profile(Shown):
         return plan, launch, recording, clock().now()
 
     def collect(self, kernel: Kernel, plan: Any, launch: tuple[Any, ...], recording: Recording, times: Any) -> None:
-        """Takes over the records of a launch, here and in the surrounding profiles."""
+        """Reads the records of a launch, and adds them to this profile and the surrounding ones."""
         from pypto.profiler.clock import clock
 
         (count, at), start, wall = times
@@ -252,7 +252,7 @@ class Profile(Shown):
             profile.add(kernel, collected, recording, plan.version.program)
 
     def add(self, kernel: Kernel, launch: Launch, recording: Recording | None, program: Any = None) -> None:
-        """Counts a launch, and keeps its records within the limit."""
+        """Counts a launch, and stores its records within the limit."""
         x, y, z = launch.grid
         with self.locked():
             version = self.versions.setdefault((id(kernel), launch.sites), Version(kernel, launch.sites, program))
@@ -268,7 +268,7 @@ class Profile(Shown):
                 self.dropped["launches"] += 1
 
     def keep(self, version: Version, launch: Launch, recording: Recording) -> None:
-        """Keeps events and programs of a launch, within the limit."""
+        """Stores events and programs of a launch within the limit, and counts the others."""
         events, samples = sum(map(len, launch.events)), recording.kept_programs()
         lost, missed = recording.dropped
         needed = events + samples.size // 4
@@ -286,18 +286,18 @@ class Profile(Shown):
                 profile.problems.append(problem)
 
     def all(self) -> list[Profile]:
-        """This profile and those around it."""
+        """Returns this profile and the surrounding ones."""
         return [self] if self.outer is None else [self, *self.outer.all()]
 
     def locked(self) -> threading.Lock:
-        """The lock; a new one in a forked child, where another thread may have held it for ever."""
+        """Returns the lock; a forked child gets a new one, since another thread may have held the old one."""
         if self.process != os.getpid():
             self.process, self._lock = os.getpid(), threading.Lock()
         return self._lock
 
 
 def profile(limit: int = 200_000) -> Profile:
-    """Profile a `with` block: where its time goes, by operator of torch, kernel, label and source line.
+    """Profiles a `with` block: where its time goes, by operator of torch, kernel, label and source line.
 
     Parts of a kernel are named by ``with pto.label("…"):``. The kernels are compiled once more, for the profile alone:
     these versions read a clock around every statement that is left after fusion, and what was fused from several lines

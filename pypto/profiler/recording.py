@@ -1,4 +1,4 @@
-"""The records of a profiled kernel: memory for them before a launch, and their contents after it."""
+"""Allocates memory for the records of a profiled kernel, and reads them after the launch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Counts = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(slots=True)
 class Recording:
-    """Memory of one launch.
+    """The memory for the records of one launch.
 
-    `areas` are those at the ends of the threads' scratch, `events` and `programs` what the launch has room for: arrays
-    of shape (threads, records, words).
+    `areas` are at the ends of the threads' scratch. `events` and `programs` are arrays of shape (threads, records,
+    words), which limit the number of records.
     """
 
     areas: list[Counts]
@@ -27,7 +27,7 @@ class Recording:
 
     @staticmethod
     def begin(artifact: Any, scratch: int, step: int, threads: int, events: int, programs: int) -> Recording:
-        """Prepare the areas in a launch's scratch, which has `step` bytes per thread."""
+        """Prepares the areas in a launch's scratch, which has `step` bytes per thread."""
         sites = len(artifact.sites)
         start = scratch + artifact.scratch_bytes - area_bytes(sites)
         areas = [words_at(start + n * step, area_bytes(sites) // 8) for n in range(threads)]
@@ -41,21 +41,21 @@ class Recording:
 
     @property
     def totals(self) -> Counts:
-        """Counts of cycles and of runs by site: an array of shape (2, sites)."""
+        """Returns the cycles and the runs of each site: an array of shape (2, sites)."""
         tables = [area[AREA_WORDS:].reshape(-1, SITE_WORDS) for area in self.areas]
         return sum(tables[1:], tables[0].copy())[:, :2].T
 
     @property
     def dropped(self) -> tuple[int, int]:
-        """Events and programs that found no room."""
+        """Returns the numbers of events and programs for which the memory was too small."""
         return sum(int(area[2]) for area in self.areas), sum(int(area[5]) for area in self.areas)
 
     def kept_events(self) -> list[Counts]:
-        """Per thread, rows of site, program, begin and end."""
+        """Returns for each thread the rows of site, program, begin and end."""
         return [filled(rows, area[0]) for rows, area in zip(self.events, self.areas, strict=True)]
 
     def kept_programs(self) -> Counts:
-        """A row of cycles per site for every program."""
+        """Returns a row of cycles per site for every recorded program."""
         copies = [filled(rows, area[3]) for rows, area in zip(self.programs, self.areas, strict=True)]
         return np.concatenate(copies)[:, 1:]
 
@@ -65,12 +65,12 @@ def words_at(address: int, count: int) -> Counts:
 
 
 def span(rows: Counts) -> tuple[int, int]:
-    """Addresses of the first byte and of the one after the last."""
+    """Returns the addresses of the first byte and of the one after the last."""
     return rows.ctypes.data, rows.ctypes.data + rows.nbytes
 
 
 def filled(rows: Counts, end: int) -> Counts:
-    """A copy of the rows before an address."""
+    """Returns a copy of the rows in front of an address."""
     return rows[: (int(end) - rows.ctypes.data) // (8 * rows.shape[1])].copy() if rows.size else rows
 
 

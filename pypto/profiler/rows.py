@@ -1,4 +1,4 @@
-"""Rows of a profile: kernels, their nested labels, and source lines below these, in the order of the source."""
+"""Builds the rows of a profile: kernels, their nested labels, and lines below these, in the order of the source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REST = "scalars, control flow and the timing itself"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times of one kernel, label or place in the source.
+    """The times of one kernel, label or place in the source.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(slots=True)
 class Leaf:
-    """All sites of a kernel with one label and place."""
+    """The sum of all sites of a kernel with one label and place."""
 
     path: tuple[str, ...]
     places: tuple[tuple[str, int], ...]
@@ -100,7 +100,7 @@ def kernel_rows(versions: list[Version], leaves: list[Leaf], all_ns: float) -> I
 
 
 def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: float) -> Iterator[Row]:
-    """Rows of what stands under a label: lines, and labels with what they hold."""
+    """Yields the rows below a label: lines, and inner labels, each followed by the rows below it."""
     depth = len(prefix)
     inner: dict[Any, list[Leaf]] = {}
     for leaf in leaves:
@@ -115,7 +115,7 @@ def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: flo
 
 
 def row(level: str, depth: int, kernel: str, leaves: list[Leaf], all_ns: float, **given: Any) -> Row:
-    """The sum of some leaves."""
+    """Returns the row of the sum of some leaves."""
     total = sum(leaf.total_ns for leaf in leaves)
     times = per_program(leaves)
     file, lines, source = described(leaves[0].places) if level == "line" else ("", (), "")
@@ -127,7 +127,7 @@ def row(level: str, depth: int, kernel: str, leaves: list[Leaf], all_ns: float, 
 
 
 def per_program(leaves: list[Leaf]) -> Any:
-    """Times of those programs that ran any of the leaves."""
+    """Returns the times of those programs that ran any of the leaves."""
     versions = dict.fromkeys(v for leaf in leaves for v in leaf.samples)
     sums = [sum(leaf.samples[v] for leaf in leaves if v in leaf.samples) for v in versions]
     times = np.concatenate(sums) if sums else np.zeros(0)
@@ -135,7 +135,7 @@ def per_program(leaves: list[Leaf]) -> Any:
 
 
 def leaves(versions: list[Version]) -> list[Leaf]:
-    """Sites of a kernel's versions, those with one label and place together, and at last what is in none."""
+    """Returns the leaves of a kernel, one for each label and place over all versions; that of programs is last."""
     by_path: dict[Any, Leaf] = {}
     for number, version in enumerate(versions):
         if not version.sites:
@@ -161,7 +161,10 @@ def count(leaf: Leaf, site: Site, total_ns: float, runs: int) -> None:
 
 
 def label_path(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """The labels around a site; where several share it, the path that they share and the rest as one."""
+    """Returns the nested labels around a site.
+
+    Several labels become the path that they share, and one name for their remainders.
+    """
     paths = [label.split("/") for label in labels]
     if len(paths) < 2:
         return tuple(paths[0]) if paths else ()
@@ -171,12 +174,12 @@ def label_path(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def user_places(site: Site) -> tuple[tuple[str, int], ...]:
-    """Files and lines of the user's that a site was made from; none for what is no statement."""
+    """Returns the user's files and lines that a site was made from; none for the site of a program."""
     return () if site.kind == "program" else tuple(sorted({(loc.user.file, loc.user.line) for loc in site.locs}))
 
 
 def described(places: tuple[tuple[str, int], ...]) -> tuple[str, tuple[int, ...], str]:
-    """File, lines, and text of the last line."""
+    """Returns the file, the lines, and the text of the last line."""
     if not places:
         return "", (), REST
     file = places[0][0]
@@ -185,7 +188,7 @@ def described(places: tuple[tuple[str, int], ...]) -> tuple[str, tuple[int, ...]
 
 
 def ranges(lines: Iterable[int]) -> str:
-    """Line numbers as people write them.
+    """Formats line numbers as ranges.
 
     Examples
     --------

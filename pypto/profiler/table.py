@@ -29,14 +29,14 @@ _STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The texts under `HEADINGS`."""
+    """Returns the texts under `HEADINGS`."""
     bandwidth, speed = (f"{n / row.total_ns:.1f}" if n and row.total_ns else "" for n in (row.bytes, row.flops))
     times = ("" if t is None else duration(t) for t in (row.min_ns, row.median_ns))
     return (f"{row.share:.1%}", duration(row.total_ns), f"{row.runs:,}", *times, bandwidth, speed)
 
 
 def duration(ns: float) -> str:
-    """A time with three digits.
+    """Formats a time with three digits.
 
     Examples
     --------
@@ -50,19 +50,19 @@ def duration(ns: float) -> str:
 
 
 def name(row: Row) -> str:
-    """What the row is about."""
+    """Returns the name of the kernel, label or line of a row."""
     if row.level == "line":
         return f"{ranges(row.lines)}  {row.source}".strip()
     return row.kernel if row.level == "kernel" else row.label.rpartition("/")[2]
 
 
 def place(rows: tuple[Row, ...], kernel: str) -> str:
-    """Name of the file that a kernel stands in."""
+    """Returns the name of the file that contains a kernel."""
     return next((Path(row.file).name for row in rows if row.kernel == kernel and row.file), "")
 
 
 def origins(row: Row) -> list[str]:
-    """Lines of the program that a generated kernel computes: the first of them, and how many there are beside."""
+    """Lists lines of the program that a generated kernel computes: the first ones, and the number of the others."""
     more = len(row.origins) - _MOST_ORIGINS
     named = [f"of {line}" for line in row.origins[:_MOST_ORIGINS]]
     return [*named, f"and {more} other lines"] if more > 0 else named
@@ -76,7 +76,7 @@ def remarks(profile: Profile) -> list[str]:
 
 
 def wall_cells(row: WallRow) -> tuple[str, ...]:
-    """The texts under `WALL_HEADINGS`."""
+    """Returns the texts under `WALL_HEADINGS`."""
     rates = (f"{n / row.total_ns:.1f}" if n and row.total_ns else "" for n in (row.bytes, row.flops))
     limit = f"{row.bound.limit:.0%}" if row.bound.limit else ""
     calls = f"{row.calls:,}" if row.calls else ""
@@ -84,7 +84,7 @@ def wall_cells(row: WallRow) -> tuple[str, ...]:
 
 
 def shown_rows(profile: Profile) -> list[tuple[str, WallRow]]:
-    """Rows of the wall time with their titles: operators and kernels, the rest, and modules of some weight."""
+    """Returns rows of the wall time with titles: the longest operators and kernels, the rest, and heavy modules."""
     *named, other = profile.operators
     fewer = named[_MOST_OPERATORS:]
     total = sum(row.total_ns for row in fewer)
@@ -98,13 +98,13 @@ def shown_rows(profile: Profile) -> list[tuple[str, WallRow]]:
 
 
 def title(row: WallRow) -> str:
-    """The name of an operator or kernel, with lines that a generated kernel computes."""
+    """Returns the name of an operator or kernel, with lines that a generated kernel computes."""
     more = f" and {len(row.origins) - 1} more" if len(row.origins) > 1 else ""
     return f"{row.name}\n  of {row.origins[0].split('  ')[0]}{more}" if row.origins else row.name
 
 
 def wall_remarks(profile: Profile) -> list[str]:
-    """Says what the table of wall time is about, and what to try with the longest rows."""
+    """Says what the table of wall time shows, and what to try with the longest rows."""
     heavy = [row for row in profile.operators if row.share >= _HEAVY and row.advice]
     lost = f"; {duration(profile.overhead_ns)} of the profiler's own work are left out" if profile.overhead_ns else ""
     notes = [WALL_NOTE + lost, *([profile.torch.problem] if profile.torch.problem else [])]
@@ -112,7 +112,7 @@ def wall_remarks(profile: Profile) -> list[str]:
 
 
 def make_wall_table(profile: Profile) -> Table:
-    """The wall time as a table of rich."""
+    """Returns the wall time as a table of rich."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -143,7 +143,7 @@ def make_table(profile: Profile) -> Table:
 
 
 def as_text(profile: Profile) -> str:
-    """The table as plain text."""
+    """Returns the table as plain text."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=140, color_system=None, force_jupyter=False)
@@ -155,7 +155,7 @@ def as_text(profile: Profile) -> str:
 
 
 def as_html(profile: Profile) -> Markup:
-    """The table as HTML, with shares as bars."""
+    """Returns the table as HTML, with shares as bars."""
     rows = profile.rows
     rows_shown = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
     table_of_rows = table(("kernel, label, line", *HEADINGS), rows_shown, range(1, 1 + len(HEADINGS)))
@@ -168,7 +168,7 @@ def as_html(profile: Profile) -> Markup:
 
 
 def bar_cells(title: str, row: WallRow) -> tuple[object, ...]:
-    """The cells of a row of the wall time, with its share as a bar."""
+    """Returns the cells of a row of the wall time, with its share as a bar."""
     share, *others = wall_cells(row)
     first, *lines = title.split("\n")
     shown = tag("span", tag("code", first), *(tag("div", line, class_="pypto-note") for line in lines))
@@ -176,7 +176,7 @@ def bar_cells(title: str, row: WallRow) -> tuple[object, ...]:
 
 
 def html_row(row: Row, file: str) -> Markup:
-    """A row; the bar is as long as the share, and a line says its file when it is pointed at."""
+    """Returns a row as HTML; its bar is as long as the share, and a line shows its file under the pointer."""
     share, *others = cells(row)
     where = f"{file}:{ranges(row.lines)}" if row.lines else file
     shown = tag("code", f"{ranges(row.lines)}  ", coloured(row.source)) if row.lines else name(row)

@@ -27,7 +27,7 @@ _WORKERS = 1000  # number of the first track that is not a caller's
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """How a site looks: the labels around it, its name and details."""
+    """The display of a site: the labels around it, its name and details."""
 
     path: tuple[str, ...]
     kind: str
@@ -46,7 +46,7 @@ class Face:
 
 @dataclass(slots=True)
 class Slice:
-    """A stretch of time in which a site ran, and those inside."""
+    """An interval of time in which a site ran, and the slices inside it."""
 
     begin: int
     end: int
@@ -56,7 +56,7 @@ class Slice:
 
 
 def timeline_text(profile: Profile) -> str:
-    """The JSON; the same for the same times."""
+    """Returns the timeline as JSON, which depends only on the recorded times."""
     events: list[dict[str, Any]] = []
     tracks: dict[tuple[int, int], str] = {}
     processes: dict[int, int] = {}
@@ -86,7 +86,7 @@ def names(tracks: dict[tuple[int, int], str]) -> Iterator[dict[str, Any]]:
 
 
 def tree(launch: Launch, faces: list[Face], rows: Counts) -> Iterator[Slice]:
-    """The outermost slices of a thread, each with those inside; all lie within the launch."""
+    """Yields the outermost slices of a thread, each with those inside; all lie within the launch."""
     low, high = launch.start_ns, launch.start_ns + launch.wall_ns
     around: list[Slice] = []
     for begin, end, site, program in sorted((b, -e, s, p) for s, p, b, e in rows.tolist()):
@@ -103,7 +103,10 @@ def tree(launch: Launch, faces: list[Face], rows: Counts) -> Iterator[Slice]:
 def track(
     launch: Launch, slices: list[Slice], called: bool, where: dict[str, int], origin: int
 ) -> Iterator[dict[str, Any]]:
-    """Events of one launch on one thread, from its first program to its last where it is not the caller's."""
+    """Yields the events of one launch on one thread.
+
+    On other threads than the caller's, the launch lasts from its first program to its last.
+    """
     begin, end = launch.start_ns, launch.start_ns + launch.wall_ns
     if not called:
         begin, end = slices[0].begin, max(s.end for s in slices)
@@ -113,7 +116,10 @@ def track(
 
 
 def inside(slices: list[Slice], depth: int, where: dict[str, int], origin: int) -> Iterator[dict[str, Any]]:
-    """Slices in their order; neighbours under one label get a slice around them, `depth` labels are there already."""
+    """Yields the events of slices in their order; a slice of their label surrounds neighbours under one label.
+
+    `depth` labels have slices already.
+    """
     for name, group in groupby(slices, lambda s: s.face.path[depth : depth + 1]):
         members = list(group)
         if name:

@@ -1,4 +1,4 @@
-"""Operators and modules of torch in a profile: torch's own profiler runs beside ours, and its events are summed up.
+"""Sums up operators and modules of torch in a profile, from the events of torch's own profiler, which runs beside ours.
 
 While torch's profiler runs, ours or the user's, each launch of a kernel is a range in it too (`span`).
 """
@@ -27,7 +27,7 @@ _WARNING: Final = r"Using `torch.compile\(module\)` when there are global hooks"
 
 @dataclass(slots=True)
 class Sum:
-    """What is known of all calls of an operator, or of a module."""
+    """The totals of all calls of an operator, or of a module."""
 
     total_ns: float = 0.0
     calls: int = 0
@@ -49,7 +49,7 @@ def loaded_torch() -> Any:
 
 
 def span(name: str) -> AbstractContextManager[Any]:
-    """Returns a range in the profiler of torch that runs; nothing where none does."""
+    """Returns a range for a running profiler of torch; where none runs, a context that does nothing."""
     torch = loaded_torch()
     if torch is None or not torch.autograd._profiler_enabled():
         return contextlib.nullcontext()
@@ -59,7 +59,7 @@ def span(name: str) -> AbstractContextManager[Any]:
 
 @dataclass(slots=True)
 class TorchEvents:
-    """Records what torch does on this thread in a `with` block.
+    """The recorder of what torch does on this thread in a `with` block.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class TorchEvents:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Runs torch's profiler; where it cannot run, as it runs already, nothing is recorded."""
+        """Runs torch's profiler in a `with` block; where a profiler of torch runs already, nothing is recorded."""
         torch = loaded_torch()
         if torch is None or torch.autograd._profiler_enabled():
             self.problem = "" if torch is None else _RUNS
@@ -97,7 +97,7 @@ class TorchEvents:
 
     @contextlib.contextmanager
     def hooks(self, torch: Any) -> Iterator[None]:
-        """Makes a range of each call of a module."""
+        """Installs hooks, in a `with` block, that make a range of each call of a module."""
         modules = torch.nn.modules.module
         handles = [
             modules.register_module_forward_pre_hook(self.begin),
@@ -112,7 +112,7 @@ class TorchEvents:
                     handle.remove()
 
     def begin(self, module: Any, _args: Any) -> None:
-        """Opens the range of a module; torch.compile, which traces through it, sees nothing."""
+        """Opens the range of a module, except where torch.compile traces through it."""
         if loaded_torch().compiler.is_compiling() or threading.get_ident() != self.thread:
             return
         if not self.open:
@@ -132,7 +132,7 @@ class TorchEvents:
             self.open.pop()[1].__exit__(None, None, None)
 
     def visit(self, event: Any) -> tuple[float, float]:
-        """Adds an event and those inside; returns the nanoseconds of launches in it, and of our work around them."""
+        """Adds an event and its children; returns the nanoseconds of its launches, and of the work around them."""
         if event.name == OURS:
             launched = sum(1e3 * child.time_range.elapsed_us() for child in event.cpu_children)
             return launched, 1e3 * event.time_range.elapsed_us() - launched
@@ -155,7 +155,7 @@ def is_operator(name: str) -> bool:
 
 
 def launches_in(event: Any) -> tuple[float, float]:
-    """Returns the nanoseconds of our launches inside an operator, and of our work around them."""
+    """Returns the nanoseconds of launches inside an operator, and of the profiler's work around them."""
     if event.name == OURS:
         launched = sum(1e3 * child.time_range.elapsed_us() for child in event.cpu_children)
         return launched, 1e3 * event.time_range.elapsed_us() - launched
@@ -164,7 +164,7 @@ def launches_in(event: Any) -> tuple[float, float]:
 
 
 def flops(event: Any) -> float:
-    """Returns the operations that torch knows of an operator, or of those inside, and those of convolutions."""
+    """Returns the operations of an operator and its children, as torch counts them, and those of convolutions."""
     known = event.flops or sum(flops(child) for child in event.cpu_children)
     if known or "convolution" not in event.name:
         return float(known)

@@ -1,4 +1,4 @@
-"""Where the wall time of a block goes: operators of torch, our kernels, and Python with all that is not measured."""
+"""Splits the wall time of a block into operators of torch, kernels, and Python with all that is not measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER: Final = "Python and others"
 
 @dataclass(frozen=True, slots=True)
 class WallRow:
-    """A part of the wall time.
+    """A share of the wall time.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class WallRow:
 
     @property
     def advice(self) -> str:
-        """What to try, and whether a kernel of its own is worth writing."""
+        """Advises what to try, and whether a kernel for the operator is worth writing."""
         if self.share < WORTH or self.level not in ("operator", "kernel"):
             return self.bound.advice
         saved = f"{self.share * (1 - self.bound.limit):.0%} of the time"
@@ -78,7 +78,7 @@ def wall_rows(profile: Profile) -> tuple[WallRow, ...]:
 
 
 def module_rows(profile: Profile) -> tuple[WallRow, ...]:
-    """Returns a row for each module of torch, by name; a module holds those whose names begin with its own."""
+    """Returns a row for each module of torch, by name; its time includes the modules whose names begin with its."""
     wall = profile.wall_ns or 1.0
     sums = sorted(profile.torch.modules.items())
     return tuple(WallRow("module", n, min(1.0, one.total_ns / wall), one.total_ns, one.calls) for n, one in sums)
@@ -105,12 +105,12 @@ def kernel_row(name: str, versions: list[Version], launches: list[Launch], wall:
 
 
 def timed(versions: list[Version]) -> list[Version]:
-    """Returns the versions whose insides were timed."""
+    """Returns the versions whose sites were timed."""
     return [version for version in versions if version.sites]
 
 
 def imbalance(launches: list[Launch]) -> float:
-    """Returns the time of the busiest threads divided by the mean, over launches on several threads."""
+    """Returns the time of the busiest threads divided by the mean time, over launches on several threads."""
     busiest, mean = 0.0, 0.0
     for launch in launches:
         if launch.threads > 1 and launch.sites:

@@ -1,4 +1,4 @@
-"""Routes between implementations of an operator: shares of calls, comparisons, fallbacks, and a monitor of all that.
+"""Routes calls to implementations of an operator: shares of calls, comparisons, fallbacks, and a monitor.
 
 Several versions of an operator run side by side in a service. `routes` gives each a share of the calls, compares some
 results with those of a reference version, answers by the reference where a version fails, and counts.

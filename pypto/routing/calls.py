@@ -1,4 +1,4 @@
-"""One call of an operator, which several versions may compute: its arguments, its results, and copies of both."""
+"""Represents one call, which several versions may compute: its arguments, its results, and copies of both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = dict[Any, Any]
 
 @dataclass(slots=True)
 class Call:
-    """A call of an operator.
+    """One call of an operator.
 
     Parameters
     ----------
@@ -84,19 +84,19 @@ def nbytes(values: Values, result: Any) -> int:
 
 
 def copies(values: Values, names: Sequence[str] | None = None) -> Values:
-    """Copies some arguments, by default all; autograd does not see copies of all."""
+    """Copies some arguments, by default all; copies of all are detached from autograd."""
     if names is not None:
         return values | {name: copied(values[name]) for name in names if name in values} if names else values
     return {name: copied(detached(value)) for name, value in values.items()}
 
 
 def detached(value: Any) -> Any:
-    """Returns a tensor's data without its history; everything else stays as it is."""
+    """Detaches a tensor from its history; other values stay as they are."""
     return value.detach() if hasattr(value, "detach") else value
 
 
 def write_back(values: Values, written: Values, names: Sequence[str]) -> None:
-    """Copies effects from a version's own copies to the caller's arguments."""
+    """Copies effects from a version's private copies to the caller's arguments."""
     for name in names:
         target: Any = values.get(name)
         if hasattr(target, "copy_"):

@@ -1,4 +1,4 @@
-"""Time limits: a version runs on a thread of its own, and its caller waits no longer than the limit.
+"""Limits the time of a version: it runs on another thread, and its caller waits no longer than the limit.
 
 A thread cannot be stopped from outside. One that does not return in time keeps its core, its copies of arguments and
 its results until it returns, if ever; it ends then, and its results are dropped. `Threads.stuck` counts such threads.
@@ -19,7 +19,7 @@ Task = Callable[[], None]
 
 
 class TimeLimit(TimeoutError):
-    """A version did not return within its time."""
+    """The error that a version did not return within its time."""
 
 
 class Worker:
@@ -36,7 +36,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Threads:
-    """Threads for calls with a time limit: those that wait for a task, and the number of those that are stuck."""
+    """A pool of threads for calls with a time limit: idle threads, and the number of those that are stuck."""
 
     idle: list[Worker] = field(default_factory=list)
     stuck: int = 0
@@ -78,7 +78,7 @@ class Threads:
         return result
 
     def abandon(self, worker: Worker) -> None:
-        """Gives up a thread: it is stuck until it returns, and then it ends."""
+        """Abandons a thread: it is stuck until it returns, and then it ends."""
         with self.lock:
             self.stuck += 1
         worker.tasks.put(self.released)
@@ -90,7 +90,7 @@ class Threads:
 
 
 def torch_state() -> contextlib.AbstractContextManager[None]:
-    """Returns what puts another thread into this thread's grad mode of torch, where torch is loaded."""
+    """Returns a context that gives another thread this thread's grad mode, where torch is loaded."""
     torch = sys.modules.get("torch")
     if torch is None:
         return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""What the monitor shows: a row for each version of each routed operator, as a table, JSON, or text for Prometheus."""
+"""Reports on routes: a row for each version of each routed operator, as a table, JSON, or text for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was counted of one version.
+    """The counts of one version.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The texts under `HEADINGS`."""
+        """Returns the texts under `HEADINGS`."""
         times = (duration(1e9 * seconds) if self.computed else "" for seconds in (self.p50, self.p99))
         why = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         difference = f"{self.difference:.1e}" if self.compared else ""
@@ -91,7 +91,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report(Shown):
-    """What was counted of some routes.
+    """The counts of some routes.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Report(Shown):
 
     @staticmethod
     def of(routes: Iterable[Route]) -> Report:
-        """Counts routes; versions to which nothing was given are left out."""
+        """Returns the counts of routes, without versions that got no calls."""
         listed, stuck = [], 0
         for route in routes:
             with route.lock:
@@ -116,7 +116,7 @@ class Report(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Remarks below the table."""
+        """Returns the remarks below the table."""
         lines = ["p50 and p99: of the last 1,024 calls"]
         return [*lines, f"{self.stuck} threads have not returned within their limit"] if self.stuck else lines
 

@@ -1,4 +1,4 @@
-"""Metrics of routes for Prometheus, made with `prometheus_client`.
+"""Exports the counts of routes as metrics for Prometheus, by `prometheus_client`.
 
 An object with `collect()`, as `Routes` is, can be registered with that library's server:
 ``prometheus_client.REGISTRY.register(pypto.torch.routes)``.
@@ -37,7 +37,7 @@ METRICS: Final[tuple[tuple[str, str, str, Samples], ...]] = (
 
 
 def families(report: Report) -> Iterator[Any]:
-    """Yields the metrics as `prometheus_client` has them."""
+    """Yields the metrics as families of `prometheus_client`."""
     from prometheus_client.core import Metric
 
     for name, kind, text, samples in METRICS:
@@ -53,7 +53,7 @@ def families(report: Report) -> Iterator[Any]:
 
 
 def text(report: Report) -> str:
-    """Writes the metrics in Prometheus' text format."""
+    """Returns the metrics in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     class Once:

@@ -1,4 +1,4 @@
-"""Routes by operator: rows of the library by their names, and functions that users register."""
+"""Maps operators to routes: rows of the library by their names, and functions that users register."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pypto.runtime.tensors import is_traced
 
 
 class RowRoute(Route):
-    """The route of a library row; while it is installed, calls of the row that name no version ask it."""
+    """The route of a library row; while it is installed, it receives calls of the row that name no version."""
 
     def __init__(self, row: Operator) -> None:
         super().__init__(row.name)
@@ -46,7 +46,10 @@ class RowRoute(Route):
         return self.answer(call, right, fits, kind)
 
     def first(self, fits: Callable[[Implementation], bool]) -> Version:
-        """Returns the first version that fits; where none does, the first of all, as the row refuses the call."""
+        """Returns the first version that fits.
+
+        If no version fits, it returns the first of all, and the row refuses the call.
+        """
         versions = self.versions.values()
         return next((version for version in versions if fits(version.implementation)), next(iter(versions)))
 
@@ -86,7 +89,7 @@ class FunctionRoute(Route):
         self.names: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        """Computes a call by one of the versions."""
+        """Computes a call by the version that the route chooses."""
         if is_traced():
             from pypto.torch.graph.tracing import outside_call
 
@@ -116,7 +119,7 @@ def suits(dtypes: tuple[str, ...], implementation: Implementation) -> bool:
 
 
 class Routes(Mapping[str, Route]):
-    """A mapping from operators to their routes: names of library rows, and of functions that were registered.
+    """A mapping from operators to their routes: names of library rows, and of registered functions.
 
     Examples
     --------
@@ -196,7 +199,7 @@ class Routes(Mapping[str, Route]):
         return self[name].register(version, run, dtypes=dtypes, replace=replace)
 
     def report(self) -> Report:
-        """Returns what was counted of all routes so far."""
+        """Returns the counts of all routes so far."""
         return Report.of(self._routes.values())
 
     def collect(self) -> Any:
@@ -206,7 +209,7 @@ class Routes(Mapping[str, Route]):
         return families(self.report())
 
     def clear(self) -> None:
-        """Ends all routes, and forgets functions that were registered."""
+        """Ends all routes, and removes registered functions."""
         for route in self._routes.values():
             route.clear()
         self._routes.clear()

@@ -1,4 +1,4 @@
-"""The route of an operator: it chooses a version for each call, and the reference answers where that version fails."""
+"""Routes the calls of an operator: it chooses a version for each, and the reference answers where that fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NESTED: Final[ContextVar[frozenset[str]]] = ContextVar("NESTED", default=frozen
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a version is compared, stopped and demoted; see `Route.ab`."""
+    """The policy by which versions are compared, stopped and demoted; see `Route.ab`."""
 
     shadow: float = 0.0
     failures: int = 3
@@ -35,7 +35,7 @@ class Policy:
 
 
 class Route(Shown):
-    """The versions of one operator, and which of them answers a call.
+    """A route: the versions of one operator, and the policy that chooses which of them answers a call.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Route(Shown):
         return self
 
     def unregister(self, version: str) -> Self:
-        """Removes a version that no call is given to.
+        """Removes a version that receives no calls.
 
         Raises
         ------
@@ -199,20 +199,20 @@ class Route(Shown):
         return self.versions[version]
 
     def switch(self, on: bool) -> None:
-        """Makes the operator ask this route, or none."""
+        """Installs this route in the operator, or removes it."""
 
     def changed(self) -> None:
         """Tells the operator that its versions have changed."""
 
     def function(self, version: Version) -> Callable[..., Any]:
-        """Returns what a version is called by."""
+        """Returns the function that calls a version."""
         return version.run
 
     def check(self, call: Call) -> None:
-        """Raises the error of a call that no version can compute, where that is known."""
+        """Raises the error of a call that no version can compute, if the operator knows it."""
 
     def default(self) -> Implementation:
-        """Returns the version that answers where no other is asked for."""
+        """Returns the version that answers where nobody names another one."""
         return next(iter(self.versions.values())).implementation
 
     # --- a call --------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Route(Shown):
         return result, seconds
 
     def attempt(self, version: Version, right: Version, call: Call, compared: tuple[Any, ...]) -> Any:
-        """Computes a call by a version that may fail, on copies of what it writes; of everything if it is compared."""
+        """Computes a call by a version that may fail, on copies of its effects, or of everything if it is compared."""
         try:
             values = copies(call.values, None if compared else call.effects)
             task, start = call.prepare(self.function(version), values), time.perf_counter()
@@ -270,7 +270,7 @@ class Route(Shown):
         return result
 
     def compare(self, version: Version, right: Version, call: Call, computed: tuple[Any, Any, Any, float]) -> Any:
-        """Computes a call by the reference too, and returns its results."""
+        """Computes a call by the reference, compares a version's results with it, and returns the reference's."""
         kind, values, result, seconds = computed
         problem = overwritten(call, values)
         expected, usual = self.by_reference(right, call)

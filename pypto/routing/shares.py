@@ -1,4 +1,4 @@
-"""Shares of calls: a fixed sequence of choices in which every prefix has the right number of each.
+"""Assigns calls to choices by a fixed sequence, in every prefix of which each choice has nearly its share.
 
 The sequence solves the chairman assignment problem (R. Tijdeman, Discrete Mathematics 32, 1980): among n calls, a
 choice with share s is taken between n s - 1 and n s + 1 times. So where n s is an integer, the count is exactly n s.
@@ -15,7 +15,7 @@ DENOMINATOR: Final = 10_000  # the greatest of a share; 0.333333 is one third
 
 
 class Shares:
-    """Assigns calls to choices; a second object with these shares gives the calls to the same choices.
+    """An assignment of calls to choices, which depends on the shares alone.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Shares:
         self.calls = 0
 
     def next(self) -> str:
-        """Returns the choice for the next call; the sequence begins anew behind each period."""
+        """Returns the choice for the next call; the sequence is periodic."""
         position = self.calls % self.period
         self.calls += 1
         if position < len(self.sequence):

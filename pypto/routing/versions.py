@@ -1,4 +1,4 @@
-"""A version of an operator on a route: what runs, what the monitor counts of it, and whether it may still answer."""
+"""The state of a version on a route: what runs, what the monitor counts of it, and whether it may still answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memor
 
 @dataclass(slots=True)
 class Version:
-    """A version with its counts; `Route` changes them under its lock.
+    """A version with its counts, which `Route` changes under its lock.
 
     Attributes
     ----------
@@ -61,12 +61,12 @@ class Version:
 
     @property
     def name(self) -> str:
-        """The name of the version."""
+        """Returns the name of the version."""
         return self.implementation.version
 
     @property
     def run(self) -> Callable[..., Any]:
-        """The function that computes the results."""
+        """Returns the function that computes the results."""
         return self.implementation.run
 
     def give(self, share: float, shadow: float) -> None:
@@ -74,7 +74,7 @@ class Version:
         self.share, self.sample = share, shadows(shadow)
 
     def called(self, fits: bool, right: bool, kind: Any) -> tuple[bool, bool]:
-        """Counts a call that is given to it; says whether it computes the call, and whether the call is compared."""
+        """Counts a call of the version; says whether the version computes it, and whether it is compared."""
         self.calls += 1
         absent = "demoted" if self.demoted else "" if fits else "unsupported"
         self.failures.update([absent] if absent else [])
@@ -101,14 +101,14 @@ class Version:
         return True
 
     def restore(self) -> None:
-        """Lets it answer again; the first call of each kind is compared."""
+        """Lets the version answer once more; the first call of each kind is compared."""
         self.demoted = ""
         self.failures.clear()
         self.ratios.clear()
         self.known.clear()
 
     def record(self, seconds: float, moved: int) -> None:
-        """Counts a call that it computed."""
+        """Counts a call that the version computed, with its seconds and bytes."""
         self.computed += 1
         self.seconds += seconds
         self.bytes += moved
@@ -121,7 +121,7 @@ class Version:
 
     @property
     def ratio(self) -> float:
-        """The median time of its compared calls, divided by that of the reference; 0 for fewer than nine calls."""
+        """Returns the median time of compared calls, divided by that of the reference; 0 for fewer than nine calls."""
         ratios = sorted(self.ratios)
         return ratios[len(ratios) // 2] if len(ratios) == self.ratios.maxlen else 0.0
 

@@ -17,7 +17,7 @@ nn: Any = torch.nn
 
 
 def rows_of(x: Any, shape: tuple[int, ...]) -> Any:
-    """Views the normalised dimensions as one."""
+    """Flattens the normalised dimensions to one, since the rows normalise the last dimension."""
     return x if len(shape) == 1 else x.flatten(-len(shape))
 
 
@@ -79,7 +79,7 @@ class SwiGLU(nn.Module):  # type: ignore[misc]
 
 
 class RotaryEmbedding(nn.Module):  # type: ignore[misc]
-    """Rotary position embedding of queries or keys, by halves of a row: the row `rope_half`.
+    """The rotary position embedding of queries or keys, by halves of a row: the row `rope_half`.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class RotaryEmbedding(nn.Module):  # type: ignore[misc]
         self.register_buffer("inv_freq", base**-exponents, persistent=False)
 
     def forward(self, x: Any, positions: Any = None) -> Any:
-        """Returns x, turned.
+        """Returns x, rotated by the angles of its positions.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class RotaryEmbedding(nn.Module):  # type: ignore[misc]
 
 
 class Attention(nn.Module):  # type: ignore[misc]
-    """Attention of language models with projections and rotary embedding, by the rows `rope_half` and `attention`.
+    """The attention of language models with projections and rotary embedding, by the rows `rope_half` and `attention`.
 
     Its state dict is that of the modules of language models, with the names `q_proj`, `k_proj`, `v_proj` and `o_proj`.
 
@@ -170,7 +170,7 @@ class Attention(nn.Module):  # type: ignore[misc]
 
 
 class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
-    """A convolution, batch normalisation and relu, by the row `conv_bn_relu` in evaluation.
+    """A convolution with batch normalisation and relu; in evaluation, it is the row `conv_bn_relu`.
 
     Its state dict is that of `torch.nn.Sequential(Conv2d, BatchNorm2d, ReLU)`. In training it runs as those three
     modules, because the statistics of the batch are needed.
@@ -195,7 +195,7 @@ class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
         super().__init__(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=False))
 
     def forward(self, x: Any) -> Any:
-        """Returns an image of activations."""
+        """Returns the image of activations."""
         if self.training:
             return super().forward(x)
         convolution, norm, _ = self
@@ -208,7 +208,7 @@ class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
 
 
 class Sepia(nn.Module):  # type: ignore[misc]
-    """Tones of brown of images of shape (n, 3, h, w), by the row `sepia`."""
+    """The sepia filter for images of shape (n, 3, h, w), by the row `sepia`."""
 
     def forward(self, x: Any) -> Any:
         """Returns an image of the same shape, with colours between 0 and 1."""

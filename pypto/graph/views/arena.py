@@ -1,4 +1,4 @@
-"""The arena over time as a picture: each array from the step that writes it to the last that reads it, by address."""
+"""Draws the arena over time: each array from the step that writes it to the last that reads it, by address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABEL: Final = 14.0  # height that a label needs
 
 
 def live_bytes(plan: Plan) -> list[int]:
-    """How many bytes of the arena hold arrays that are still read, by step."""
+    """Returns, for each step, the bytes of the arena that hold arrays which are still read."""
     rows = []
     for number in range(len(plan.steps)):
         alive = (node for node, (first, last) in plan.lifetimes.items() if first <= number <= last)
@@ -35,7 +35,7 @@ def live_bytes(plan: Plan) -> list[int]:
 
 
 def arena_drawing(plan: Plan) -> Chart:
-    """What lies where in the arena of a plan, step by step."""
+    """Returns a chart of the arena of a plan: the address and lifetime of each array over the steps."""
     across = max(STEP, WIDTH / max(1, len(plan.steps)))
     width, height = LEFT + across * len(plan.steps) + 12, TOP + HEIGHT + 34
     parts = [*axes(plan, across), *(part for node in plan.lifetimes for part in span(plan, node, across))]
@@ -51,7 +51,7 @@ def arena_drawing(plan: Plan) -> Chart:
 
 
 def axes(plan: Plan, across: float) -> Iterator[str]:
-    """The numbers of steps, and addresses."""
+    """Yields the axes of the chart: the numbers of the steps, and addresses."""
     bottom = TOP + HEIGHT
     right = LEFT + across * len(plan.steps)
     for part in range(5):
@@ -71,7 +71,7 @@ def label(x: float, y: float, text: str, kind: str, anchor: str) -> str:
 
 
 def span(plan: Plan, node: Node, across: float) -> Iterator[str]:
-    """An array: a rectangle from its first step to its last, and its type where there is room for it."""
+    """Yields an array as a rectangle over its lifetime; its type is inside where the rectangle is large enough."""
     first, last = plan.lifetimes[node]
     scale = HEIGHT / max(1, plan.arena_bytes)
     nbytes = hint(node.type.nbytes)
@@ -91,7 +91,7 @@ def span(plan: Plan, node: Node, across: float) -> Iterator[str]:
 
 
 def staircase(plan: Plan, across: float) -> str:
-    """How much is alive, as a line."""
+    """Returns the SVG path of the live bytes over the steps."""
     scale = HEIGHT / max(1, plan.arena_bytes)
     path = ""
     for number, live in enumerate(live_bytes(plan)):

@@ -1,4 +1,4 @@
-"""A fused function in a notebook's cell: its head, what it was traced for, and its last plan."""
+"""Shows a fused function in a notebook's cell: its signature, the types of its versions, and its last plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_ARGUMENTS = 4  # of a plan that are named
 
 
 def fused_card(fused: Planned) -> Markup:
-    """A fused function: its signature, docstring, and the plans that were made."""
+    """Returns the card of a fused function: its signature, docstring, and the plans of its versions."""
     function = fused.function
     doc = inspect.getdoc(function)
     parts = [tag("pre", doc) if doc else Markup("")]
@@ -35,7 +35,7 @@ def fused_card(fused: Planned) -> Markup:
 
 
 def head_of(function: Any) -> str:
-    """A function as it is called."""
+    """Returns the signature of a function as text, and its name where the signature is not known."""
     try:
         return signature_of(function)
     except (AttributeError, TypeError, ValueError):
@@ -50,7 +50,7 @@ def rows(versions: list[Version]) -> Iterator[tuple[object, ...]]:
 
 
 def arguments(version: Version) -> str:
-    """The arrays that a plan is for."""
+    """Returns the names and types of the arrays for which a plan is valid, as text."""
     inputs = version.traced.graph.inputs
     named = [f"{shortened(str(node.attr('name')))}: {node.type}" for node in inputs[:MOST_ARGUMENTS]]
     more = len(inputs) - len(named)

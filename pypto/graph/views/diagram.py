@@ -1,4 +1,4 @@
-"""A picture of a graph as data: boxes, arrows and clusters."""
+"""A picture of a graph as data, which does not depend on a format: boxes, arrows and clusters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one box to another, by their names."""
+    """An arrow between two boxes, which it names."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Boxes with a frame around them."""
+    """A frame around some of the boxes."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Pictures as text for Graphviz (the DOT language)."""
+"""Writes pictures as text for Graphviz, in the DOT language."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = f"""  graph [fontname="Helvetica", fontsize=10, ranksep=0.3, nodesep=0.2
 
 
 def dot_text(drawing: Diagram) -> str:
-    """A picture as a directed graph, its clusters as subgraphs."""
+    """Returns a picture as a directed graph in DOT, whose subgraphs are the clusters."""
     body = "".join(f"{line}\n" for line in lines(drawing))
     return f"digraph {quoted(drawing.name)} {{\n{_HEAD}{body}}}\n"
 
@@ -38,7 +38,7 @@ def lines(drawing: Diagram) -> Iterator[str]:
 
 
 def statement(box: Box) -> str:
-    """A node; lines below its title stand to the left."""
+    """Returns the DOT statement of a node, with the rows below its title aligned left."""
     head = f"{box.title}  {box.note}".strip()
     label = "\\l".join((*map(escape, (head, *box.rows)), "")) if box.rows else escape(head)
     given = [f'label="{label}"']
@@ -56,7 +56,7 @@ def escape(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of DOT.
+    """Returns a text as a quoted string of DOT.
 
     Examples
     --------

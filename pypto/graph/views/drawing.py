@@ -1,4 +1,4 @@
-"""A picture of a graph that shows itself as SVG, and is written as SVG or DOT."""
+"""A picture of a graph that notebooks show as SVG, and that is saved as SVG or DOT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Drawing(Diagram, SavablePicture):
 
     @property
     def dot(self) -> str:
-        """Text for Graphviz."""
+        """Returns the picture as text for Graphviz."""
         return dot_text(self)
 
     @property

@@ -1,4 +1,4 @@
-"""The execution graph as a picture: a box for each step, and an arrow to each step that reads what it writes."""
+"""Draws the execution graph: a box for each step, and an arrow from it to each step that reads an array of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = 44  # characters of the names of arguments that a step reads
 
 
 def dependencies(steps: tuple[Step, ...]) -> Iterator[tuple[int, int, Node]]:
-    """Pairs of steps of which the second reads an array that the first one writes."""
+    """Yields the pairs of steps of which the second reads an array that the first writes, and the array."""
     writer: dict[Node, int] = {}
     for number, step in enumerate(steps):
         for node in step.reads:
@@ -27,7 +27,7 @@ def dependencies(steps: tuple[Step, ...]) -> Iterator[tuple[int, int, Node]]:
 
 
 def execution_drawing(plan: Plan) -> Drawing:
-    """The steps of a plan."""
+    """Returns the execution graph of a plan as a picture."""
     boxes = tuple(step_box(plan, number, step) for number, step in enumerate(plan.steps))
     arrows = tuple(
         Arrow(step_id(a), step_id(b), f"%{node.number} {node.type}") for a, b, node in dependencies(plan.steps)
@@ -37,7 +37,7 @@ def execution_drawing(plan: Plan) -> Drawing:
 
 
 def step_box(plan: Plan, number: int, step: Step) -> Box:
-    """A step with what it computes, reads and writes."""
+    """Returns the box of a step, which says what the step computes, reads and writes."""
     rows = [f"{len(step.nodes)} ops, {places(step.nodes)}"]
     names = ", ".join(str(node.attr("name")) for node in step.reads if node.is_input)
     if names:
@@ -49,6 +49,6 @@ def step_box(plan: Plan, number: int, step: Step) -> Box:
 
 
 def written(plan: Plan, node: Node) -> str:
-    """An array that a step writes, and where."""
+    """Describes an array that a step writes: its type, its size, and its place in memory."""
     where = f"arena at {plan.offsets[node]:,}" if node in plan.offsets else "a result"
     return f"writes {node.type}, {byte_text(hint(node.type.nbytes))}, {where}"

@@ -1,4 +1,4 @@
-"""A kernel of a plan, level by level, for the arrays of its step."""
+"""Inspects the kernel of a step of a plan, for the arrays that the step passes to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto.graph.plan.plan import Planned
 def inspected(
     fused: Planned, args: tuple[Any, ...], kwargs: dict[str, Any], number: int, target: str | None
 ) -> Inspection:
-    """The levels of the kernel of a step."""
+    """Returns the levels of the kernel of a step, from its source to its code."""
     version, arrays, _ = fused.version_for(args, kwargs)
     steps = version.plan.steps
     if not 0 <= number < len(steps):

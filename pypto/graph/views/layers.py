@@ -1,4 +1,4 @@
-"""Layered layout of a directed acyclic graph: ranks, order within ranks, and coordinates.
+"""Computes the layered layout of a directed acyclic graph: ranks, order within ranks, and coordinates.
 
 The four steps of Sugiyama, Tagawa and Toda (1981): longest-path ranks, virtual items for links that skip ranks, sweeps
 of barycentres against crossings, and coordinates. The last step is least squares: an item is drawn to its neighbours,
@@ -25,7 +25,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is placed: its size, and whether it has to be in the first or the last rank."""
+    """An object to be placed: its size, and whether it has to be in the first or the last rank."""
 
     width: float
     height: float
@@ -35,7 +35,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link from one item down to another, by their numbers; the ends are offsets from the middles of the items."""
+    """A link between two items, by their numbers; each end has an offset from the middle of its item."""
 
     source: int
     target: int
@@ -45,7 +45,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Middles and tops of the items, the points of every link, and the size of all."""
+    """A layout: middles and tops of the items, the points of every link, and the size of the whole picture."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -55,7 +55,7 @@ class Layout:
 
 
 def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
-    """Place items so that links run downwards.
+    """Computes a layout in which links run downwards.
 
     Examples
     --------
@@ -73,7 +73,10 @@ def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
 
 
 def ranks_of(items: Sequence[Item], links: Sequence[Link]) -> list[int]:
-    """The rank of every item: one more than the last of its sources; items without sources stand at what reads them."""
+    """Assigns ranks: an item stands one rank below its last source.
+
+    An item without sources stands one rank above the first of its targets, so that its links are short.
+    """
     sources: list[list[int]] = [[] for _ in items]
     targets: list[list[int]] = [[] for _ in items]
     for link in links:
@@ -94,7 +97,7 @@ def ranks_of(items: Sequence[Item], links: Sequence[Link]) -> list[int]:
 
 
 def topological(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[int]:
-    """Items in an order in which each stands behind its sources; among those that may be next, by number."""
+    """Returns the items in topological order; of several that could be next, the one with the least number is."""
     from heapq import heappop, heappush
 
     missing = [len(s) for s in sources]
@@ -113,7 +116,7 @@ def topological(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int
 
 @dataclass(slots=True)
 class LayeredGraph:
-    """Items and virtual items in ranks; every edge goes from a rank to the next one.
+    """A layered graph: items and virtual items in ranks, where each edge joins neighbouring ranks.
 
     Links from one point share their virtual items, so that they run together up to where they part. `below` has, for an
     item, its neighbours in the next rank, each with the offsets of the two ends and a weight.
@@ -130,7 +133,7 @@ class LayeredGraph:
 
     @classmethod
     def of(cls, items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int]) -> LayeredGraph:
-        """Split links at the ranks that they skip."""
+        """Builds the layered graph: a virtual item stands for a link in each rank that the link skips."""
         net = cls([i.width for i in items], [i.height for i in items], [[] for _ in range(max(ranks) + 1)], [], [], [])
         net.below = [[] for _ in items]
         net.above = [[] for _ in items]
@@ -150,7 +153,7 @@ class LayeredGraph:
         return net
 
     def virtual(self, rank: int) -> int:
-        """A further item of no size."""
+        """Adds a virtual item to a rank."""
         self.ranks[rank].append(len(self.widths))
         self.widths.append(2.0)
         self.heights.append(0.0)
@@ -159,7 +162,7 @@ class LayeredGraph:
         return len(self.widths) - 1
 
     def join(self, chain: Sequence[int], link: Link) -> None:
-        """Edges along a chain, unless another link has made them."""
+        """Adds the edges along a chain of items, except those that another link already has."""
         last = len(chain) - 2
         for n, (upper, lower) in enumerate(pairwise(chain)):
             start = link.source_at if n == 0 else 0.0
@@ -173,7 +176,7 @@ class LayeredGraph:
     # --- order -----------------------------------------------------------------------------------------------------
 
     def order(self) -> None:
-        """Sweeps of barycentres, down and up; the order with the fewest crossings is taken."""
+        """Reduces crossings by sweeps of barycentres, down and up; it selects the order with the fewest crossings."""
         best = [list(row) for row in self.ranks]
         least = self.crossings()
         for sweep in range(SWEEPS):
@@ -190,7 +193,7 @@ class LayeredGraph:
         self.ranks = best
 
     def positions(self) -> dict[int, float]:
-        """Where the items stand in their rows, in parts of the row."""
+        """Returns the position of each item in its row, from 0 to 1."""
         return {n: (at + 0.5) / len(row) for row in self.ranks for at, n in enumerate(row)}
 
     def sort_row(self, row: list[int], neighbours: Sequence[Sequence[tuple[int, float, float, float]]]) -> None:
@@ -202,7 +205,7 @@ class LayeredGraph:
         row.sort(key=lambda n: keys[n])
 
     def crossings(self) -> int:
-        """Pairs of edges that cross."""
+        """Counts the pairs of edges that cross."""
         place = {n: at for row in self.ranks for at, n in enumerate(row)}
         return sum(
             inversions([e for n in row for e in sorted(place[m] + end * 1e-6 for m, _, end, _ in self.below[n])])
@@ -212,7 +215,7 @@ class LayeredGraph:
     # --- coordinates -----------------------------------------------------------------------------------------------
 
     def place(self) -> None:
-        """Horizontal places by sweeps, then vertical ones."""
+        """Computes horizontal coordinates by sweeps, then vertical ones."""
         self.x = [0.0] * len(self.widths)
         for row in self.ranks:
             self.settle(row, [0.0] * len(row), [1.0] * len(row))
@@ -225,7 +228,7 @@ class LayeredGraph:
         self.stack()
 
     def attract(self, row: list[int], both: bool, is_down: bool) -> None:
-        """Draw the items of a row to their neighbours."""
+        """Moves the items of a row towards the weighted mean of their neighbours."""
         wanted: list[float] = []
         weights: list[float] = []
         for n in row:
@@ -237,14 +240,14 @@ class LayeredGraph:
         self.settle(row, wanted, weights)
 
     def settle(self, row: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
-        """Place a row as near to what is wanted as its order and the widths allow."""
+        """Places a row by least squares as close to the wanted coordinates as its order and the widths allow."""
         offsets = list(self.offsets(row))
         pooled = isotonic([w - at for w, at in zip(wanted, offsets, strict=True)], weights)
         for n, at, offset in zip(row, pooled, offsets, strict=True):
             self.x[n] = at + offset
 
     def offsets(self, row: Sequence[int]) -> Iterator[float]:
-        """The least distances of items from the first of their row."""
+        """Yields for each item of a row its least distance from the first one."""
         at = 0.0
         for k, n in enumerate(row):
             if k:
@@ -252,7 +255,7 @@ class LayeredGraph:
             yield at
 
     def stack(self) -> None:
-        """The tops of the ranks: farther from each other where links go far to the side."""
+        """Computes the tops of the ranks; the gap below a rank grows with the horizontal length of its links."""
         top = 0.0
         for row in self.ranks:
             self.tops.append(top)
@@ -261,7 +264,7 @@ class LayeredGraph:
             top += max((self.heights[n] for n in row), default=0.0) + gap
 
     def layout(self, count: int, links: Sequence[Link]) -> Layout:
-        """The places of the first `count` items, and of all links."""
+        """Returns the layout of the first `count` items, and of all links; virtual items are left out."""
         rank = {n: k for k, row in enumerate(self.ranks) for n in row}
         y = tuple(self.top(n, rank[n]) for n in range(count))
         routes = tuple(self.route(chain, link, rank) for chain, link in zip(self.chains, links, strict=True))
@@ -273,11 +276,11 @@ class LayeredGraph:
         return self.tops[rank] + max(self.heights[n] for n in self.ranks[rank])
 
     def top(self, item: int, rank: int) -> float:
-        """Items without sources stand at the bottom of their rank, next to what reads them."""
+        """Returns the top of an item; one without sources is at the bottom of its rank, close to its targets."""
         return self.tops[rank] if self.above[item] else self.bottom(rank) - self.heights[item]
 
     def route(self, chain: Sequence[int], link: Link, rank: dict[int, int]) -> tuple[Point, ...]:
-        """From the bottom of the source, straight through each rank, to the top of the target."""
+        """Returns the points of a link, which runs straight down through each rank that it skips."""
         first, last = chain[0], chain[-1]
         start = self.x[first] + link.source_at
         points = [(start, self.top(first, rank[first]) + self.heights[first]), (start, self.bottom(rank[first]))]
@@ -288,7 +291,7 @@ class LayeredGraph:
 
 
 def isotonic(wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The ascending numbers that are nearest to some, by least squares.
+    """Computes the ascending numbers that are closest to given ones, by weighted least squares.
 
     Examples
     --------
@@ -308,7 +311,7 @@ def isotonic(wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def inversions(values: Sequence[float]) -> int:
-    """Pairs of which the first is the larger one.
+    """Counts the inversions: pairs of which the first is the larger one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A run of a plan with the time of every step, as a table and as a timeline for Perfetto.
+"""Measures a run of a plan step by step, as a table and as a timeline for Perfetto.
 
 The timeline has the form of Google's "Trace Event Format": complete events for steps, arrows (flow events) from the
 step that writes an array to those that read it, and counters for what is alive in the arena.
@@ -33,7 +33,7 @@ _TRACK: Final = {"pid": 1, "tid": 0}
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A step of a run.
+    """The time of one step of a run.
 
     Attributes
     ----------
@@ -75,18 +75,18 @@ class PlanProfile(Shown):
 
     @property
     def total_ns(self) -> int:
-        """From the beginning of the first step to the end of the last."""
+        """Returns the time from the beginning of the first step to the end of the last."""
         return max((s.start_ns + s.wall_ns for s in self.steps), default=0)
 
     def timeline_text(self) -> str:
-        """The timeline as JSON."""
+        """Returns the timeline as JSON."""
         events = [*names({(1, 0): "steps"}), *counters(self.steps), *map(slice_of, self.steps)]
         for number, edge in enumerate(self.edges):
             events += flow(number, *edge, self.steps)
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
 
     def timeline(self, path: str | os.PathLike[str]) -> Path:
-        """Write a timeline for ui.perfetto.dev or chrome://tracing."""
+        """Writes a timeline for ui.perfetto.dev or chrome://tracing."""
         Path(path).write_text(self.timeline_text(), encoding="utf-8")
         return Path(path)
 
@@ -110,7 +110,7 @@ class PlanProfile(Shown):
 
 
 def time_text(ns: int) -> str:
-    """A time with its unit.
+    """Formats a time with its unit.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def time_text(ns: int) -> str:
 
 
 def measured(fused: Planned, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanProfile:
-    """The fastest of some runs, each after the other on one arena."""
+    """Measures some runs of a plan on one arena, and returns the fastest, which other processes disturbed least."""
     version, arrays, sizes = fused.version_for(args, kwargs)
     plan = version.plan
     plan.compile(arrays)
@@ -144,7 +144,7 @@ def edges(plan: Plan) -> Iterator[tuple[int, int, str]]:
 
 
 def run_timed(frame: Frame, arrays: list[Array]) -> list[tuple[int, int]]:
-    """Begin and end of every step, from the beginning of the first."""
+    """Runs a plan, and returns the beginning and end of every step, in nanoseconds from the beginning of the run."""
     frame.enter(arrays, NO_MEMORY)
     now = time.perf_counter_ns
     origin = now()
@@ -158,13 +158,13 @@ def run_timed(frame: Frame, arrays: list[Array]) -> list[tuple[int, int]]:
 
 
 def slice_of(step: StepTime) -> dict[str, Any]:
-    """A step as a complete event."""
+    """Returns a step as a complete event."""
     args = {"step": step.number, "form": step.form, "lines": step.lines, "grid": list(step.grid), "arena": step.arena}
     return event(step.kernel, "step", step.start_ns, step.start_ns + step.wall_ns, _TRACK, args)
 
 
 def counters(steps: tuple[StepTime, ...]) -> Iterator[dict[str, Any]]:
-    """How much of the arena is alive, at the beginning of every step; nothing after the last."""
+    """Yields counters of the live bytes of the arena at the beginning of every step, and 0 after the last."""
     points = [(s.start_ns, s.arena) for s in steps]
     points += [(steps[-1].start_ns + steps[-1].wall_ns, 0)] if steps else []
     for at, live in points:
@@ -172,7 +172,7 @@ def counters(steps: tuple[StepTime, ...]) -> Iterator[dict[str, Any]]:
 
 
 def flow(number: int, source: int, target: int, array: str, steps: tuple[StepTime, ...]) -> list[dict[str, Any]]:
-    """An arrow from the last moment of a step to the beginning of another."""
+    """Returns an arrow from the last moment of a step to the beginning of another."""
     start, end = steps[source], steps[target]
     last = start.start_ns + max(0, start.wall_ns - 1)
     same: Mapping[str, Any] = {"name": array, "cat": "array", "id": number, **_TRACK}

@@ -1,4 +1,4 @@
-"""A plan as HTML: the user's function on one side, the views of the plan on the other, linked by line.
+"""Writes a plan as HTML: the user's function on one side, the views of the plan on the other, linked by line.
 
 A page holds all that it needs: it works as a file, in a notebook and without a network.
 """
@@ -62,13 +62,13 @@ _SOURCE: Final = "the function"
 
 
 def page(plan: Plan) -> str:
-    """A document of its own."""
+    """Returns a plan as an HTML document."""
     title = text(f"{plan.graph.name}: from arrays to kernels")
     return f"{_HEAD.replace('TITLE', title)}{body(plan)}\n</body></html>\n"
 
 
 def body(plan: Plan) -> Markup:
-    """What goes into a page or a notebook's cell. Several of them may be in one."""
+    """Returns the contents of a page or of a notebook's cell, which may have several of them."""
     views = {
         "steps": join([steps_table(plan), legend(plan)]),
         "execution graph": picture(execution_drawing(plan)),
@@ -87,7 +87,7 @@ def body(plan: Plan) -> Markup:
 
 
 def summary(plan: Plan) -> str:
-    """A plan in one sentence."""
+    """Describes a plan in one sentence."""
     arrays = sum(hint(n.type.nbytes) for n in plan.graph.live() if not (n.is_input or n.is_constant))
     saved = f"arena of {byte_text(plan.arena_bytes)} for {byte_text(arrays)} of arrays"
     count = len(plan.kernels)
@@ -96,21 +96,21 @@ def summary(plan: Plan) -> str:
 
 
 def picture(drawn: SavablePicture) -> Markup:
-    """A picture that can be scrolled and enlarged."""
+    """Returns a picture that a reader can scroll and enlarge."""
     buttons = (tag("button", label, data_zoom=by, title=title) for label, by, title in _ZOOM)
     zoom = tag("div", *buttons, class_="zoom")
     return join([note(drawn.text), zoom, tag("div", Markup(drawn.inner_svg), class_="drawing")])
 
 
 def steps_table(plan: Plan) -> Markup:
-    """A row for each step, and below it why its arrays are stored."""
+    """Returns a table with a row for each step, and below it the reasons why its arrays are stored."""
     guards = [note(f"for {guard}, asked at {guard.place.loc()}") for guard in guards_of(plan)]
     rows = (row for number, step in enumerate(plan.steps) for row in step_rows(plan, number, step))
     return join([*guards, table(("", "kernel", "form", "grid", "ops", "lines", "stores"), rows, (0, 4))])
 
 
 def step_rows(plan: Plan, number: int, step: Step) -> Iterator[Markup]:
-    """What a step computes and stores, and rows as wide as the table for the reasons."""
+    """Yields the row of a step, and a row of the table's full width with the reasons."""
     grid = grid_text(step).removeprefix("grid ")
     swatch = tag("span", form_of(step), class_=f"form {hue_of(form_of(step))}")
     stores = join(tag("div", f"{node.type}, {byte_text(hint(node.type.nbytes))}") for node in step.writes)
@@ -122,14 +122,14 @@ def step_rows(plan: Plan, number: int, step: Step) -> Iterator[Markup]:
 
 
 def stored(plan: Plan, node: Node) -> str:
-    """Where an array of a step is, and why it is in memory."""
+    """Says where an array of a step is, and why it is in memory."""
     where = f"in the arena at {plan.offsets[node]:,}" if node in plan.offsets else "a result"
     why = reason(plan, node).removeprefix(": ")
     return f"%{node.number} {where}{f', since {why}' if why else ''}"
 
 
 def legend(plan: Plan) -> Markup:
-    """What the colours stand for."""
+    """Returns the legend of the colours."""
     forms = dict.fromkeys(form_of(step) for step in plan.steps)
     return tag("div", *(tag("span", _FORMS.get(f, f), class_=f"form {hue_of(f)}") for f in forms), class_="legend")
 
@@ -146,7 +146,7 @@ _FORMS: Final = {
 
 
 def kernels(plan: Plan) -> Markup:
-    """The texts of all kernels, each line with the user's line that it comes from."""
+    """Returns the sources of all kernels, each line with the user's line that it comes from."""
     return join(part for kernel in plan.kernels for part in kernel_lines(plan, kernel))
 
 

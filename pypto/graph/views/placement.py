@@ -1,4 +1,4 @@
-"""Places of a picture's boxes: each cluster is laid out alone, then clusters and single boxes among each other.
+"""Places the boxes of a picture: it lays out the inside of each cluster, and then clusters and single boxes together.
 
 A cluster has a port at its upper edge for every box outside that it reads, and one at its lower edge for every box of
 it that is read outside. Arrows go through the ports, so they cross no box on their way.
@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where everything is."""
+    """The places of all boxes and clusters, and the points of all arrows."""
 
     boxes: dict[str, Placed]
     clusters: dict[str, Placed]
@@ -44,20 +44,20 @@ class Placement:
 
 
 def size_of(box: Box) -> tuple[float, float]:
-    """Width and height of a box with its text."""
+    """Computes the width and height that a box needs for its text."""
     head = len(box.title) + (len(box.note) + 2 if box.note else 0)
     longest = max((head, *(len(row) for row in box.rows)))
     return longest * CHAR + 2 * PAD_X, LINE * (1 + len(box.rows)) + 2 * PAD_Y
 
 
 def head_width(cluster: Cluster) -> float:
-    """The width that the title of a cluster needs."""
+    """Computes the width that the title of a cluster needs."""
     return (len(cluster.title) + len(cluster.note) + 3) * CHAR
 
 
 @dataclass(slots=True)
 class ClusterLayout:
-    """A cluster that is laid out: its boxes, and its ports by the box that an arrow comes from."""
+    """The layout of a cluster: its boxes, and its ports by the box that an arrow comes from."""
 
     names: list[str]
     entries: list[str]
@@ -69,7 +69,7 @@ class ClusterLayout:
     left: float  # from the left edge to the layout's
 
     def port(self, number: int) -> float:
-        """The offset of a port from the middle of the cluster."""
+        """Returns the offset of a port from the middle of the cluster."""
         return self.left + self.layout.x[number] - self.width / 2
 
     def entry(self, name: str) -> float:
@@ -80,7 +80,7 @@ class ClusterLayout:
 
 
 def cluster_layout(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arrow]) -> ClusterLayout:
-    """Lay out the boxes of a cluster, with its ports."""
+    """Lays out the boxes and ports of a cluster."""
     mine = {box.name: n for n, box in enumerate(boxes)}
     touching = [a for a in arrows if a.source in mine or a.target in mine]
     entries = list(dict.fromkeys(a.source for a in touching if a.source not in mine))
@@ -105,7 +105,7 @@ def cluster_layout(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arro
 
 
 def place(drawing: Diagram) -> Placement:
-    """Lay out a picture."""
+    """Lays out a picture."""
     members = {c.name: [b for b in drawing.boxes if b.cluster == c.name] for c in drawing.clusters}
     inner = {c.name: cluster_layout(c, members[c.name], drawing.arrows) for c in drawing.clusters}
     owner = {b.name: b.cluster for b in drawing.boxes}
@@ -121,7 +121,7 @@ def place(drawing: Diagram) -> Placement:
 def outer_link(
     source: str, target: str, owner: dict[str, str], number: dict[str, int], inner: dict[str, ClusterLayout]
 ) -> Link:
-    """The link between two clusters or boxes, from port to port."""
+    """Returns the link between two clusters or boxes, from port to port."""
     start = owner[source] or source
     source_at = inner[start].exit(source) if start in inner else 0.0
     target_at = inner[target].entry(source) if target in inner else 0.0
@@ -135,7 +135,7 @@ def assemble(
     number: dict[str, int],
     crossing: dict[tuple[str, str], tuple[Point, ...]],
 ) -> Placement:
-    """Put clusters at their places, and join the parts of every arrow."""
+    """Computes the final coordinates of clusters and boxes, and joins the segments of every arrow."""
     named = {box.name: box for box in drawing.boxes}
     boxes: dict[str, Placed] = {}
     clusters: dict[str, Placed] = {}
@@ -164,7 +164,7 @@ def joined(
     parts: dict[tuple[str, str, str], tuple[Point, ...]],
     crossing: dict[tuple[str, str], tuple[Point, ...]],
 ) -> tuple[Point, ...]:
-    """The points of an arrow: out of a cluster, between clusters, and into one."""
+    """Returns the points of an arrow, which may leave a cluster, run between clusters, and enter one."""
     start, end = owner[arrow.source], owner[arrow.target]
     if start and start == end:
         return parts[start, arrow.source, arrow.target]

@@ -1,4 +1,4 @@
-"""The user's lines that a graph comes from: whole functions, in the order of files and lines."""
+"""Finds the user's functions that a graph comes from, in the order of files and lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pypto.markup.colours import coloured
 
 
 def lines_of(graph: Graph) -> dict[str, set[int]]:
-    """The lines that nodes name, by file."""
+    """Returns the lines that nodes come from, by file."""
     lines: dict[str, set[int]] = defaultdict(set)
     for node in graph.live():
         if node.place is not None:
@@ -25,7 +25,7 @@ def lines_of(graph: Graph) -> dict[str, set[int]]:
 
 
 def functions(file: str, lines: set[int]) -> list[tuple[int, int]]:
-    """First and last lines of the functions that some lines are in; of lines outside, the line alone."""
+    """Returns first and last lines of the innermost functions around some lines; a line outside stands alone."""
     text = "".join(linecache.getlines(file))
     try:
         tree = ast.parse(text)
@@ -37,7 +37,7 @@ def functions(file: str, lines: set[int]) -> list[tuple[int, int]]:
 
 
 def spans_of(lines: set[int], spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The innermost spans that hold lines, and lines outside of all; none that another one holds."""
+    """Returns the innermost spans that contain the lines, and the lines outside; spans inside another are left out."""
     used = set[tuple[int, int]]()
     for line in lines:
         around = [s for s in spans if s[0] <= line <= s[1]]
@@ -46,7 +46,7 @@ def spans_of(lines: set[int], spans: list[tuple[int, int]]) -> list[tuple[int, i
 
 
 def source_lines(graph: Graph) -> Markup:
-    """The functions of the user, each line with its place."""
+    """Returns the functions of the user, each line with its place."""
     return join(part for file, lines in sorted(lines_of(graph).items()) for part in file_lines(file, lines))
 
 

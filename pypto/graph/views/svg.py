@@ -1,4 +1,4 @@
-"""Pictures as SVG: boxes with text, arrows as curves, clusters as frames."""
+"""Writes pictures as SVG: boxes with text, arrows as curves, clusters as frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto.markup.drawings import hue_of
 
 
 def picture(drawing: Diagram) -> str:
-    """A picture for a page that has the style sheet."""
+    """Returns a picture as SVG for a page that has the style sheet."""
     at = place(drawing)
     parts = [frame(c, at.clusters[c.name]) for c in drawing.clusters]
     parts += [arrow(points, a.source, a.target, a.tip) for a, points in at.routes]
@@ -25,13 +25,13 @@ def picture(drawing: Diagram) -> str:
 
 
 def frame(cluster: Cluster, at: Placed) -> str:
-    """The frame of a cluster."""
+    """Returns the frame of a cluster."""
     where = f"x='{at.x:.1f}' y='{at.y:.1f}' width='{at.width:.1f}' height='{at.height:.1f}'"
     return f"<rect class='frame {hue_of(cluster.hue)}' data-step='{escaped(cluster.name)}' {where} rx='8'/>"
 
 
 def heading(cluster: Cluster, at: Placed) -> str:
-    """The title of a cluster, over the arrows that lead into it."""
+    """Returns the title of a cluster, which is drawn over the arrows that enter it."""
     title = (
         f"<tspan class='b'>{escaped(cluster.title)}</tspan><tspan class='soft' dx='8'>{escaped(cluster.note)}</tspan>"
     )
@@ -39,7 +39,7 @@ def heading(cluster: Cluster, at: Placed) -> str:
 
 
 def box(shown: Box, at: Placed) -> Iterator[str]:
-    """A box with its text. What a mouse is over shows the box's own words."""
+    """Yields the elements of a box with its text; a pointer over the box shows its tip."""
     kind = f"box {shown.kind} {hue_of(shown.hue)}"
     where = f"x='{at.x:.1f}' y='{at.y:.1f}' width='{at.width:.1f}' height='{at.height:.1f}'"
     data = f" data-name='{escaped(shown.name)}'" + (f" data-line='{escaped(shown.line)}'" if shown.line else "")
@@ -54,7 +54,7 @@ def box(shown: Box, at: Placed) -> Iterator[str]:
 
 
 def arrow(points: Sequence[Point], source: str, target: str, tip: str) -> str:
-    """A curve through some points with a head at its end; upright at every point."""
+    """Returns a curve through some points, which is vertical at each of them and has a head at its end."""
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     stop = (points[-1][0], points[-1][1] - 5)
     line = [*points[:-1], stop]

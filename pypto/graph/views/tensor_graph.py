@@ -1,4 +1,4 @@
-"""The Tensor graph as a picture: a box for each array, and a frame around what one kernel computes.
+"""Draws the Tensor graph: a box for each array, and a frame around the arrays that one kernel computes.
 
 Constants stand in the title of the box that reads them. So do, as rows, arguments that one node alone reads as a second
 operand: weights and biases. Views are drawn where they are read, since they are neither computed nor stored.
@@ -28,7 +28,7 @@ SHOWN_ATTRS: Final = ("axes", "axis", "dims", "starts")  # what a title says of 
 
 
 def plan_drawing(plan: Schedule) -> Drawing:
-    """The Tensor graph of a plan, with its steps as clusters."""
+    """Returns the Tensor graph of a plan as a picture, whose clusters are the steps."""
     picture = Picture(plan.graph, plan.steps)
     picture.draw()
     nodes = sum(not node.is_source for node in plan.graph.live())
@@ -37,7 +37,7 @@ def plan_drawing(plan: Schedule) -> Drawing:
 
 
 def graph_drawing(graph: Graph) -> Drawing:
-    """A Tensor graph alone."""
+    """Returns a Tensor graph without a plan as a picture."""
     picture = Picture(graph, ())
     picture.draw()
     return Drawing(f"{graph.name}: Tensor graph", f"{len(graph.live())} arrays.", *picture.parts)
@@ -45,7 +45,10 @@ def graph_drawing(graph: Graph) -> Drawing:
 
 @dataclass(slots=True)
 class Picture:
-    """A picture that is being made. A box is a node in a step; of an array in memory, in the step that writes it."""
+    """The builder of a picture of a Tensor graph.
+
+    A box stands for a node in a step. The box of an array in memory is in the step that writes the array.
+    """
 
     graph: Graph
     steps: Sequence[Step]
@@ -60,7 +63,7 @@ class Picture:
         return tuple(self.boxes.values()), tuple(self.arrows.values()), tuple(self.clusters)
 
     def draw(self) -> None:
-        """Make all boxes and arrows."""
+        """Builds all boxes and arrows."""
         for node in self.graph.live():
             self.readers.update(dict.fromkeys(node.inputs, 1))
         self.writer = {node: number for number, step in enumerate(self.steps) for node in step.writes}
@@ -81,16 +84,16 @@ class Picture:
             self.join(self.source(node, None), name, node)
 
     def is_inline_everywhere(self, node: Node) -> bool:
-        """Whether an argument is a row of a box wherever it is read."""
+        """Says whether an argument is a row of a box wherever it is read."""
         read = [(x, at) for x in self.graph.live() for at, y in enumerate(x.inputs) if y is node]
         return bool(read) and all(self.is_inline(node, at) for _, at in read)
 
     def is_inline(self, node: Node, at: int) -> bool:
-        """Whether an operand at a place is part of the box that reads it."""
+        """Says whether an operand at a position is shown in the box that reads it."""
         return node.is_number or (node.is_input and at > 0 and self.readers[node] == 1)
 
     def source(self, node: Node, step: int | None) -> str:
-        """The name of the box that an operand comes from, which is made if need be."""
+        """Returns the name of the box that an operand comes from, and builds the box if it does not exist."""
         if step is not None and node in self.steps[step].nodes:
             return self.box(node, step)
         if node in self.writer:
@@ -98,7 +101,7 @@ class Picture:
         return self.box(node, step if node.is_movement else None)
 
     def box(self, node: Node, step: int | None) -> str:
-        """The name of the box of a node in a step, which is made if need be."""
+        """Returns the name of the box of a node in a step, and builds the box if it does not exist."""
         name = f"n{node.number}" if step is None else f"{step_id(step)}.n{node.number}"
         if name in self.boxes:
             return name
@@ -133,7 +136,7 @@ class Picture:
         return "result" if step is not None and node in self.steps[step].writes else "op"
 
     def stored(self, node: Node, step: int | None) -> list[str]:
-        """Where an array goes, if to memory."""
+        """Describes the memory of an array that a step stores; other arrays need none."""
         if step is None or node not in self.steps[step].writes:
             return []
         return [f"stored: {byte_text(hint(node.type.nbytes))}"]
@@ -148,7 +151,7 @@ def cluster_note(step: Step) -> str:
 
 
 def title(node: Node) -> str:
-    """The op of a node, the constants among its operands (`·` is one that an arrow leads to), and where it works."""
+    """Returns the op of a node, the constants among its operands, and its axes; `·` is an operand with an arrow."""
     if node.is_input:
         return shortened(node.attr("name"))
     if node.is_number:
@@ -163,6 +166,6 @@ def title(node: Node) -> str:
 
 
 def constant_text(node: Node) -> str:
-    """A number as short as its meaning allows."""
+    """Formats a number with six digits at most."""
     value = node.attr("value")
     return f"{value:.6g}" if isinstance(value, float) else value_text(value)

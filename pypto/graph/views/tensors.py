@@ -1,4 +1,4 @@
-"""The card of a lazy array: its value, its node, the user's line, and the plan that computed it."""
+"""Shows a lazy array as a card: its value, its node, the user's line, and the plan that computed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_NUMBERS: Final = 200  # of an array that is shown as a whole
 
 
 def tensor_card(tensor: Tensor, plan: Plan | None) -> Markup:
-    """A lazy array in a notebook's cell: its value, which is computed for it, and how."""
+    """Returns the card of a lazy array, whose value is computed for it."""
     node = tensor.node
     parts = source_parts(node)
     return card(str(node.type), values_of(tensor), folded("how it is computed", *parts, picture_of(plan)),
@@ -26,14 +26,14 @@ def tensor_card(tensor: Tensor, plan: Plan | None) -> Markup:
 
 
 def values_of(tensor: Tensor) -> Markup:
-    """The numbers of a lazy array, as numpy prints them, and of large ones those at the edges."""
+    """Returns the numbers of a lazy array as numpy prints them; of a large one, those at the edges."""
     array = np.asarray(tensor)
     edge = 3 if array.ndim < 3 else 2
     return tag("pre", np.array2string(array, threshold=MOST_NUMBERS, edgeitems=edge, max_line_width=110))
 
 
 def picture_of(plan: Plan | None) -> Markup:
-    """The plan that computed a lazy array, as a picture."""
+    """Returns a picture of the plan that computed a lazy array."""
     if plan is None:
         return note("It was given.")
     return Markup(note(summary(plan)) + tag("div", Markup(plan_drawing(plan).inner_svg), class_="drawing"))

@@ -1,4 +1,4 @@
-"""Words of all views: how steps, arrays and places are called."""
+"""Names steps, arrays and places; all views use these names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ MOST_CHARACTERS: Final = 30
 
 
 def form_of(step: Step) -> str:
-    """What a step is coloured by."""
+    """Returns the form of a step's kernel, which decides its colour."""
     return step.kernel.form if step.kernel else "numpy"
 
 
 def step_name(step: Step) -> str:
-    """The kernel that a step launches, or what numpy does in it."""
+    """Returns the name of the kernel that a step launches, or of the operation that numpy does."""
     return step.kernel.name if step.kernel else f"{step.nodes[-1].op} by numpy"
 
 
 def step_id(number: int) -> str:
-    """The name of a step's box or frame."""
+    """Returns the name of a step's box or frame."""
     return f"step{number}"
 
 
@@ -30,12 +30,12 @@ def step_title(number: int, step: Step) -> str:
 
 
 def grid_text(step: Step) -> str:
-    """How many programs a step has, by axes of the grid."""
+    """Returns the grid of a step, as text."""
     return f"grid {' by '.join(map(str, step.grid))}" if step.kernel else ""
 
 
 def tip_of(node: Node) -> str:
-    """A node as the Tensor graph is printed, and below it the user's line."""
+    """Returns a node as the Tensor graph is printed, and below it the user's line."""
     operands = ", ".join(f"%{x.number}" for x in node.inputs)
     line = " ".join(filter(None, (f"%{node.number}: {node.type} =", node.op, operands, shown(dict(node.attrs)))))
     where = line_of(node)
@@ -43,7 +43,7 @@ def tip_of(node: Node) -> str:
 
 
 def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A long name with its middle left out.
+    """Shortens a long name by its middle.
 
     Examples
     --------

@@ -26,7 +26,7 @@ def silu(torch: Any, v: Any) -> Tensors:
 
 
 def of_silu(torch: Any, dy: Any, x: Any) -> Any:
-    """Computes the gradient of SiLU; torch's operation for it cannot be differentiated again."""
+    """Computes the gradient of SiLU in elementary operations, since torch's own cannot be differentiated."""
     if not torch.is_grad_enabled():
         return torch.ops.aten.silu_backward(dy, x)
     s = torch.sigmoid(x)
@@ -35,7 +35,7 @@ def of_silu(torch: Any, dy: Any, x: Any) -> Any:
 
 @described("by torch's operation for the gradient of SiLU, and products")
 def swiglu(torch: Any, v: Any) -> Tensors:
-    """Computes the gradients of both halves of a row."""
+    """Computes the gradients of both halves of a row of `swiglu`."""
     gate, up = widened(torch, v.x).chunk(2, 1)
     dy = widened(torch, v.d_y)
     return {"x": torch.cat([of_silu(torch, dy * up, gate), dy * torch.nn.functional.silu(gate)], 1)}
@@ -50,7 +50,7 @@ def softmax(torch: Any, v: Any) -> Tensors:
 
 @described("by the row itself, whose matrix is symmetric")
 def hadamard(torch: Any, v: Any) -> Tensors:
-    """Transforms the incoming gradient: the matrix is symmetric."""
+    """Computes the gradient of `hadamard` by the transform itself, since its matrix is symmetric."""
     results = called(torch, "hadamard", x=v.d_y)
     return {"x": results["y"] if results else transformed(torch, v.d_y)}
 

@@ -1,4 +1,4 @@
-"""Compositions of attention on whole sequences; they keep all weights of a head in memory, as the kernels do not."""
+"""Composes attention on full sequences; unlike the kernels, it keeps all weights of a head in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pypto.library.gradients.rule import Tensors, composed, described, readable
 
 
 def attended(torch: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None) -> tuple[Any, Any]:
-    """Computes attention of queries (..., n, d) on keys and values; returns results and log sum exp of the scores.
+    """Computes attention of queries (..., n, d) on keys and values; returns results and log-sum-exp of the scores.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def attended(torch: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None)
 
 
 def in_groups(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
-    """Views heads (b, h, n, d) as groups that share a head of keys and values."""
+    """Returns heads (b, h, n, d) as groups that share a head of keys and values."""
     return q.unflatten(1, (k.shape[1], -1)), k[:, :, None], v[:, :, None]
 
 
@@ -48,12 +48,12 @@ def materialized(torch: Any, v: Any) -> Tensors:
 
 
 def is_masked(v: Any) -> bool:
-    """Says whether keys are hidden by more than the causal mask."""
+    """Says whether more than the causal mask hides keys."""
     return v.mask is not None or v.first is not None or bool(v.window)
 
 
 def masked_attention(torch: Any, v: Any) -> Any:
-    """Computes `attention` with masks, biases, caps and sinks; each head has keys of its own."""
+    """Computes `attention` with masks, biases, caps and sinks, where each head has its own keys."""
     k, values = (x.repeat_interleave(v.q.shape[1] // x.shape[1], 1) for x in (v.k, v.v))
     s = v.q @ k.transpose(-1, -2) * (v.scale or v.q.shape[-1] ** -0.5)
     s = v.softcap * torch.tanh(s / v.softcap) if v.softcap else s
@@ -104,7 +104,7 @@ def attention_int8_cache(torch: Any, v: Any) -> Tensors:
 
 
 def varlen_attention(torch: Any, v: Any) -> Tensors:
-    """Computes `varlen_attention` in torch: one batch of sequences that are as long as the longest."""
+    """Computes `varlen_attention` in torch as one batch, in which all sequences are padded to the longest."""
     starts, t = v.starts.long(), len(v.q)
     longest = v.longest or (int(starts.diff().max()) if readable(v.starts) else t)
     token = starts[:-1, None] + torch.arange(longest, device=starts.device)

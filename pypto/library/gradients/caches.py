@@ -1,4 +1,4 @@
-"""Compositions of attention over paged caches, which gather the rows that a token may see."""
+"""Composes attention over paged caches, from gathered copies of the rows that a token may see."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def paged_attention(torch: Any, v: Any) -> Tensors:
 
 
 def with_sink(torch: Any, v: Any, *parts: tuple[Any, Any]) -> Any:
-    """Attends with a sink, a score without value, over groups of rows that are keys and values at once."""
+    """Attends over groups of rows that serve as keys and as values, with a sink: a score without a value."""
     rows, seen = (torch.cat(one, 1) for one in zip(*parts, strict=True))
     s = v.q @ rows.transpose(1, 2) * (v.scale or v.q.shape[2] ** -0.5)
     s = torch.cat([s.masked_fill(~seen[:, None], -torch.inf), v.sink.expand(len(s), -1)[..., None]], 2)
@@ -48,7 +48,7 @@ def unmasked(torch: Any, s: Any, seen: Any) -> Any:
 
 
 def recent(torch: Any, v: Any, b: Any, end: Any) -> tuple[Any, Any]:
-    """Returns the last rows of the sequences b up to `end`, and which of them there are."""
+    """Returns the window of rows of the sequences b up to `end`, and flags of the rows that exist."""
     row = end[:, None] - v.window + torch.arange(v.window, device=end.device)
     seen = row >= 0
     return paged_rows(torch, v.keys, v.table[b], row, seen), seen

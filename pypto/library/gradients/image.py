@@ -14,7 +14,7 @@ def tones(torch: Any, equation: str, x: Any) -> Any:
 
 
 def inside(torch: Any, x: Any) -> Any:
-    """Says which sums are between 0 and 1, both ends included, as in `torch.clamp`."""
+    """Says which sums are between 0 and 1, both included, because `torch.clamp` passes gradients there."""
     total = tones(torch, "ck,nkhw->nchw", widened(torch, x))
     return (total >= 0) & (total <= 1)
 
@@ -42,7 +42,7 @@ def sepia_backward(torch: Any, v: Any) -> Tensors:
 
 @described("by torch's operation for the gradients of a convolution; 0 where relu is at 0")
 def conv_bn_relu(torch: Any, v: Any) -> Tensors:
-    """Computes the gradients of the affine map, then those of the convolution by torch's operation for them."""
+    """Computes the gradients of `conv_bn_relu`: of the affine map, and by torch's operation of the convolution."""
     x, filters, gain = widened(torch, v.x), widened(torch, v.weight).permute(2, 3, 0, 1), widened(torch, v.gain)
     d = torch.where(v.y > 0, widened(torch, v.d_y), 0)
     gradients = {"bias": d.sum((0, 2, 3))}

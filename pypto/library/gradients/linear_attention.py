@@ -1,4 +1,4 @@
-"""The composition of the gated delta rule, in chunks of 64 tokens, as model libraries write it."""
+"""Composes the gated delta rule in chunks of 64 tokens, because products of matrices in a chunk are fast."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ CHUNK: Final = 64
 
 
 def in_chunks(torch: Any, x: Any) -> Any:
-    """Views tokens (b, h, t, ...) as chunks (b, h, n, 64, ...), the last of which zeros fill up."""
+    """Returns tokens (b, h, t, ...) as chunks (b, h, n, 64, ...), the last of which is padded with zeros."""
     padding = [0, 0] * (x.ndim - 3) + [0, -x.shape[2] % CHUNK]
     return torch.nn.functional.pad(x, padding).unflatten(2, (-1, CHUNK))
 
 
 def gated_delta_sequence(torch: Any, v: Any) -> Tensors:
-    """Computes `gated_delta_sequence` in torch: a triangular solve within a chunk, the rest by products."""
+    """Computes `gated_delta_sequence` in torch, by a triangular solve and products of matrices in each chunk."""
     group, unit = v.v.shape[1] // v.q.shape[1], v.q.shape[3] ** -0.5
     q, k = (x * torch.rsqrt(x.square().sum(3, keepdim=True) + 1e-6) for x in (v.q, v.k))
     q, k = (in_chunks(torch, x.repeat_interleave(group, 1)) for x in (q * unit, k))

@@ -29,7 +29,7 @@ def cross_entropy(torch: Any, v: Any) -> Tensors:
 
 @described("by operations of torch; 0 for both where p is 0")
 def kl_divergence(torch: Any, v: Any) -> Tensors:
-    """Computes the gradients of both distributions; a p of 0 has none."""
+    """Computes the gradients of both distributions of `kl_divergence`; where p is 0, they are 0."""
     p, log_q, d = widened(torch, v.p), widened(torch, v.log_q), v.d_loss[:, None]
     seen = p > 0
     dp = torch.where(seen, torch.log(torch.where(seen, p, 1)) - log_q + 1, 0) * d

@@ -1,4 +1,4 @@
-"""Gradients of a projection of multi-head latent attention and of the indexer's selection."""
+"""Gradients of the projection of multi-head latent attention and of the indexer's selection."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def mla_prolog_v4(torch: Any, v: Any) -> Tensors:
 
 @described("to the places of the selected scores")
 def topk(torch: Any, v: Any) -> Tensors:
-    """Returns the gradients of the selected scores to their places."""
+    """Scatters the gradients of the selected scores to their places."""
     d = torch.where(v.indices >= 0, v.d_values, 0)
     return {"scores": torch.zeros_like(v.scores).scatter_add(1, v.indices.clamp(min=0).long(), d)}

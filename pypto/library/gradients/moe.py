@@ -10,7 +10,7 @@ from pypto.library.gradients.rule import Tensors, called, composed, described, r
 
 @described("by two products")
 def moe_gate(torch: Any, v: Any) -> Tensors:
-    """Computes the two products of the incoming gradient."""
+    """Computes the gradients of `moe_gate`, which are two products with the incoming gradient."""
     d = widened(torch, v.d_logits)
     return {"x": d @ widened(torch, v.w), "w": d.T @ widened(torch, v.x)}
 
@@ -26,14 +26,14 @@ def chosen_weights(torch: Any, v: Any) -> Tensors:
 
 @described("torch differentiates a composition of its operations, for the selected experts; the bias has 0")
 def select_experts(torch: Any, v: Any) -> Tensors:
-    """Computes the gradient of the logits; the bias only takes part in the selection, and its gradient is 0."""
+    """Computes the gradient of the logits of `select_experts`; the bias only takes part in the selection and gets 0."""
     gradients = composed(chosen_weights)(torch, SimpleNamespace(**vars(v) | {"wanted": v.wanted & {"logits"}}))
     return gradients if v.bias is None else gradients | {"bias": torch.zeros_like(v.bias)}
 
 
 @described("by the row `combine_experts`")
 def permute_tokens(torch: Any, v: Any) -> Tensors:
-    """Sums the gradients of the copies of a token, which lie at `position`."""
+    """Computes the gradient of `permute_tokens`: it sums over the copies of a token, which lie at `position`."""
     ones = v.d_y.new_ones(v.ids.shape)
     results = called(torch, "combine_experts", y=v.d_y, position=v.position, weights=ones)
     return {"x": results["out"] if results else v.d_y[v.position.long()].unflatten(0, v.ids.shape).sum(1)}
@@ -41,7 +41,7 @@ def permute_tokens(torch: Any, v: Any) -> Tensors:
 
 @described("by sums of torch")
 def combine_experts(torch: Any, v: Any) -> Tensors:
-    """Adds the weighted gradients of tokens to the rows that they took, and multiplies both for the weights."""
+    """Computes the gradients of `combine_experts`: weighted gradients of tokens for rows, dot products for weights."""
     d, weights, place = widened(torch, v.d_out)[:, None], widened(torch, v.weights), v.position.long()
     y = widened(torch, v.y)
     dy = torch.zeros_like(y).index_add(0, place, (weights[..., None] * d).flatten(0, 1))
@@ -52,7 +52,7 @@ def combine_experts(torch: Any, v: Any) -> Tensors:
     "x by the row with transposed weights; the weights by a product for each group, of all rows where torch traces"
 )
 def grouped_matmul(torch: Any, v: Any) -> Tensors:
-    """Computes the products of each group: with the transposed weights, and of the rows of both sides."""
+    """Computes the gradients of `grouped_matmul`, which are two products for each group."""
     gradients: Tensors = {}
     if "x" in v.wanted:
         gradients["x"] = grouped(torch, v.d_y, v.w.transpose(1, 2), v.ends)
@@ -77,6 +77,6 @@ def grouped(torch: Any, x: Any, w: Any, ends: Any) -> Any:
 
 
 def members(torch: Any, x: Any, ends: Any) -> Any:
-    """Says for each group which rows belong to it, as columns of flags."""
+    """Returns for each group flags of the rows that belong to it, as a column."""
     row, starts = torch.arange(len(x), device=ends.device), torch.nn.functional.pad(ends[:-1], (1, 0))
     return ((row >= starts[:, None]) & (row < ends[:, None]))[..., None].unbind(0)

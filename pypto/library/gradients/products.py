@@ -1,4 +1,4 @@
-"""Compositions of the products and convolutions with int8 and int4 operands, for the gradients of their floats."""
+"""Composes products and convolutions with int8 and int4 operands, for the gradients of their floats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pypto.library.gradients.rule import Tensors
 
 
 def dequantized(v: Any, codes: Any) -> Any:
-    """Converts codes to weights: a row of scales serves the rows of a group."""
+    """Converts codes to weights: each row of scales belongs to a group of rows."""
     size, t = len(codes) // len(v.scale), codes.to(v.scale.dtype)
     if v.zero is not None:
         t = t - v.zero.repeat_interleave(size, 0)
@@ -31,7 +31,7 @@ def w8a16_matmul(torch: Any, v: Any) -> Tensors:
 
 
 def shifted(y: Any, bias: Any) -> Any:
-    """Adds the bias, if there is one."""
+    """Adds the bias if it is given."""
     return y if bias is None else y + bias
 
 

@@ -1,4 +1,4 @@
-"""Gradients of fake quantisation, which pass straight through the rounding, and of the conversion from int8."""
+"""Gradients of fake quantisation by the straight-through estimator, and of the conversion from int8."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def fake_quantize_groups(torch: Any, v: Any) -> Tensors:
 
 @described("by a product and a sum")
 def dequantize(torch: Any, v: Any) -> Tensors:
-    """Computes the gradient of the scales."""
+    """Computes the gradient of the scales of `dequantize`."""
     return {"scale": (v.d_y * v.q).sum(1)}

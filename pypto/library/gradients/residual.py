@@ -1,4 +1,4 @@
-"""Compositions of the rows of residual streams and of the recurrent cell."""
+"""Composes the rows of residual streams and of the recurrent cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def block_attention(torch: Any, v: Any) -> Tensors:
 
 
 def balanced(torch: Any, x: Any, rounds: int) -> Any:
-    """Makes rows and columns of matrices sum to 1, by Sinkhorn's iteration."""
+    """Normalises rows and columns of matrices to the sum 1 by Sinkhorn's iteration."""
     c = torch.softmax(x, 2) + 1e-6
     c = c / (c.sum(1, keepdim=True) + 1e-6)
     for _ in range(rounds - 1):

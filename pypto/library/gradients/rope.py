@@ -1,4 +1,4 @@
-"""Gradients of the rotary embeddings: each is the embedding by the opposite angle."""
+"""Gradients of the rotary embeddings, which are embeddings by the opposite angle."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pypto.library.gradients.rule import Tensors, called, described, widened
 
 
 def halves(torch: Any, x: Any) -> Any:
-    """Turns rows by a quarter: `[-b | a]` for `[a | b]`."""
+    """Rotates the halves of rows by a quarter turn: `[-b | a]` for `[a | b]`."""
     a, b = x.chunk(2, -1)
     return torch.cat([-b, a], -1)
 
 
 def neighbours(torch: Any, x: Any) -> Any:
-    """Turns pairs of neighbours by a quarter: (-b, a) for (a, b)."""
+    """Rotates pairs of neighbours by a quarter turn: (-b, a) for (a, b)."""
     return torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
 
 
 def swapped(sin: Any) -> Any:
-    """Swaps neighbours."""
+    """Swaps neighbours within pairs."""
     return sin.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
 
 
 def rotated(torch: Any, name: str, quarter: Callable[[Any, Any], Any], v: Any, sin: Any) -> Any:
-    """Applies an embedding to the incoming gradient, by its row where that takes the dtype."""
+    """Applies an embedding to the incoming gradient, by its row if that takes the dtype."""
     results = called(torch, name, x=v.d_y, cos=v.cos, sin=sin.contiguous())
     if results:
         return results["y"]
@@ -64,7 +64,7 @@ def rope_interleaved_inverse(torch: Any, v: Any) -> Tensors:
 
 @described("x by `rope_half` with the opposite angle; cosines and sines by sums over heads")
 def rope_interleaved_to_half(torch: Any, v: Any) -> Tensors:
-    """Computes the gradients of `rope_interleaved_to_half`: that of the halves, then interleaved."""
+    """Computes the gradients of `rope_interleaved_to_half`: it rotates the halves, and then interleaves them."""
     x, dy = widened(torch, v.x), widened(torch, v.d_y)
     first = x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
     dx = rotated(torch, "rope_half", halves, v, -v.sin.roll(v.sin.shape[1] // 2, 1))

@@ -1,4 +1,4 @@
-"""A gradient of a row: a function of tensors with a sentence about how it is computed."""
+"""Defines the gradient of a row: a function of tensors, with a sentence about how it is computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CACHES: Final = "it writes caches of inference in place, in memory that has no g
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Computes the gradients of a row.
+    """The gradient of a row.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Gradient:
 
 
 def described(text: str) -> Callable[[Compute], Gradient]:
-    """Makes a gradient from a function with a sentence about it; see `Gradient`."""
+    """Returns a decorator that makes a gradient from a function, with a sentence about it; see `Gradient`."""
     return lambda compute: Gradient(text, compute)
 
 
@@ -118,5 +118,5 @@ def called(torch: Any, name: str, **arguments: Any) -> Mapping[str, Any] | None:
 
 
 def readable(x: Any) -> bool:
-    """Whether the elements of a tensor can be read now: it has memory, and nothing traces what is done with it."""
+    """Says whether the elements of a tensor can be read now: it has memory, and nothing traces its operations."""
     return not has_mode() and why_not(x) is None

@@ -1,4 +1,4 @@
-"""Code generation for torch's Inductor: it writes Triton for the CPU, and pypto compiles that without a C++ compiler.
+"""Code generation for torch's Inductor: it writes Triton for the CPU, which pypto compiles without a C++ compiler.
 
 Read `backend` first: the function that `torch.compile(model, backend="pypto-inductor")` calls, and the settings during
 a compilation. `codegen` overrides Inductor's classes, `load` makes kernels of Inductor's text, `heuristics` chooses

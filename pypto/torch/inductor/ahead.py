@@ -29,7 +29,9 @@ _APART: Final = 1 << 40  # bytes between invented addresses
 
 
 class Workers:
-    """Processes that compile, once they are started. They take jobs in turns, and end when no more can come.
+    """A pool of processes that compile kernels.
+
+    The processes get jobs in turns. Each ends after its last job, once the pool is closed.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class Workers:
         self.count, self.processes, self.sent = count, list[Worker](), list[Job]()
 
     def start(self) -> None:
-        """Starts the processes for jobs that come soon."""
+        """Starts the processes, since jobs come soon."""
         text = f"import sys; sys.path[:] = {sys.path!r}; from pypto.torch.inductor.worker import work; work()"
         settings, silent = session().settings, subprocess.DEVNULL
         env = {**os.environ, "PYPTO_CACHE_DIR": settings.cache_dir, "PYPTO_LEVEL": settings.level}
@@ -53,9 +55,9 @@ class Workers:
             self.processes.append(Worker(process))
 
     def compile(self, body: str, arguments: list[Any], graph: Any) -> None:
-        """Have a kernel compiled, given the expression that makes it, and the arguments of a call in a graph.
+        """Passes a kernel to a worker, given the expression that builds it, and the arguments of a call in a graph.
 
-        Nothing is done where something of this is not known, or is wrong: the first launch finds that out.
+        A kernel with a problem, or whose arguments are not known, is left to the first launch, which raises the error.
         """
         from pypto.torch.inductor.load import unlisted
 
@@ -69,13 +71,13 @@ class Workers:
                 self.take(job)
 
     def take(self, job: Job) -> None:
-        """Gives a job to the next worker."""
+        """Passes a job to the next worker."""
         self.start()
         self.processes[len(self.sent) % self.count].jobs.put(job)
         self.sent.append(job)
 
     def close(self) -> None:
-        """Accepts no more jobs; nobody waits for those that are left."""
+        """Accepts no more jobs, without waiting for those in the queues."""
         for process in self.processes:
             process.jobs.put(None)
 
@@ -86,7 +88,7 @@ class Workers:
 
 
 class Worker:
-    """A process, and a thread that feeds it, since a pipe holds little until the process has started."""
+    """A process, and a thread that feeds it, since a pipe holds little until the process reads."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process, self.jobs = process, SimpleQueue[Job | None]()
@@ -94,7 +96,7 @@ class Worker:
         self.thread.start()
 
     def feed(self) -> None:
-        """Passes jobs on. If the process has ended, launches compile the remaining kernels."""
+        """Passes jobs to the process. If the process has ended, launches compile the remaining kernels."""
         with suppress(OSError):
             for job in iter(self.jobs.get, None):
                 pickle.dump(job, self.pipe)
@@ -117,8 +119,8 @@ WORKERS: Final[ContextVar[Workers | None]] = ContextVar("WORKERS", default=None)
 def workers(threads: int) -> Iterator[None]:
     """Provides workers during a `with` block, as many as `threads` leave beside this process.
 
-    They do to the end what they were given. There are none without a disk cache, nor on a single core, nor with a torch
-    that does not tell of calls what is needed.
+    Workers finish the jobs that they have when the block ends. The block has no workers without a disk cache, on a
+    single core, or with a torch that lacks the internal names which describe a call.
     """
     count = min(threads, session().most_threads) - 1
     if not contract.tells_of_calls() or count < 1 or WORKERS.get() is not None or session().settings.cache != "rw":
@@ -135,7 +137,7 @@ def workers(threads: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A placeholder for a buffer that does not exist yet, as a launch sees it."""
+    """A placeholder for a buffer that does not exist yet, with the attributes that a launch reads."""
 
     address: int
     dtype: Any
@@ -170,6 +172,6 @@ def stand_in(name: str, graph: Any, roots: dict[str, int]) -> StandIn | None:
 
 
 def hint(number: Any, graph: Any) -> Any:
-    """A number as it is when the graph is compiled; one that the call computes before has its expression."""
+    """Returns a number as it is, and for an expression the number that Inductor expects."""
     number = getattr(number, "inner_expr", number)
     return number if isinstance(number, int | float) else int(graph.sizevars.optimization_hint(number))

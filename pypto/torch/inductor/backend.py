@@ -1,4 +1,4 @@
-"""The backend `pypto-inductor` of torch.compile.
+"""Registers the backend `pypto-inductor` of torch.compile.
 
 Inductor keeps its settings and its table of code generators for the whole process. They are changed while one graph of
 this backend is compiled, and then put back: other calls of torch.compile find them as they were.
@@ -124,7 +124,7 @@ def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
 
 
 def backends(given: str | None) -> str:
-    """Who may compute products under `max_autotune`. What Inductor takes if nothing is given includes its C++."""
+    """Returns who may compute products under `max_autotune`: by default ATen and Triton, and not Inductor's C++."""
     names = "ATEN,TRITON" if given is None else given
     if wrong := {name.strip().upper() for name in names.split(",")} - {"ATEN", "TRITON"}:
         raise WrongSetting(setting=f"{_BACKENDS}={given!r}", problem=f"{wrong.pop()} is not compiled by pypto")
@@ -132,12 +132,12 @@ def backends(given: str | None) -> str:
 
 
 def tunes(chosen: Mapping[str, Any]) -> bool:
-    """Says whether templates are candidates."""
+    """Says whether templates are candidates, and so have to be measured."""
     return bool(chosen.get("max_autotune") or chosen.get("max_autotune_gemm"))
 
 
 def during(context: Callable[[], AbstractContextManager[None]], function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs in a context of its own: a backward pass is compiled when it is first needed."""
+    """Returns a function that runs in a context, because a backward pass is compiled when it is first needed."""
 
     @functools.wraps(function)
     def run(*args: Any, **given: Any) -> Any:
@@ -170,7 +170,7 @@ def compiling(chosen: Mapping[str, Any], kernels: Kernels, threads: int | None =
 
 
 class InCpp:
-    """Makes the writer of calls in C++, whose module is loaded where somebody asks for it."""
+    """The factory of the writer of C++ calls, which imports its module at the first use."""
 
     supports_caching = True
 
@@ -182,7 +182,7 @@ class InCpp:
 
 
 def templates(chosen: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Templates of ours, where candidates are measured."""
+    """Returns a context in which templates are written by pypto, where candidates are measured."""
     if not tunes(chosen):
         return nullcontext()
     from pypto.torch.inductor import templates
@@ -192,9 +192,9 @@ def templates(chosen: Mapping[str, Any]) -> AbstractContextManager[None]:
 
 @functools.cache
 def version() -> str:
-    """Names what writes the code that torch caches, and what it is for: graphs of another version are compiled anew.
+    """Returns a name of the code generator and the target, so that torch's cache recompiles graphs of another version.
 
-    Graphs in C++ have machine code inside, so the CPU and the level that is set are part of the name.
+    Graphs in C++ contain machine code, so the CPU and the level that is set are part of the name.
     """
     import hashlib
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Overrides of Inductor's Triton code generator, for text that pypto compiles."""
+"""Overrides Inductor's Triton code generator, so that it writes text that pypto compiles."""
 
 from __future__ import annotations
 
@@ -21,35 +21,36 @@ _LINES: Final = "pypto_model_lines"  # of a writer: from the name of a kernel to
 
 
 class Kernel(triton.TritonKernel):  # type: ignore[misc]
-    """Writes the text of one kernel."""
+    """The writer of the text of one kernel."""
 
     @classmethod
     def gen_common_triton_imports(cls) -> str:
-        """Writes the text's imports; `load.py` serves them, whatever Triton is installed."""
+        """Returns the imports of the text; `load.py` provides them, whatever Triton is installed."""
         return IMPORTS
 
     @classmethod
     def inductor_meta_common(cls) -> dict[str, Any]:
-        """Returns nothing: Inductor's metadata is for its own tuner."""
+        """Returns no metadata, since Inductor's is for its own tuner."""
         return {}
 
 
 class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
-    """Fuses nodes of the graph into kernels."""
+    """The scheduler, which fuses nodes of the graph into kernels."""
 
     kernel_type = Kernel
 
     @classmethod
     def get_nd_tilings(cls, *given: Any) -> list[Any]:
-        """The tilings of a kernel, every more quickly."""
+        """Returns all tilings of a kernel; it skips searches that cannot succeed."""
         with tilings.quick():
             every: list[Any] = super().get_nd_tilings(*given)
         return every
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: dict[str, Any]) -> list[Any]:
-        """One kernel. A scan is not split over programs, which would wait for each other as on a GPU.
+        """Returns one kernel, with choices that are legal on a CPU.
 
-        A sort needs all its elements in one block. Of an unknown number of them there is no such block.
+        A scan is not split over programs, since they would wait for each other. A sort is a persistent reduction, as it
+        needs all its elements in one block. A reduction of unknown or large length has no such block.
         """
         if kernel_features.contains_op("scan") or kernel_features.contains_op("sort"):
             kernel_kwargs["override_cooperative_reduction"] = False
@@ -61,7 +62,7 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
         return [Kernel(*kernel_args, **chosen)]
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
-        """Define a kernel, or find one of the same text; the writer learns which lines of the model it computes."""
+        """Defines a kernel, or finds one with equal text, and records which lines of the model it computes."""
         name: str = super().define_kernel(src_code, node_schedule, kernel)
         lines = model_lines(utils.aggregate_origins(node_schedule), torch)
         known = vars(virtualized.V.graph.wrapper_code).setdefault(_LINES, {})
@@ -70,19 +71,19 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
 
 
 def lines_of(writer: Any, kernel: str) -> list[tuple[str, int, str]]:
-    """The lines of the model that a writer knows of a kernel."""
+    """Returns the lines of the model that a writer has recorded for a kernel."""
     return [tuple(line) for line in getattr(writer, _LINES, {}).get(kernel, ())]
 
 
 class Calls:
-    """Writes kernels and their calls: kernels choose blocks and grids themselves, and a CPU has no streams."""
+    """The part of a wrapper that writes kernels and calls: kernels choose their grids, and a CPU has no streams."""
 
     def define_kernel(self: Any, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
         super().define_kernel(kernel_name, kernel_body, *given, **named)  # type: ignore[misc]
         vars(self).setdefault(_BODIES, {})[kernel_name] = kernel_body
 
     def generate_kernel_call(self: Any, kernel_name: str, call_args: Any, **given: Any) -> None:
-        """Write a call. At the first call of a kernel, a worker begins to compile it."""
+        """Writes a call. At the first call of a kernel, a worker begins to compile it."""
         super().generate_kernel_call(kernel_name, call_args, **given)  # type: ignore[misc]
         body = getattr(self, _BODIES, {}).pop(kernel_name, None)
         if body is not None and (workers := ahead.WORKERS.get()) is not None:
@@ -98,15 +99,15 @@ class Calls:
         self.writeline(f"{kernel_name}.run({arguments})")
 
     def write_triton_header_once(self) -> None:
-        """No import of Triton: no line needs it."""
+        """Writes no import of Triton, since no line needs it."""
 
 
 class Wrapper(Calls, wrapper.PythonWrapperCodegen):  # type: ignore[misc]
-    """Writes the Python that allocates buffers and calls kernels."""
+    """The writer of the Python that allocates buffers and calls kernels."""
 
     @staticmethod
     def create(is_subgraph: bool, name: Any, parent: Any, partition_signatures: Any = None) -> Any:
-        """The writer for a graph, or for one inside of it."""
+        """Returns the writer for a graph, or for a subgraph of it."""
         if is_subgraph:
             return Subgraph(name, parent, partition_signatures)
         if (workers := ahead.WORKERS.get()) is not None:
@@ -114,10 +115,10 @@ class Wrapper(Calls, wrapper.PythonWrapperCodegen):  # type: ignore[misc]
         return Wrapper()
 
     def write_header(self) -> None:
-        """Imports, of which the last one has kernels made by us."""
+        """Writes the imports; the last one provides pypto's `AsyncCompile`, which builds the kernels."""
         super().write_header()
         self.imports.writeline("from pypto.torch.inductor.load import AsyncCompile")
 
 
 class Subgraph(Calls, wrapper.SubgraphPythonWrapperCodegen):  # type: ignore[misc]
-    """Writes the Python for a graph inside of another: the branch of a condition."""
+    """The writer of the Python for a subgraph, such as a branch of a condition."""

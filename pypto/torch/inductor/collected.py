@@ -1,4 +1,4 @@
-"""Collects the kernels of a compiled function: they are kept with its graphs, and found from the function."""
+"""Collects the kernels of a compiled function: they are stored with its graphs, and found from the function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MARK: Final = "pypto_kernels"  # on the function of a compiled graph
 
 
 class Kernels(list["Generated"]):
-    """Kernels of one graph, of its forward and backward pass, in the order in which they were made."""
+    """The kernels of one graph, of its forward and backward pass, in the order of their definition."""
 
     def of(self, run: Any) -> Any:
-        """The function of a compiled graph; inside of what Dynamo put around it, it now knows its kernels."""
+        """Attaches the kernels to a compiled graph's function, inside of Dynamo's wrappers, and returns it."""
         setattr(innermost(run), _MARK, self)
         return run
 
@@ -56,7 +56,7 @@ def kernels(compiled: Any) -> list[Generated]:
 
 
 def backend_of(compiled: Any) -> Any:
-    """The object that torch.compile made of the backend for this function alone: entries of its cache know it."""
+    """Returns the backend object that torch.compile created for this function, which the entries of its cache name."""
     wrapper = getattr(compiled, "forward", compiled)
     if not hasattr(wrapper, "_torchdynamo_orig_callable"):
         raise TypeError(f"{compiled!r} is not what torch.compile gave")
@@ -67,7 +67,7 @@ def backend_of(compiled: Any) -> Any:
 
 
 def traced(compiled: Any) -> list[FunctionType]:
-    """The functions in which Dynamo may have begun."""
+    """Returns the functions in which Dynamo may have begun."""
     original = innermost(getattr(compiled, "forward", compiled))
     module = getattr(compiled, "_orig_mod", None)
     functions = [original, *([module.forward] if module is not None else [])]
@@ -76,7 +76,7 @@ def traced(compiled: Any) -> list[FunctionType]:
 
 
 def graphs(function: FunctionType, backend: Any, seen: set[CodeType]) -> Iterator[Kernels]:
-    """The graphs of a function, and of what runs behind its graph breaks."""
+    """Yields the kernels of each graph of a function, and of the functions that resume behind its graph breaks."""
     entries: Any = importlib.import_module("torch._dynamo.eval_frame")._debug_get_cache_entry_list
     if function.__code__ in seen:
         return
@@ -93,11 +93,11 @@ def graphs(function: FunctionType, backend: Any, seen: set[CodeType]) -> Iterato
 
 
 def marked(function: Any) -> Kernels:
-    """The kernels that a function of a compiled graph knows."""
+    """Returns the kernels that are attached to the function of a compiled graph."""
     mark: Any = getattr(innermost(function), _MARK, None)
     return mark if isinstance(mark, Kernels) else Kernels()
 
 
 def innermost(function: Any) -> Any:
-    """A function without what Dynamo puts around it, which it may take off and put on anew."""
+    """Returns a function without Dynamo's wrappers, which Dynamo may replace."""
     return importlib.import_module("torch._dynamo.eval_frame").innermost_fn(function)

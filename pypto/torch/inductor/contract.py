@@ -29,7 +29,7 @@ class Need:
     parameters: tuple[str, ...] = ()
 
     def problem(self) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """Describes what is wrong with the name in this torch; empty if nothing is."""
         try:
             value: Any = importlib.import_module(self.module)
             for part in self.name.split("."):
@@ -148,7 +148,7 @@ TEMPLATES: Final = (
 
 
 def check(needs: Iterable[Need] = NEEDS) -> None:
-    """Checks that this torch has everything that is needed.
+    """Checks that this torch has all needed names.
 
     Raises
     ------
@@ -163,11 +163,11 @@ def check(needs: Iterable[Need] = NEEDS) -> None:
 
 @functools.cache
 def tells_of_calls() -> bool:
-    """Whether kernels can be compiled ahead of their launches."""
+    """Says whether torch has the names by which kernels are compiled ahead of their launches."""
     return not any(need.problem() for need in AHEAD)
 
 
 @functools.cache
 def checked(tuned: bool = False) -> None:
-    """The check, once in a process; with the needs of templates where they are measured."""
+    """Checks the needs of the backend once in a process; with those of templates where candidates are measured."""
     check((*NEEDS, *TEMPLATES) if tuned else NEEDS)

@@ -1,4 +1,4 @@
-"""Inductor's C++ wrapper: allocations and calls in C++, with our kernels compiled ahead of time and linked into it.
+"""Writes Inductor's C++ wrapper, which allocates and calls; kernels are compiled ahead of time and linked into it.
 
 A kernel is compiled for stand-ins of the buffers that its calls are given, as a version of the interface in C that
 `pypto.tools.aot` writes. All versions of a graph are one object, which the C++ compiler links with the calls. Its bytes
@@ -93,7 +93,7 @@ class KernelCalls:
         return symbol(self.kernel.name)
 
     def versions(self, level: str) -> list[tuple[Version, tuple[Any, ...]]]:
-        """A version for the first call; and one for any overlap, where another call or an input may have one."""
+        """Returns the versions to compile: one for the first call, and one for overlaps if a call may have any."""
         given = self.calls[0][0]
         versions = [self.version(given, 0, level)]
         first = versions[0][0]
@@ -109,13 +109,13 @@ class KernelCalls:
         return one(self.kernel.kernel, given, f"pypto{ABI}_{self.name}_{number}", [level])
 
     def disjoint_from(self, given: dict[str, Any], written: frozenset[str]) -> bool:
-        """Whether in a call, what is written shares memory with nothing else."""
+        """Says whether the arrays that a call writes share no memory with its other arrays."""
         signature = self.kernel.kernel.signature
         infos, _ = describe(signature, tuple(given[name] for name in signature.names))
         return disjoint(*overlaps(written, infos))
 
     def text(self, versions: Sequence[Version]) -> str:
-        """C++ of the function that the calls name: the grid, and a call of the version that fits."""
+        """Returns the C++ function that the calls name: it computes the grid, and calls the version that fits."""
         names, kinds = self.kernel.names, {p.name: p for p in versions[0].given}
         arrays = [name for name in names if name in kinds and kinds[name].kind == "array"]
         numbers = {name: f"double {name}" if is_float(kinds.get(name)) else f"int64_t {name}" for name in names}
@@ -140,14 +140,14 @@ def is_float(parameter: Any) -> bool:
 
 
 class Scalar(str):
-    """The name of a tensor without axes, which a kernel takes as a number of this dtype."""
+    """The name of a tensor without axes that a kernel takes as a number, with its dtype."""
 
     __slots__ = ("dtype",)
     dtype: Any
 
 
 def named(argument: Any) -> Any:
-    """An argument of a call; a tensor that is passed as a number is known as one."""
+    """Returns an argument of a call; the name of a tensor that is passed as a number becomes a `Scalar`."""
     if not isinstance(argument, str) or not triton_utils.should_unwrap_unspec_arg(argument):
         return argument
     scalar = Scalar(argument)
@@ -156,7 +156,7 @@ def named(argument: Any) -> Any:
 
 
 class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
-    """Writes the C++ that allocates buffers and calls kernels, and the Python that has it compiled."""
+    """The writer of the C++ that allocates buffers and calls kernels, and of the Python that has it compiled."""
 
     prefix: Any
 
@@ -167,21 +167,21 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
 
     @staticmethod
     def create(is_subgraph: bool, name: Any, parent: Any, partition_signatures: Any = None) -> Any:
-        """The writer for a graph; one inside of it is written by the same."""
+        """Returns the writer for a graph; a subgraph has a writer of this class too."""
         contract.check(contract.CPP)
         return CppWrapper()
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
-        """Make the kernel, which is compiled when all calls are known."""
+        """Builds the kernel, which is compiled when all its calls are known."""
         kernel = eval(kernel_body, {"async_compile": SimpleNamespace(triton=unlisted)})
         self.pypto_called[kernel_name] = KernelCalls(kernel_body, kernel)
         super().define_kernel(kernel_name, kernel_body, *given, **named)
 
     def _define_kernel_helper(self, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
-        """Nothing: the kernel is linked."""
+        """Writes nothing, since the kernel is linked."""
 
     def generate_kernel_call(self, kernel_name: str, call_args: Any, **given: Any) -> None:
-        """Write a call, and keep what stands for its arguments, as the graph knows them now."""
+        """Writes a call, and records placeholders for its arguments, which the graph describes only now."""
         called, graph = self.pypto_called[kernel_name], virtualized.V.graph
         types = (given.get("triton_meta") or {}).get("signature", {})
         rows = list(zip(called.kernel.names, map(named, call_args), strict=True))
@@ -195,7 +195,10 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         self.writeline(self.wrap_kernel_call(f"call_{kernel_name}", [self.argument(x) for x in call_args]))
 
     def value(self, called: KernelCalls, argument: Any, kind: str) -> Any:
-        """What stands for an argument when a version is compiled: memory without axes, or a number that is not 1."""
+        """Returns the placeholder of an argument for the compilation of a version.
+
+        A buffer is flat memory, and an integer is 2, since 1 would be compiled as a constant.
+        """
         graph = virtualized.V.graph
         if not isinstance(argument, str):
             number = hint(argument, graph)
@@ -214,11 +217,11 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
 
     @functools.cached_property
     def pypto_roots(self) -> dict[str, int]:
-        """Addresses of buffers that own their memory."""
+        """Returns the addresses of buffers that own their memory."""
         return {}
 
     def argument(self, argument: Any) -> str:
-        """An argument as C++."""
+        """Returns an argument as a C++ expression."""
         graph = virtualized.V.graph
         if isinstance(argument, Scalar):
             scalar = f"{argument}_number_{next(self.arg_var_id)}"
@@ -234,7 +237,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         return expression
 
     def finalize_prefix(self) -> None:
-        """Functions that calls name stand before the calls."""
+        """Writes the functions of the kernels in front of their calls, which name them."""
         super().finalize_prefix()
         before, self.prefix = self.prefix, utils.IndentedBuffer()
         for text in self.compiled():
@@ -242,7 +245,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         self.prefix.splice(before)
 
     def compiled(self) -> Iterator[str]:
-        """Compile all kernels that are called; gives their C++."""
+        """Compiles all kernels that are called, and yields their C++."""
         ahead, level, entries, support = registry.host().ahead(), best_level(), [], _SUPPORT
         for called in self.pypto_called.values():
             if called.calls:
@@ -256,7 +259,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         self.pypto_object = ahead.object_code(entries, {}) if entries else b""
 
     def generate_end(self, result: Any) -> None:
-        """The end of the C++, its compilation with our object, and the kernels for whoever asks for them."""
+        """Writes the end of the C++, its compilation with the object of the kernels, and kernels for `kernels()`."""
         buffer = utils.IndentedBuffer()
         super().generate_end(buffer)
         text = buffer.getvalue()
@@ -271,21 +274,21 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
                 result.writeline(f"{name}.set_origins({lines!r})")
 
     def write_header(self) -> None:
-        """Imports of the generated Python."""
+        """Writes the imports of the generated Python."""
         super().write_header()
         self.imports.writeline("from pypto.torch.inductor.load import AsyncCompile, linked")
         self.imports.writeline("async_compile = AsyncCompile()")
 
 
 def flat(buffer: StandIn) -> StandIn:
-    """The memory of a buffer: kernels count its elements from the first one."""
+    """Returns the memory of a buffer as one axis, since kernels count its elements from the first one."""
     steps = ((n - 1) * step for n, step in zip(buffer.shape, buffer.strides, strict=True))
     span = 0 if 0 in buffer.shape else 1 + sum(steps)
     return replace(buffer, shape=(max(2, span),), strides=(1,))
 
 
 def best_level() -> str:
-    """The feature level to compile for: the one that is set, or the best one of this CPU."""
+    """Returns the feature level to compile for: the one that is set, or the best one of this CPU."""
     ahead, wanted = registry.host().ahead(), session().settings.level
     for level in reversed(ahead.levels()):
         with suppress(OptionError):

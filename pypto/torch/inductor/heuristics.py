@@ -1,4 +1,4 @@
-"""Replaces `triton_heuristics` in generated text: it chooses blocks that suit a CPU, and launches.
+"""Replaces Inductor's `triton_heuristics` in generated text: it chooses blocks that suit a CPU, and launches kernels.
 
 Inductor's own decorators try blocks for a GPU. Here a block is chosen from the sizes that Inductor expects: as large as
 suits the caches, because the CPU backend splits it into vectors itself.
@@ -58,7 +58,7 @@ class Generated:
         self.run = Direct(self.kernel, self.names, self.place).run
 
     def set_origins(self, lines: Iterable[tuple[str, int, str]]) -> None:
-        """Learn which lines of the model the kernel computes."""
+        """Records which lines of the model the kernel computes."""
         self.lines = [Line(*line) for line in lines]
         self.kernel.origins = tuple(map(str, self.lines))
 
@@ -76,10 +76,10 @@ class Candidate(Generated):
         self.launchers = (SimpleNamespace(n_regs=N_REGS),)
 
     def precompile(self) -> None:
-        """Nothing: a candidate is compiled by its first launch."""
+        """Does nothing, since the first launch compiles a candidate."""
 
     def measured(self, *arguments: Any, stream: Any = None, benchmark_run: bool = True) -> None:
-        """A launch by Inductor. What cannot be compiled is not taken."""
+        """Launches the candidate for a measurement. One that cannot be compiled is never chosen."""
         try:
             self.launch(*arguments)
         except PyptoError as error:
@@ -87,13 +87,13 @@ class Candidate(Generated):
             raise NotImplementedError(str(error)) from error
 
     def named(self, name: str, source: str) -> Generated:
-        """Taken: its calls need none of this."""
+        """Marks the candidate as chosen; its later launches need no handling of errors."""
         self.run = self.launch
         return super().named(name, source)
 
 
 def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[list[str], Callable[..., Any]]:
-    """The arguments of a launch, and a function of them that gives the grid and the values of all parameters."""
+    """Returns the names of a launch's arguments, and a function from them to the grid and all parameters."""
     grid = grid_of(meta, blocks)
     values = [name if name not in blocks else f"blocks[{name!r}]" for name in fn.arg_names]
     arguments = [*(p.name for p in fn.params if p.name not in blocks), *meta.get("extra_launcher_args", ())]
@@ -116,7 +116,7 @@ def grid_of(meta: Mapping[str, Any], blocks: Blocks, language: str = "python") -
 
 @functools.cache
 def torch_threads() -> ThreadCount | None:
-    """Torch's number of threads, which counts for generated kernels; None where native code cannot ask for it."""
+    """Returns torch's number of threads, which generated kernels use; None where native code cannot read it."""
     torch: Any = importlib.import_module("torch")
     try:
         count = ctypes.CDLL(str(torch._C.__file__))[_THREADS]
@@ -127,7 +127,7 @@ def torch_threads() -> ThreadCount | None:
 
 
 def decorator(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[str, Any]) -> Decorator:
-    """A decorator: only what the kernel has a parameter for is kept of the blocks."""
+    """Returns a decorator that builds a kernel with those of the blocks for which it has a parameter."""
 
     def decorate(fn: JITFunction) -> Generated:
         chosen = {name: x for name, x in blocks(fn).items() if name in fn.arg_names}
@@ -137,7 +137,7 @@ def decorator(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[st
 
 
 def least(most: int, hint: int) -> int:
-    """A power of two that is no more than a size needs."""
+    """Returns the least power of two that covers a size, and `most` where that is smaller."""
     return max(1, min(most, 1 << max(0, hint - 1).bit_length()))
 
 
@@ -184,23 +184,23 @@ def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[s
 
 
 def foreach(inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """Several kernels in one launch."""
+    """Chooses blocks for several kernels in one launch."""
     return decorator(lambda _: {"XBLOCK": _POINTWISE, "YBLOCK": _SIDE}, inductor_meta)
 
 
 def template(inductor_meta: Mapping[str, Any], **_: Any) -> Callable[[JITFunction], Candidate]:
-    """A template: its blocks are constants in its text."""
+    """Builds the candidate of a template, whose blocks are constants in its text."""
     return lambda fn: Candidate(fn, {}, inductor_meta)
 
 
 def fixed_config(config: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """Blocks that Inductor chose."""
+    """Uses the blocks that Inductor chose."""
     return decorator(lambda _: dict(config), inductor_meta)
 
 
 def user_autotune(
     configs: Any, triton_meta: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any
 ) -> Decorator:
-    """A kernel of the user, with the constants of its launch, or its first configuration."""
+    """Uses the constants of the launch of a user's kernel, and its first configuration."""
     first = dict(configs[0]) if configs else {}
     return decorator(lambda _: {**triton_meta["constants"], **first}, inductor_meta)

@@ -1,4 +1,4 @@
-"""Jobs: what another process can compile for this one. This module needs no torch."""
+"""Defines jobs: what another process can compile for this one. This module needs no torch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pypto.runtime.specialization import changing_entries
 
 
 class Job(NamedTuple):
-    """Tile IR as text, and options."""
+    """A job for a worker: Tile IR as text, and options."""
 
     text: str
     options: KernelOptions
 
 
 def job_for(kernel: Kernel, values: tuple[Any, ...]) -> Job | None:
-    """The job after which a launch with such arguments finds its code; None where no other process can do it."""
+    """Returns the job that compiles the code of such a launch; None where no other process can compile it."""
     if any(kernel.modes) or kernel.options.profile or session().devices.default is not None:
         return None
     infos, specs = describe(kernel.signature, values)
@@ -37,7 +37,7 @@ def job_for(kernel: Kernel, values: tuple[Any, ...]) -> Job | None:
 
 
 def put_code(function: Function, options: KernelOptions) -> None:
-    """Have the code of Tile IR in the disk cache, where a launch finds it."""
+    """Puts the code of Tile IR into the disk cache, where a launch finds it."""
     shared = session()
     backend = shared.backend(options)
     make = functools.partial(machine_code, function, backend, {})

@@ -36,15 +36,15 @@ _async: Any = importlib.import_module("torch._inductor.async_compile")
 
 
 class AsyncCompile(_async.AsyncCompile):  # type: ignore[misc]
-    """What generated Python makes its kernels with."""
+    """The factory by which generated Python builds its kernels."""
 
     def triton(self, name: str, text: str, device_str: str = "cpu") -> Any:
-        """The kernel of a text; it is compiled by its first launch."""
+        """Returns the kernel of a text, which its first launch compiles."""
         return kernel(name, text)
 
 
 def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
-    """Inductor's function that compiles C++ and loads it; it now links an object, of packed bytes, with it."""
+    """Returns Inductor's loader of C++, which now also links an object, given as packed bytes."""
     code = zlib.decompress(base64.b85decode(packed))
     if not code:
         return load
@@ -62,7 +62,7 @@ def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
 
 
 def kernel(name: str, text: str) -> heuristics.Generated:
-    """The kernel of a text under its name, which the compilation that is under way keeps."""
+    """Returns the kernel of a text under its name, and adds it to those of the graph that is being compiled."""
     generated = unlisted(name, text)
     collected = COLLECTED.get()
     if collected is not None:
@@ -71,20 +71,20 @@ def kernel(name: str, text: str) -> heuristics.Generated:
 
 
 def unlisted(name: str, text: str, **_: Any) -> heuristics.Generated:
-    """The kernel of a text under its name."""
+    """Returns the kernel of a text under its name, and records it nowhere."""
     generated: heuristics.Generated = namespace(text)[name].named(name, text)
     return generated
 
 
 def namespace(text: str) -> dict[str, Any]:
-    """What the text of a kernel defines."""
+    """Returns the names that the text of a kernel defines."""
     path = f"<inductor {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     return run(text, path, modules())
 
 
 def run(text: str, path: str, served: Mapping[str, ModuleType]) -> dict[str, Any]:
-    """Run text with imports of its own; gives its names."""
+    """Runs text with its own `__import__`, and returns the names that it defines."""
     server = functools.partial(serve, served)
     names: dict[str, Any] = {
         "__builtins__": {**vars(builtins), "__import__": server}, "__name__": "pypto.torch.inductor.generated",
@@ -97,7 +97,10 @@ def run(text: str, path: str, served: Mapping[str, ModuleType]) -> dict[str, Any
 def serve(
     served: Mapping[str, ModuleType], name: str, scope: Any = None, local: Any = None, names: Any = (), level: int = 0
 ) -> Any:
-    """`__import__` of generated text: our modules first. Relative imports are those of Inductor's runtime."""
+    """Implements `__import__` for generated text: pypto's modules come first.
+
+    Relative imports are those of Inductor's runtime.
+    """
     full = f"{_RUNTIME}.{name}" if level else name
     if full not in served:
         return importlib.import_module(full) if level else builtins.__import__(name, scope, local, names)
@@ -106,14 +109,14 @@ def serve(
 
 @functools.cache
 def imported() -> Mapping[str, Any]:
-    """What `IMPORTS` imports, by name, for text that Inductor loads as a module."""
+    """Returns what `IMPORTS` imports, by name, for text that Inductor loads as a module."""
     names = run(IMPORTS, "<imports>", modules())
     return {name: value for name, value in names.items() if not name.startswith("__")}
 
 
 @functools.cache
 def modules() -> Mapping[str, ModuleType]:
-    """The modules that generated text imports, by name: Triton's, and Inductor's helpers made with it."""
+    """Returns the modules that generated text imports, by name: Triton's, and Inductor's helpers that use it."""
     from pypto.compat.triton.tree import build
 
     served = build()
@@ -128,7 +131,7 @@ def modules() -> Mapping[str, ModuleType]:
 
 
 def source(module: str) -> tuple[str, str]:
-    """The text of an installed module, and its file."""
+    """Returns the text of an installed module, and its file."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise ImportError(f"{module} has no source")

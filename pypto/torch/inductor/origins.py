@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 def innermost(trace: str, inside: str) -> Line | None:
-    """The innermost frame of a stack whose file is not in the folder `inside`.
+    """Returns the innermost frame of a stack whose file is not in the folder `inside`.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def innermost(trace: str, inside: str) -> Line | None:
 
 
 def model_lines(nodes: Iterable[Any], torch: ModuleType) -> list[Line]:
-    """The lines that nodes of a graph came from, in order."""
+    """Returns the lines that nodes of a graph came from, in order."""
     folder = str(Path(str(torch.__file__)).parent)
     traces = (str(node.meta.get("stack_trace") or "") for node in nodes)
     return sorted({line for trace in traces if (line := innermost(trace, folder)) is not None})

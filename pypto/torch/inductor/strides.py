@@ -30,24 +30,24 @@ class Strides:
     periods: tuple[int, ...]
 
     def columns(self, most: int) -> int:
-        """The longest block along x, a power of two, in which no remainder or quotient of its index begins anew."""
+        """Returns the longest block along x, a power of two up to `most`, that divides all periods of its index."""
         while most > 1 and any(n % most for n in self.periods):
             most //= 2
         return most
 
     @property
     def crossed(self) -> bool:
-        """Whether accesses differ in the dimension of stride 1: a transpose."""
+        """Says whether accesses differ in the dimension of stride 1, as in a transpose."""
         return bool(self.unit["x"] and (self.unit["y"] or self.unit["z"]))
 
     @property
     def outer(self) -> bool:
-        """Whether a reduction runs over rows, and its outputs lie side by side."""
+        """Says whether a reduction runs over rows, so that its outputs are adjacent."""
         return self.unit["x"] + self.unit["y"] > self.unit["r0_"] + self.unit["r1_"]
 
 
 def strides(text: str) -> Strides:
-    """The strides of a kernel's accesses.
+    """Returns the strides of a kernel's accesses.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def strides(text: str) -> Strides:
 
 
 def periods(tree: ast.AST) -> set[int]:
-    """What the index along x is divided by."""
+    """Returns the constants by which the index along x is divided."""
     lengths = set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.FloorDiv):
@@ -82,7 +82,7 @@ def periods(tree: ast.AST) -> set[int]:
 
 
 def terms(node: ast.AST, scaled: bool) -> Iterator[tuple[str, bool]]:
-    """The dimensions of an address, and whether their index has a factor."""
+    """Yields the dimensions of an address, and for each whether its index has a factor."""
     if isinstance(node, ast.Name) and (match := _INDEX.fullmatch(node.id)):
         yield match[1], scaled
     below = scaled or (isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Add | ast.Sub))

@@ -1,4 +1,4 @@
-"""Inductor's Triton templates for products and convolutions: candidates beside ATen, under `max_autotune`.
+"""Uses Inductor's Triton templates for products and convolutions as candidates beside ATen, under `max_autotune`.
 
 Inductor writes a kernel for each size of blocks, measures all of them and the function of ATen, and takes the quickest;
 what follows in the graph is then fused into a template that won. A candidate's text is loaded as a module, by Python's
@@ -30,21 +30,21 @@ globals().update(imported())
 
 
 class TemplateKernel(select.TritonTemplateKernel):  # type: ignore[misc]
-    """Writes the text of one template."""
+    """The writer of the text of one template."""
 
     @classmethod
     def gen_common_triton_imports(cls) -> str:
-        """One import, which Python and `load.py` serve alike."""
+        """Returns one import, which works both under Python's own imports and under those of `load.py`."""
         return _IMPORTS
 
     @classmethod
     def inductor_meta_common(cls) -> dict[str, Any]:
-        """Nothing: Inductor's is for its own tuner."""
+        """Returns no metadata, since Inductor's is for its own tuner."""
         return {}
 
 
 class Blocks:
-    """Sizes of blocks that suit a CPU, whose compiler cuts them into register tiles."""
+    """The sizes of blocks that suit a CPU, whose compiler splits them into register tiles."""
 
     def _get_config_generator(self) -> Any:
         return configurations
@@ -73,7 +73,7 @@ _PRODUCTS: Final[Mapping[str, type]] = MappingProxyType({
 
 
 def configurations(m: Any, n: Any, k: Any, **_: Any) -> list[Config]:
-    """The blocks that are tried for a product, or for the product that a convolution is."""
+    """Returns the blocks that are tried for a product, or for the product that a convolution is."""
     return [
         Config({"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth}, num_stages=1, num_warps=1)
         for rows, columns, depth in _BLOCKS
@@ -81,10 +81,10 @@ def configurations(m: Any, n: Any, k: Any, **_: Any) -> list[Config]:
 
 
 class Choices(choices.InductorChoices):  # type: ignore[misc]
-    """Says which candidates there are."""
+    """The handler of choices, which says which candidates exist."""
 
     def get_ktc(self, kernel_inputs: Any, template: Any, op_name: str, kwarg_overrides: Any = None) -> Any:
-        """The candidates of one template, or the function of ATen."""
+        """Returns the candidates of one template, or the function of ATen."""
         if not isinstance(template, select.TritonTemplate):
             return super().get_ktc(kernel_inputs, template, op_name, kwarg_overrides)
         if op_name not in _PRODUCTS:
@@ -100,17 +100,17 @@ class Choices(choices.InductorChoices):  # type: ignore[misc]
         )
 
     def get_conv_configs(self, device_type: str | None = "cpu") -> Any:
-        """The candidates of a convolution."""
+        """Returns the function that lists the candidates of a convolution."""
         return configurations
 
     def get_depthwise_conv_configs(self, device_type: str | None = "cpu") -> list[Any]:
-        """None: those of a depthwise convolution are ATen's."""
+        """Returns no candidates, since those of a depthwise convolution are ATen's."""
         return []
 
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """Templates are written by us, and their candidates are ours."""
+    """Installs pypto's templates and candidates during a `with` block."""
     owner, failed = select.TritonTemplate, list[str]()
     token = FAILED.set(failed)
     try:

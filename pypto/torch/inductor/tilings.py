@@ -1,4 +1,4 @@
-"""Speeds up the tilings of a kernel: it skips those of Inductor's searches that cannot find one.
+"""Speeds up the tilings of a kernel: it skips the searches of Inductor that cannot succeed.
 
 Inductor splits a dimension where an address divides its index, and finds out by matching the address with a sum of
 quotients and remainders. A match in sympy takes up to seconds, and most addresses divide nothing: that can be seen.
@@ -19,7 +19,7 @@ _MATCHER: Final = "match_mod_div_block_expr"
 
 
 def may_split(index: Any, variable: Any) -> bool:
-    """Whether every term of an address is a quotient or remainder of the variable, or a multiple of one.
+    """Says whether every term of an address is a quotient or remainder of the variable, or a multiple of one.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def may_split(index: Any, variable: Any) -> bool:
 
 
 def divides(term: Any, variable: Any) -> bool:
-    """Whether one factor of a term is a quotient or remainder of the variable, and no other has the variable in it."""
+    """Says whether a term is a quotient or remainder of the variable, times factors that do not contain it."""
     factors = [factor for factor in sympy.Mul.make_args(term) if factor.has(variable)]
     divided = (functions.FloorDiv, functions.ModularIndexing)
     return len(factors) == 1 and isinstance(factors[0], divided) and factors[0].args[0] == variable
@@ -42,7 +42,7 @@ def divides(term: Any, variable: Any) -> bool:
 
 @contextmanager
 def quick() -> Iterator[None]:
-    """Inductor's matcher is asked only where it may find something; the answer None leaves a dimension whole."""
+    """Calls Inductor's matcher only where a match is possible; otherwise a dimension is not split."""
     owner = analysis.BlockPatternMatcher
     before = vars(owner)[_MATCHER]
     match: Callable[..., Any] = getattr(owner, _MATCHER)

@@ -1,4 +1,4 @@
-"""A process that compiles kernels for another one; it does not need torch. See `ahead.py`."""
+"""Runs in a process that compiles kernels for another one; it does not need torch. See `ahead.py`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pypto.torch.inductor.jobs import Job, put_code
 
 
 def work(source: IO[bytes] | None = None) -> None:
-    """Does jobs from standard input until it ends.
+    """Compiles the jobs of standard input until it ends.
 
-    An error is not told: whoever launches the kernel compiles it, and finds the same.
+    It reports no error: the launch of the kernel compiles it too, and raises that error.
     """
     stream = source or sys.stdin.buffer
     with suppress(EOFError):

@@ -1,4 +1,4 @@
-"""The vmap rule of operators: a batch of independent items is one call, any other batch a loop of calls.
+"""Implements the vmap rule of operators: a batch of independent items is one call, any other batch a loop of calls.
 
 A batch is one call where the items of all batched arrays and of all results lie along their first axis: the batch and
 that axis become one. The batch shares arrays that have no items; a batch of such arrays is a loop.
@@ -47,13 +47,13 @@ def batched(definition: Definition) -> Callable[..., Any]:
 
 
 def is_foldable(definition: Definition, is_batched: list[bool]) -> bool:
-    """Says whether the first axis of every batched array, effect and result is that of the items."""
+    """Says whether all batched arrays, effects and results have the items along their first axis."""
     names = [name for name, one in zip(definition.names, is_batched, strict=False) if one]
     return all(definition.items.get(name) == 0 for name in (*names, *definition.effects, *definition.outputs))
 
 
 def folded(definition: Definition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
-    """Computes a batch in one call, whose items are those of all members of the batch."""
+    """Computes a batch in one call, by merging the axis of the batch with that of the items."""
 
     def one(name: str, x: Any, is_batched: bool) -> Any:
         if x is None or definition.items.get(name) != 0:

@@ -1,4 +1,4 @@
-"""Calls of rows and of functions of kernels on tensors that torch is to see: they become calls of the operator."""
+"""Calls operators of rows and kernels where torch has to see a call on tensors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def traced_call(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
 
 
 def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Any:
-    """Calls a row's operator where a mode, a transform, a subclass of tensors, or autograd is to see it.
+    """Calls a row's operator where a mode, a transform, a subclass of tensors, or autograd has to see it.
 
-    Where autograd alone is to see it, the dispatcher is left out, which takes less time.
+    Where only autograd has to see it, the call bypasses the dispatcher, which takes less time.
     """
     definition = operators().definitions[f"{ROWS}::{row.name}"]
     if (given and not given.keys() <= set(definition.names[len(args) :])) or len(args) > len(definition.names):
@@ -34,7 +34,7 @@ def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], ver
 
 
 def function_call(definition: Definition, args: tuple[Any, ...]) -> Any:
-    """Calls the function of a kernel, by its operator where the dispatcher of torch is to see it."""
+    """Calls the function of a kernel, by its operator where the dispatcher of torch has to see it."""
     if is_dispatched_to(args):
         return operators().ensure(definition).overload(*args)
     if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):

@@ -1,4 +1,4 @@
-"""What torch is told of an operator, and its registration: schema, kernel, fake, autograd, vmap, version counters."""
+"""Defines operators of torch and registers them: schema, kernel, fake, autograd, vmap, version counters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Definition:
-    """An operator of torch.
+    """The definition of an operator of torch.
 
     Parameters
     ----------
@@ -90,33 +90,33 @@ class Definition:
 
     @property
     def qualified(self) -> str:
-        """The name with its namespace, as torch writes it."""
+        """Returns the name with its namespace, as torch writes it."""
         return f"{self.namespace}::{self.name}"
 
     @cached_property
     def overload(self) -> Any:
-        """The operator, whose schema is known."""
+        """Returns the overload of the operator, whose schema is known."""
         return getattr(getattr(torch.ops, self.namespace), self.name).default
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the arguments that are given by position."""
+        """Returns the names of the arguments that are given by position."""
         return tuple(name for name, _ in self.parameters)
 
     @cached_property
     def function(self) -> Any:
-        """The `torch.autograd.Function` of the operator."""
+        """Returns the `torch.autograd.Function` of the operator."""
         from pypto.torch.operators.recording import recorded_function
 
         return recorded_function(self)
 
     def arguments(self, args: tuple[Any, ...], given: Values = {}) -> tuple[Any, ...]:  # noqa: B006
-        """Returns all arguments by position; torch leaves out those that have their default."""
+        """Returns all arguments by position, since torch leaves out those that have their default."""
         others = self.parameters[len(args) :]
         return (*args, *(given.get(name, default) for name, default in others)) if others else args
 
     def returned(self, results: tuple[Any, ...]) -> Any:
-        """Returns results in the form in which the operator returns them."""
+        """Returns results in the form that the schema demands."""
         if self.is_list:
             return list(results)
         return results[0] if len(results) == 1 else results or None
@@ -155,7 +155,7 @@ class Operators:
         return definition
 
     def mark(self, facts: str) -> None:
-        """Marks the keys of torch's caches with what operators compute: keys contain nothing but their names."""
+        """Adds what operators compute to the keys of torch's caches, which otherwise contain only their names."""
         config: Any = getattr(torch.compiler, "config", None)
         if hasattr(config, "cache_key_tag"):  # torch 2.7 and later
             others = config.cache_key_tag.removesuffix(self.tag)
@@ -163,12 +163,12 @@ class Operators:
             config.cache_key_tag = others + self.tag
 
     def ensure(self, definition: Definition) -> Definition:
-        """Registers an operator, unless one of that name is there."""
+        """Registers an operator, unless one of that name is registered."""
         with self.lock:
             return self.definitions.get(definition.qualified) or self.define(definition)
 
     def is_known(self, namespace: str, name: str) -> bool:
-        """Says whether torch has an operator of that name, ours or another."""
+        """Says whether torch has an operator of that name, from pypto or elsewhere."""
         return f"{namespace}::{name}" in self.definitions or hasattr(getattr(torch.ops, namespace), name)
 
 
@@ -190,7 +190,7 @@ def registered(definition: Definition) -> Any:
 
 
 def computed(definition: Definition) -> Callable[..., Any]:
-    """Returns the kernel of an operator; modes and autograd have seen the call, so its launches are not theirs."""
+    """Returns the kernel of an operator; its launches are hidden from modes and autograd, which saw the call."""
 
     def run(*args: Any, **given: Any) -> Any:
         if has_mode():

@@ -1,4 +1,4 @@
-"""Autograd of operators: one `torch.autograd.Function` for each, whose backward calls the gradient of its definition.
+"""Implements autograd of operators: each has a `torch.autograd.Function`, whose backward calls its gradient.
 
 A gradient is written in operations of torch and other operators, so a second derivative is recorded as the first is.
 Inside of a gradient, an operator without one is called; differentiating that call is an error.
@@ -56,7 +56,7 @@ def autograd_kernel(definition: Definition) -> Callable[..., Any]:
 
 
 def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Computes results whose gradients autograd records.
+    """Computes results, so that autograd records their gradients.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[An
 
 
 def check_recorded(definition: Definition, args: tuple[Any, ...]) -> None:
-    """Refuses a call that autograd records and that has no gradient, or writes to what requires one."""
+    """Refuses a recorded call of an operator without a gradient, or that writes to an argument that requires grad."""
     required = [name for name, x in zip(definition.names, args, strict=False) if requires_grad(x)]
     written = next((name for name in required if name in definition.effects), None)
     if written is not None:
@@ -123,14 +123,14 @@ def recorded_function(definition: Definition) -> Any:
 
         @classmethod
         def record(cls, *args: Any) -> Any:
-            """Applies it at the level of torch.func at which the operator is."""
+            """Applies the function at the level of torch.func at which the operator runs."""
             return super(torch.autograd.Function, cls).apply(*args)
 
     return type(definition.name, (Recorded,), {})
 
 
 def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: frozenset[str]) -> Mapping[str, Any]:
-    """Returns the gradients by name, of which those of `wanted` are used."""
+    """Computes the gradients by name, of which the caller uses those of `wanted`."""
     assert definition.gradient is not None
     token = _IN_GRADIENT.set(True)
     try:
@@ -155,7 +155,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def refuse_forward_mode(definition: Definition, args: tuple[Any, ...]) -> None:
-    """Refuses tensors with a tangent, which would be lost.
+    """Refuses tensors with a tangent of forward mode, which would be lost.
 
     Raises
     ------

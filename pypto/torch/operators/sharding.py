@@ -1,4 +1,4 @@
-"""Sharding rules of operators for DTensor: along the items of a row, and along every axis of an elementwise one.
+"""Derives sharding rules for DTensor: along the items of a row, and along every axis of an elementwise operator.
 
 DTensor computes with whole copies where no rule fits, so every operator without effects runs on DTensors. Rules are
 registered at the first call on one, because most programs have none and importing DTensor takes long.
@@ -24,7 +24,7 @@ Placements = tuple[list[Any], list[Any]]  # of the results, and of the arguments
 
 
 def ensure_sharding(definition: Definition, args: Sequence[Any], sharded: set[str]) -> None:
-    """Registers the rules of an operator if an argument is a DTensor; `sharded` names those that have them.
+    """Registers the rules of an operator if an argument is a DTensor; `sharded` names the operators that have rules.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def ensure_sharding(definition: Definition, args: Sequence[Any], sharded: set[st
 
 
 def rules(definition: Definition) -> Callable[..., list[Placements]]:
-    """Returns a function from the arguments of a call to all placements with which it may be computed."""
+    """Returns a function that lists, for the arguments of a call, all placements with which it may be computed."""
     from torch.distributed.tensor import Replicate, Shard
 
     names = definition.names
