@@ -131,7 +131,7 @@ def test_loops_of_contracted_axes(
     sizes: tuple[int, ...], outer: tuple[int, ...], loop: int | None, chunk: int, depth: tuple[int, ...]
 ) -> None:
     contraction = Contraction(None, None, (), tuple(range(len(sizes))))
-    found = contraction_loops(contraction, dict(enumerate(sizes)), 128)
+    found = contraction_loops(contraction, dict(enumerate(sizes)))
     assert (found.outer, found.axis, found.chunk, found.depth) == (outer, loop, chunk, depth)
 
 
