@@ -51,6 +51,34 @@ def test_run_time_scalars_have_the_type_that_numpy_gives_a_number(dtype: str) ->
             np.testing.assert_allclose(got, wanted, rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: n & 6,
+        lambda n: 6 & n,
+        lambda n: n | 8,
+        lambda n: 8 | n,
+        lambda n: n ^ 3,
+        lambda n: 3 ^ n,
+        lambda n: n << 2,
+        lambda n: 1 << n,
+        lambda n: n >> 1,
+        lambda n: 1000 >> n,
+        lambda n: ~n,
+        lambda n: divmod(n, 3)[1],
+        lambda n: divmod(17, n)[0],
+        lambda n: round(n / 4),
+        lambda n: round(n / 3, 1),
+        lambda n: math.floor(n / 4) + math.ceil(n / 4) + math.trunc(n / 4),
+    ],
+)
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_run_time_scalars_have_the_operators_of_numbers(function: Any, kind: Any) -> None:
+    fused = pto.fuse(lambda x, n: x + function(n))
+    for n in (2, 3, 4, 7):
+        np.testing.assert_array_equal(fused(X, kind(n)), X + function(kind(n)))
+
+
 class Counter:
     """A number that differs from call to call, in functions without any array."""
 

@@ -7,6 +7,7 @@ itself, the plan is valid for this value only.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -136,9 +137,19 @@ class Scalar:
     __floordiv__, __rfloordiv__ = binary(operator.floordiv)
     __mod__, __rmod__ = binary(operator.mod)
     __pow__, __rpow__ = binary(operator.pow)
+    __divmod__, __rdivmod__ = binary(divmod)
+    __and__, __rand__ = binary(operator.and_)
+    __or__, __ror__ = binary(operator.or_)
+    __xor__, __rxor__ = binary(operator.xor)
+    __lshift__, __rlshift__ = binary(operator.lshift)
+    __rshift__, __rrshift__ = binary(operator.rshift)
     __lt__, __le__, __gt__, __ge__ = (binary(f)[0] for f in (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__, __ne__ = (binary(f)[0] for f in (operator.eq, operator.ne))
-    __neg__, __pos__, __abs__ = (unary(f) for f in (operator.neg, operator.pos, operator.abs))
+    __neg__, __pos__, __abs__, __invert__ = (unary(f) for f in (operator.neg, operator.pos, operator.abs, operator.inv))
+    __floor__, __ceil__, __trunc__ = (unary(f) for f in (math.floor, math.ceil, math.trunc))
+
+    def __round__(self, digits: Any = None) -> Any:
+        return computed(round, self) if digits is None else computed(round, self, digits)
 
 
 def number_of(value: Any) -> Any:
