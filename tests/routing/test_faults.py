@@ -53,7 +53,12 @@ def hangs(y: Any, **_: Any) -> None:
 
 def slow(**values: Any) -> None:
     ROWS(**values)
-    time.sleep(0.002)
+    time.sleep(0.03)
+
+
+def late(**values: Any) -> None:
+    ROWS(**values)
+    RELEASE.wait(0.5)
 
 
 def wrong(y: Any, **values: Any) -> None:
@@ -71,7 +76,7 @@ FAULTS: list[tuple[Callable[..., None], dict[str, Any], str, int]] = [
     (half, {}, "raised", 3),
     (out_of_memory, {}, "out of memory", 3),
     (hangs, {"limit": 0.05}, "time limit", 1),
-    (slow, {"limit": 0.0005}, "time limit", 1),
+    (late, {"limit": 0.005}, "time limit", 1),
     (slow, {"slower": 3.0, "shadow": 1.0}, "slow", 1),
     (wrong, {}, "different", 1),
 ]
