@@ -58,7 +58,7 @@ def slow(**values: Any) -> None:
 
 def late(**values: Any) -> None:
     ROWS(**values)
-    RELEASE.wait(0.5)
+    time.sleep(0.5)
 
 
 def wrong(y: Any, **values: Any) -> None:
