@@ -26,7 +26,7 @@ from pypto.errors.library import (
 )
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
-from pypto.library.leading import Leading, flat_info, outer_dimensions
+from pypto.library.leading import LeadingDims, flat_info, outer_dimensions
 from pypto.library.signature import FREE, ArraySpec, Signature
 from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
 from pypto.runtime.device_arrays import host_view
@@ -40,7 +40,7 @@ class Bound:
     values: Mapping[str, Any]
     dims: Mapping[str, int]
     dtype: DType
-    leading: Leading | None = None
+    leading: LeadingDims | None = None
 
     def shape(self, spec: ArraySpec) -> tuple[int, ...]:
         """Returns the shape of an array, with all leading dimensions."""
@@ -80,7 +80,7 @@ class Binder:
         written = {spec.name: spec.shape(dims)[1:] for spec in self.signature.outputs if spec.is_free}
         return Bound(values, dims, first.dtype, leading and replace(leading, widths={**leading.widths, **written}))
 
-    def flatten(self, infos: dict[str, ArrayInfo | None]) -> Leading | None:
+    def flatten(self, infos: dict[str, ArrayInfo | None]) -> LeadingDims | None:
         """Replaces arrays with free leading dimensions by their views with one; None if all have one."""
         ranks = {spec.name: len(spec.dims) - 1 for spec in self.signature.inputs if spec.is_free}
         free = {name: info for name in ranks if (info := infos[name]) is not None}
@@ -100,7 +100,7 @@ class Binder:
             raise ScatteredOperand(operator=self.operator, arg=scattered, strides=strides, layout=layout)
         infos.update((name, flat_info(info, ranks[name])) for name, info in free.items())
         widths = {name: info.shape[len(shapes[first]) :] for name, info in free.items()}
-        return Leading(shapes[first], max(outer.values()), widths)
+        return LeadingDims(shapes[first], max(outer.values()), widths)
 
     def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments by name."""

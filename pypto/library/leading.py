@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
+class LeadingDims:
     """The leading dimensions of a call, and how kernels see its arrays.
 
     Parameters
@@ -34,9 +34,9 @@ class Leading:
     Examples
     --------
     >>> x = np.arange(24).reshape(2, 3, 4)
-    >>> [part["x"].shape for part in Leading((2, 3), 0, {"x": (4,)}).parts({"x": x})]
+    >>> [part["x"].shape for part in LeadingDims((2, 3), 0, {"x": (4,)}).parts({"x": x})]
     [(6, 4)]
-    >>> [part["x"].shape for part in Leading((2, 3), 1, {"x": (4,)}).parts({"x": x})]
+    >>> [part["x"].shape for part in LeadingDims((2, 3), 1, {"x": (4,)}).parts({"x": x})]
     [(3, 4), (3, 4)]
     """
 

@@ -19,7 +19,7 @@ from pypto.backends.registry import HOST, plugin_of
 from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
 from pypto.library.binding import Binder, Bound, allocator, backend_in_force, empty
-from pypto.library.repeated import CheckedCall, RepeatedCalls
+from pypto.library.call_cache import CallCache, CheckedCall
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
@@ -203,8 +203,8 @@ class Operator(Shown):
         with BOUNDARY:
             if self.route is not None and not version:
                 return self.route(args, given)
-            key = self.repeated.key(args, given, version)
-            call = self.repeated.find(key)
+            key = self.call_cache.key(args, given, version)
+            call = self.call_cache.find(key)
             if call is not None:
                 return call(args, given)
             if is_observed(args, given):
@@ -214,13 +214,13 @@ class Operator(Shown):
             bound = self.bind(args, given)
             call = self.checked_call(bound, dict(zip(self.signature.names, args, strict=False)) | given, version)
             results = call.launch({**bound.values})
-            self.repeated.keep(key, call)
+            self.call_cache.keep(key, call)
             return results
 
     @cached_property
-    def repeated(self) -> RepeatedCalls:
+    def call_cache(self) -> CallCache:
         """The calls that passed all checks."""
-        return RepeatedCalls(self.signature, self.effects)
+        return CallCache(self.signature, self.effects)
 
     def checked_call(self, bound: Bound, given: Values, version: str) -> CheckedCall:
         """Returns what calls like a checked one launch and allocate."""

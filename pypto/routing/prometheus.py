@@ -56,10 +56,10 @@ def text(report: Report) -> str:
     """Returns the metrics in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
-    class Once:
+    class ReportCollector:
         def collect(self) -> Iterator[Any]:
             return families(report)
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Once())
+    registry.register(ReportCollector())
     return bytes(generate_latest(registry)).decode()

@@ -67,7 +67,7 @@ class RowRoute(Route):
     def changed(self) -> None:
         versions = tuple(version.implementation for version in self.versions.values())
         object.__setattr__(self.row, "implementations", versions)
-        vars(self.row).pop("repeated", None)  # calls that know the old ones
+        vars(self.row).pop("call_cache", None)  # calls that know the old ones
 
 
 class FunctionRoute(Route):

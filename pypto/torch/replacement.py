@@ -96,7 +96,7 @@ REPLACEMENTS: Final[Mapping[str, tuple[tuple[Any, ...], Function]]] = MappingPro
 )
 
 
-class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[name-defined, misc]
+class ReplacementMode(torch.overrides.TorchFunctionMode):  # type: ignore[name-defined, misc]
     """The `with` block of `use`.
 
     Attributes
@@ -129,7 +129,7 @@ def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in given.items()}
 
 
-def use(include: Iterable[str] = ()) -> Replacing:
+def use(include: Iterable[str] = ()) -> ReplacementMode:
     """Replaces operators of an eager model by rows of the library, within a `with` block and on its thread.
 
     Parameters
@@ -139,7 +139,7 @@ def use(include: Iterable[str] = ()) -> Replacing:
 
     Returns
     -------
-    Replacing
+    ReplacementMode
         A context manager, which counts the calls that it replaced and those that it left to torch.
 
     Raises
@@ -159,4 +159,4 @@ def use(include: Iterable[str] = ()) -> Replacing:
     for name in names:
         if name not in REPLACEMENTS:
             raise NoSuchOperator(name=repr(name), suggestion=suggestion(name, REPLACEMENTS))
-    return Replacing(names)
+    return ReplacementMode(names)

@@ -9,7 +9,7 @@ import pytest
 
 from pypto import library
 from pypto.errors.library import OperandShape, ScatteredOperand, WrongOperands, WrongSignature
-from pypto.library.leading import Leading
+from pypto.library.leading import LeadingDims
 from pypto.library.row import Operator
 from pypto.library.signature import Signature
 
@@ -66,7 +66,7 @@ def test_no_leading_dimension_and_none_with_elements() -> None:
 def test_views_are_no_copies() -> None:
     """Kernels get memory of the arguments themselves."""
     for x, outer in ((X, 0), (X[::2], 1), (X[:, :1], 0), (X[:, 1:], 1), (X[1:], 0), (X.swapaxes(0, 1), 1)):
-        parts = list(Leading(x.shape[:2], outer, {"x": (40,)}).parts({"x": x}))
+        parts = list(LeadingDims(x.shape[:2], outer, {"x": (40,)}).parts({"x": x}))
         assert all(np.shares_memory(part["x"], X) for part in parts)
         assert np.array_equal(np.concatenate([part["x"] for part in parts]), x.reshape(-1, 40))
 

@@ -11,7 +11,7 @@ import pytest
 from pypto import library
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.errors.library import OperandDtype, OperandShape, OperandValue, UnrelatedSizes, WrongOperands
-from pypto.library.repeated import MOST
+from pypto.library.call_cache import MOST
 from pypto.library.row import Operator
 from pypto.runtime.mode import mode
 
@@ -46,11 +46,11 @@ def python_calls(function: Any) -> int:
 def test_a_repeated_call_is_found() -> None:
     row = fresh("rms_norm")
     first, again = row(X, G), row(X + 1, g=G)
-    assert len(row.repeated.calls) == 2 and not np.array_equal(first, again)
+    assert len(row.call_cache.calls) == 2 and not np.array_equal(first, again)
     for given in ((X + 1, G), (X + 2, G)):
         expected = library.rows["rms_norm"].expected({"x": given[0], "g": G})["y"]
         np.testing.assert_allclose(row(*given), expected, rtol=1e-5)
-    assert len(row.repeated.calls) == 2
+    assert len(row.call_cache.calls) == 2
     assert python_calls(lambda: row(X, G)) <= MOST_PYTHON_CALLS
 
 
@@ -65,9 +65,9 @@ def test_what_differs_is_checked() -> None:
     ):
         with pytest.raises(error):
             row(*given)
-    assert len(row.repeated.calls) == 1
+    assert len(row.call_cache.calls) == 1
     strided = np.repeat(X, 2, axis=1)[:, ::2]
-    assert np.array_equal(row(strided, G), row(X, G)) and len(row.repeated.calls) == 2
+    assert np.array_equal(row(strided, G), row(X, G)) and len(row.call_cache.calls) == 2
 
 
 def test_integers_are_checked_in_every_call() -> None:
@@ -91,7 +91,7 @@ def test_numbers_that_conditions_use_are_part_of_the_key() -> None:
 def test_numbers_of_kernels_alone_are_not() -> None:
     row = fresh("rms_norm")
     found = [row(X, G, eps=eps) for eps in (1.0, 0.5, 0.25, 1)]
-    assert len(row.repeated.calls) == 2  # floats, and an integer
+    assert len(row.call_cache.calls) == 2  # floats, and an integer
     assert np.array_equal(found[0], found[3]) and not np.array_equal(found[0], found[1])
 
 
@@ -117,14 +117,14 @@ def test_a_row_keeps_few_calls() -> None:
     row = fresh("silu")
     for t in range(MOST + 5):
         row(np.zeros((t, 1), np.float32))
-    assert len(row.repeated.calls) == MOST
+    assert len(row.call_cache.calls) == MOST
 
 
 def test_another_backend_takes_the_checked_way() -> None:
     row = fresh("rms_norm")
     expected = row(X, G)
     with mode(interpret=True):
-        assert row.repeated.key((X, G), {}, "") is None
+        assert row.call_cache.key((X, G), {}, "") is None
         np.testing.assert_allclose(row(X, G), expected, rtol=1e-6)
 
 
@@ -132,7 +132,7 @@ def test_tensors() -> None:
     torch = pytest.importorskip("torch")
     row, x, g = fresh("rms_norm"), torch.from_numpy(X), torch.from_numpy(G)
     found = [row(x, g) for _ in range(2)]
-    assert torch.equal(*found) and type(found[1]) is torch.Tensor and len(row.repeated.calls) == 1
+    assert torch.equal(*found) and type(found[1]) is torch.Tensor and len(row.call_cache.calls) == 1
     assert python_calls(lambda: row(x, g)) <= MOST_PYTHON_CALLS
     assert type(row(torch.nn.Parameter(x, False), g)) is torch.Tensor
     assert torch.equal(row(x.T.contiguous().T, g), found[0])
@@ -141,11 +141,11 @@ def test_tensors() -> None:
 def test_what_autograd_records_is_part_of_the_key() -> None:
     torch = pytest.importorskip("torch")
     row, x, g = fresh("rms_norm"), torch.from_numpy(X.copy()), torch.from_numpy(G)
-    keys = [row.repeated.key((x, g), {}, "")]
+    keys = [row.call_cache.key((x, g), {}, "")]
     x.requires_grad_()
-    keys.append(row.repeated.key((x, g), {}, ""))
+    keys.append(row.call_cache.key((x, g), {}, ""))
     with torch.no_grad():
-        keys.append(row.repeated.key((x, g), {}, ""))
+        keys.append(row.call_cache.key((x, g), {}, ""))
     assert len(set(keys)) == 3
 
 
@@ -158,7 +158,7 @@ def test_tensors_that_are_not_plain_memory_have_other_keys() -> None:
     seen: list[Any] = []
 
     def inside(x: Any) -> Any:
-        seen.append(row.repeated.find(row.repeated.key((x, g), {}, "")))
+        seen.append(row.call_cache.find(row.call_cache.key((x, g), {}, "")))
         return x
 
     torch.vmap(inside)(x[None])

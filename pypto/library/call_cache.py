@@ -1,4 +1,4 @@
-"""Skips the checks of a call that is like an earlier one: it allocates the results and launches the kernels at once.
+"""Caches the checks of calls: a call like an earlier one allocates its results and launches its kernels at once.
 
 A call's key has all that its checks depend on: which arguments are given, their types, dtypes, shapes and strides, the
 numbers that sizes and conditions use, and what autograd records. Elements of arrays are no part of a key, so integers
@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.library.binding import Binder
-from pypto.library.leading import Leading
+from pypto.library.leading import LeadingDims
 from pypto.library.signature import Signature
 from pypto.runtime.mode import MODE, PLAIN
 
@@ -41,7 +41,7 @@ class CheckedCall:
     dims : mapping of str to int
     results : tuple of (str, callable)
         Functions that allocate the results, from the first array.
-    leading : Leading or None
+    leading : LeadingDims or None
         How kernels see arrays with free leading dimensions, if they have not just one.
     """
 
@@ -51,7 +51,7 @@ class CheckedCall:
     kinds: tuple[tuple[str, type], ...]
     dims: Mapping[str, int]
     results: tuple[tuple[str, Callable[[Any], Any]], ...]
-    leading: Leading | None = None
+    leading: LeadingDims | None = None
     names: tuple[str, ...] = field(init=False)
     first: str = field(init=False)
     read: frozenset[str] = field(init=False)
@@ -88,14 +88,14 @@ class CheckedCall:
 
 
 @dataclass(slots=True)
-class RepeatedCalls:
+class CallCache:
     """The cache of the checked calls of a row, by their keys; it evicts the oldest call when it is full.
 
     Examples
     --------
     >>> from pypto import library as lib
     >>> x, g = np.ones((2, 8), np.float32), np.ones(8, np.float32)
-    >>> calls = RepeatedCalls(lib.rows["rms_norm"].signature)
+    >>> calls = CallCache(lib.rows["rms_norm"].signature)
     >>> calls.key((x, g), {}, "") == calls.key((x + 1, g), {}, "") != calls.key((x[:1], g), {}, "")
     True
     """
