@@ -11,9 +11,9 @@ class TileSizes:
     """The tile sizes of generated kernels and of kernels of the library, derived from the caches of one core.
 
     All sizes follow from three facts, so that none of them stands in a kernel or a pass. The defaults are the least
-    core that they are meant for: AVX-512, 32 KiB of L1 and 1 MiB of L2 (Intel 64 and IA-32 Architectures Optimization
-    Reference Manual, chapter 2). They do not follow the machine, so that a plan has the same text on every machine;
-    the blocking of a product within a tile does (`Blocking`). Elements have 4 bytes.
+    core that they are meant for: AVX-512, 32 KiB of L1 and 1 MiB of L2, as in Intel's Skylake server cores. They do
+    not follow the machine, so that a plan has the same text on every machine; the blocking of a product within a tile
+    does (`Blocking`). Elements have 4 bytes.
 
     Examples
     --------
