@@ -52,20 +52,20 @@ class MagicUsage(PyptoError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MagicLine:
     """What the line of a magic asks for: options by name, and the code behind them."""
 
     options: dict[str, str] = field(default_factory=dict)
     code: str = ""
 
     @staticmethod
-    def of(line: str) -> Asked:
+    def of(line: str) -> MagicLine:
         """Read the options at the start of a line, and the code after them.
 
         Examples
         --------
-        >>> Asked.of("--time --target ascend-sim add[1](x)")
-        Asked(options={'time': '', 'target': 'ascend-sim'}, code='add[1](x)')
+        >>> MagicLine.of("--time --target ascend-sim add[1](x)")
+        MagicLine(options={'time': '', 'target': 'ascend-sim'}, code='add[1](x)')
         """
         options, code = dict[str, str](), line.strip()
         while code.startswith("--"):
@@ -80,7 +80,7 @@ class Asked:
                 raise MagicUsage(f"--{name} needs a name: {OPTIONS[name][1]}")
             options[name] = value
             code = code.strip()
-        return Asked(options, code)
+        return MagicLine(options, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Magic:
 
     def __call__(self, line: str, cell: str | None = None) -> Any:
         __tracebackhide__ = True
-        request = Asked.of(line)
+        request = MagicLine.of(line)
         if "help" in request.options:
             print(HELP)
             return None

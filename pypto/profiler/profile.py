@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pypto.profiler.recording import Recording
-    from pypto.profiler.rows import Row
+    from pypto.profiler.rows import ProfileRow
     from pypto.profiler.wall import WallRow
 
 _EVENTS_PER_LAUNCH = 1 << 14  # on one thread
@@ -124,7 +124,7 @@ class Profile(Shown):
     # --- what it found -------------------------------------------------------------------------------------------
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ProfileRow, ...]:
         """Returns rows by kernel, label and line, as plain data: `dataclasses.asdict` makes one a dict for JSON."""
         from pypto.profiler.rows import make_rows
 

@@ -19,7 +19,7 @@ REST = "scalars, control flow and the timing itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProfileRow:
     """The times of one kernel, label or place in the source.
 
     Attributes
@@ -82,7 +82,7 @@ class Leaf:
     samples: dict[int, Any] = field(default_factory=dict)
 
 
-def make_rows(versions: list[Version]) -> tuple[Row, ...]:
+def make_rows(versions: list[Version]) -> tuple[ProfileRow, ...]:
     groups: dict[int, list[Version]] = {}
     for version in versions:
         groups.setdefault(id(version.kernel), []).append(version)
@@ -91,7 +91,7 @@ def make_rows(versions: list[Version]) -> tuple[Row, ...]:
     return tuple(row for group, members in kernels for row in kernel_rows(group, members, all_ns))
 
 
-def kernel_rows(versions: list[Version], leaves: list[Leaf], all_ns: float) -> Iterator[Row]:
+def kernel_rows(versions: list[Version], leaves: list[Leaf], all_ns: float) -> Iterator[ProfileRow]:
     name = versions[0].kernel.signature.kernel
     kinds = "" if any(v.sites for v in versions) else "whole launch"
     origins, programs = versions[0].kernel.origins, sum(v.programs for v in versions)
@@ -99,7 +99,7 @@ def kernel_rows(versions: list[Version], leaves: list[Leaf], all_ns: float) -> I
     yield from nested([leaf for leaf in leaves if leaf.kinds], (), name, all_ns)
 
 
-def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: float) -> Iterator[Row]:
+def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: float) -> Iterator[ProfileRow]:
     """Yields the rows below a label: lines, and inner labels, each followed by the rows below it."""
     depth = len(prefix)
     inner: dict[Any, list[Leaf]] = {}
@@ -114,14 +114,14 @@ def nested(leaves: list[Leaf], prefix: tuple[str, ...], kernel: str, all_ns: flo
             yield row("line", depth + 1, kernel, part, all_ns, label="/".join(prefix), kind=kinds)
 
 
-def row(level: str, depth: int, kernel: str, leaves: list[Leaf], all_ns: float, **given: Any) -> Row:
+def row(level: str, depth: int, kernel: str, leaves: list[Leaf], all_ns: float, **given: Any) -> ProfileRow:
     """Returns the row of the sum of some leaves."""
     total = sum(leaf.total_ns for leaf in leaves)
     times = per_program(leaves)
     file, lines, source = described(leaves[0].places) if level == "line" else ("", (), "")
     facts = {"label": "", "kind": "", "runs": max(sum(leaf.runs.values()) for leaf in leaves), **given}
     least, median = (float(times.min()), float(np.median(times))) if times.size else (None, None)
-    return Row(level, depth, kernel, file=file, lines=lines, source=source, share=total / all_ns, total_ns=total,
+    return ProfileRow(level, depth, kernel, file=file, lines=lines, source=source, share=total / all_ns, total_ns=total,
         min_ns=least, median_ns=median, bytes=sum(leaf.bytes for leaf in leaves),
         flops=sum(leaf.flops for leaf in leaves), **facts)  # fmt: skip
 

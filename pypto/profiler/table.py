@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pypto.markup import Markup, bar, card, note, table, tag
 from pypto.markup.colours import coloured
 from pypto.profiler.bounds import WORTH
-from pypto.profiler.rows import Row, ranges
+from pypto.profiler.rows import ProfileRow, ranges
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +28,7 @@ _MOST_ORIGINS: Final = 3
 _STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: ProfileRow) -> tuple[str, ...]:
     """Returns the texts under `HEADINGS`."""
     bandwidth, speed = (f"{n / row.total_ns:.1f}" if n and row.total_ns else "" for n in (row.bytes, row.flops))
     times = ("" if t is None else duration(t) for t in (row.min_ns, row.median_ns))
@@ -49,19 +49,19 @@ def duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
-def name(row: Row) -> str:
+def name(row: ProfileRow) -> str:
     """Returns the name of the kernel, label or line of a row."""
     if row.level == "line":
         return f"{ranges(row.lines)}  {row.source}".strip()
     return row.kernel if row.level == "kernel" else row.label.rpartition("/")[2]
 
 
-def place(rows: tuple[Row, ...], kernel: str) -> str:
+def place(rows: tuple[ProfileRow, ...], kernel: str) -> str:
     """Returns the name of the file that contains a kernel."""
     return next((Path(row.file).name for row in rows if row.kernel == kernel and row.file), "")
 
 
-def origins(row: Row) -> list[str]:
+def origins(row: ProfileRow) -> list[str]:
     """Lists lines of the program that a generated kernel computes: the first ones, and the number of the others."""
     more = len(row.origins) - _MOST_ORIGINS
     named = [f"of {line}" for line in row.origins[:_MOST_ORIGINS]]
@@ -175,7 +175,7 @@ def bar_cells(title: str, row: WallRow) -> tuple[object, ...]:
     return (shown, bar(row.share, share), *others)
 
 
-def html_row(row: Row, file: str) -> Markup:
+def html_row(row: ProfileRow, file: str) -> Markup:
     """Returns a row as HTML; its bar is as long as the share, and a line shows its file under the pointer."""
     share, *others = cells(row)
     where = f"{file}:{ranges(row.lines)}" if row.lines else file

@@ -25,7 +25,7 @@ HEADINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VersionCounts:
     """The counts of one version.
 
     Attributes
@@ -66,11 +66,11 @@ class Row:
     state: str
 
     @staticmethod
-    def of(route: Route, version: Version) -> Row:
+    def of(route: Route, version: Version) -> VersionCounts:
         """Returns the row of a version."""
         right = version.name == (route.reference or route.default().version)
         state = "reference" if right else "answers" if version.share else "idle"
-        return Row(
+        return VersionCounts(
             route.name, version.name, version.share, version.calls, version.answers, version.computed,
             version.compared, version.quantile(0.5), version.quantile(0.99), version.seconds, version.bytes,
             version.failures.total(), dict(sorted(version.failures.items())), version.difference,
@@ -95,12 +95,12 @@ class Report(Shown):
 
     Attributes
     ----------
-    rows : tuple of Row
+    rows : tuple of VersionCounts
     stuck : int
         Threads that have not returned from a version within its time limit. Each keeps a core and its memory.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[VersionCounts, ...]
     stuck: int
 
     @staticmethod
@@ -110,7 +110,7 @@ class Report(Shown):
         for route in routes:
             with route.lock:
                 used = [v for v in route.versions.values() if v.share or v.calls or v.computed]
-                listed += [Row.of(route, version) for version in used]
+                listed += [VersionCounts.of(route, version) for version in used]
                 stuck += route.threads.stuck
         return Report(tuple(listed), stuck)
 

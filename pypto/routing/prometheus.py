@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pypto.routing.monitor import Report, Row
+    from pypto.routing.monitor import Report, VersionCounts
 
-Samples = Callable[["Row"], dict[tuple[str, str, str], float]]  # suffix, label, its value → number
+Samples = Callable[["VersionCounts"], dict[tuple[str, str, str], float]]  # suffix, label, its value → number
 # Name, kind, help, and the samples of a row.
 METRICS: Final[tuple[tuple[str, str, str, Samples], ...]] = (
     ("calls", "counter", "Calls that were given to a version", lambda r: {("_total", "", ""): r.calls}),

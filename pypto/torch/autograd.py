@@ -17,7 +17,7 @@ from pypto.runtime.tensors import is_traced
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel
-    from pypto.torch.operators.definition import Definition
+    from pypto.torch.operators.definition import OperatorDefinition
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class KernelFunction:
         return {}
 
     @cached_property
-    def definitions(self) -> dict[tuple[str, ...], Definition]:
+    def definitions(self) -> dict[tuple[str, ...], OperatorDefinition]:
         """What torch is told of it, by the types of its arguments."""
         return {}
 
@@ -84,7 +84,7 @@ class KernelFunction:
         values = self.bound(args, given)
         return function_call(self.definition(values), values)
 
-    def definition(self, values: tuple[Any, ...]) -> Definition:
+    def definition(self, values: tuple[Any, ...]) -> OperatorDefinition:
         """Returns what torch is told of the function, for arguments of these types."""
         from pypto.torch.kernel_operators import function_definition, kinds_of, stated_kinds
 

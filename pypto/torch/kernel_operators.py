@@ -16,7 +16,7 @@ from pypto.frontend import REWRITTEN
 from pypto.ir.types import PtrType
 from pypto.torch.graph.names import Unnamed, place_of, record, text_of
 from pypto.torch.operators.calls import function_call
-from pypto.torch.operators.definition import FUNCTIONS, ROWS, Definition, operators
+from pypto.torch.operators.definition import FUNCTIONS, ROWS, OperatorDefinition, operators
 
 if TYPE_CHECKING:
     from pypto.torch.autograd import KernelFunction
@@ -26,7 +26,7 @@ _KINDS: Final = {bool: "bool", int: "SymInt", float: "float", str: "str", type(N
 _ACCESSES: Final = ("load", "store", "tile_load", "tile_store", "atomic_add", "atomic_max", "atomic_min")
 
 
-def function_definition(f: KernelFunction, kinds: Sequence[str]) -> Definition:
+def function_definition(f: KernelFunction, kinds: Sequence[str]) -> OperatorDefinition:
     """Returns what torch is told of a function, for arguments of some types."""
     namespace, _, name = (f.name or f"{FUNCTIONS}::{default_name(f, kinds)}").rpartition("::")
     defaults = f.kernel.signature.defaults
@@ -54,7 +54,7 @@ def function_definition(f: KernelFunction, kinds: Sequence[str]) -> Definition:
         return stored[f.stored[0]] if len(f.stored) == 1 else tuple(stored[n] for n in f.stored)
 
     given = tuple((n, defaults.get(n)) for n in f.inputs)
-    return Definition(
+    return OperatorDefinition(
         namespace,
         name,
         schema,
@@ -71,7 +71,7 @@ def function_definition(f: KernelFunction, kinds: Sequence[str]) -> Definition:
     )
 
 
-def backward_definition(f: KernelFunction, namespace: str, name: str, kinds: Sequence[str]) -> Definition:
+def backward_definition(f: KernelFunction, namespace: str, name: str, kinds: Sequence[str]) -> OperatorDefinition:
     """Returns the operator of a function's gradients; `wrt` names those that it returns, in a list."""
     tensors = [*f.stored, *(f"d_{n}" for n in f.stored)]
     items = [f"{kind} {n}" for kind, n in zip(kinds, f.inputs, strict=True)]
@@ -91,7 +91,7 @@ def backward_definition(f: KernelFunction, namespace: str, name: str, kinds: Seq
         return [torch.empty_like(values[n]) for n in args[-1].split(",")]
 
     given = tuple((n, None) for n in (*f.inputs, *tensors, "wrt"))
-    return Definition(namespace, name, schema, given, run, fake, is_list=True, title=f.kernel_name)
+    return OperatorDefinition(namespace, name, schema, given, run, fake, is_list=True, title=f.kernel_name)
 
 
 def register_function(f: KernelFunction) -> None:

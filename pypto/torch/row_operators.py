@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from pypto import __version__, library
 from pypto.errors.library import LostGradient
 from pypto.library.row import Operator
-from pypto.torch.operators.definition import ROWS, Definition, operators
+from pypto.torch.operators.definition import ROWS, OperatorDefinition, operators
 from pypto.torch.signatures import arguments, fake_results, schema_of
 
 
@@ -23,7 +23,7 @@ def register_row(row: Operator) -> None:
     operators().define(row_definition(row))
 
 
-def row_definition(row: Operator) -> Definition:
+def row_definition(row: Operator) -> OperatorDefinition:
     """Returns what torch is told of a row."""
     signature = row.signature
 
@@ -35,7 +35,7 @@ def row_definition(row: Operator) -> Definition:
 
     floats = [spec.dtypes or signature.main_dtypes for spec in signature.outputs]
     floats += [spec.dtypes or signature.main_dtypes for spec in signature.inputs if spec.name in row.effects]
-    return Definition(
+    return OperatorDefinition(
         ROWS,
         row.name,
         schema_of(signature, row.effects),

@@ -25,7 +25,7 @@ _ORDER: Final = ("ok", "equal", "wrong", "failed", "untried")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ConfigResult:
     """The result of one configuration for one key; times are in milliseconds, and infinite if unknown."""
 
     config: str
@@ -47,7 +47,7 @@ class Section:
 
     key: tuple[Any, ...]
     seconds: float
-    rows: tuple[Row, ...]
+    rows: tuple[ConfigResult, ...]
     interrupted: bool = False
 
     @staticmethod
@@ -55,7 +55,7 @@ class Section:
            seconds: float, interrupted: bool) -> Section:  # fmt: skip
         """Make the section of a search; `names` has the configurations' names by their `id`."""
         ordered = sorted(outcomes, key=lambda o: (o is not chosen, _ORDER.index(o.status), o.low))
-        rows = (Row(names[id(o.config)], o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
+        rows = (ConfigResult(names[id(o.config)], o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
         return Section(key, seconds, tuple(rows), interrupted)
 
     @property
@@ -70,7 +70,7 @@ class Section:
         return [(row.config, *(times(row, best) if row.status == "ok" else none), row.verdict) for row in self.rows]
 
 
-def times(row: Row, best: float) -> tuple[str, ...]:
+def times(row: ConfigResult, best: float) -> tuple[str, ...]:
     return *(f"{t:.4g} ms" for t in (row.median, row.low, row.high)), f"{row.low / best:.2f}x"
 
 

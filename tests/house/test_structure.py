@@ -95,10 +95,10 @@ LARGE = MappingProxyType(
         "pypto/ops/emitter.py:Emitter": "one method for each operation that rules may use",
         "pypto/ops/row.py:OpRow": "one field for each fact about an op",
         "pypto/passes/adjoint/sweep.py:ReverseSweep": "one method for each kind of op",
-        "pypto/profiler/rows.py:Row": "one field for each figure of a row",
+        "pypto/profiler/rows.py:ProfileRow": "one field for each figure of a row",
         "pypto/tuning/autotune.py:Autotuner": "what users do with an autotuner",
         "pypto/tuning/search.py:Search": "the state of a search",
-        "pypto/torch/operators/definition.py:Definition": "one field for each fact that torch is told",
+        "pypto/torch/operators/definition.py:OperatorDefinition": "one field for each fact that torch is told",
     }
 )
 # Attributes that a file sets and does not declare, by room: these may only fall.

@@ -221,7 +221,7 @@ class Roots:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Read:
     """One read, with the check of its value.
 
     Parameters
@@ -246,7 +246,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CapturedInput:
     """A plan input that a row reads: an array, or a number with an element type."""
 
     row: int
@@ -254,11 +254,11 @@ class Given:
 
 
 @dataclass(slots=True)
-class Outside:
+class ReadProgram:
     """The read program of a traced function."""
 
-    rows: list[Row] = field(default_factory=list)
-    given: tuple[Given, ...] = ()
+    rows: list[Read] = field(default_factory=list)
+    given: tuple[CapturedInput, ...] = ()
     pinned: frozenset[Path] = frozenset()  # numbers whose value was asked for
     steps: tuple[tuple[Get, Check], ...] = ()
 

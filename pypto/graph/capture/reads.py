@@ -18,12 +18,12 @@ from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import guards, rebinding
 from pypto.graph.capture.attributes import READS, Watched, unwatch, watch
 from pypto.graph.capture.guards import (
+    CapturedInput,
     Check,
     Get,
-    Given,
-    Outside,
     Path,
-    Row,
+    Read,
+    ReadProgram,
     anything,
     array_equal,
     array_like,
@@ -67,13 +67,13 @@ class Reads:
     def __init__(self, graph: InputGraph, varying: Collection[Path] = ()) -> None:
         self.graph = graph
         self.varying = varying
-        self.rows: list[Row] = []
+        self.rows: list[Read] = []
         self.values: list[Any] = []  # kept while the function is traced, so that an `id` stays one object's
         self.entered: list[Any] = []
         self.places: dict[Path, int] = {}
         self.known: dict[int, int] = {}  # rows of arrays, containers, functions and objects by `id`
         self.arguments: dict[int, int] = {}  # arrays among the arguments by `id`
-        self.inputs: dict[int, Given] = {}  # what gives inputs of the graph, by the `id` of their array
+        self.inputs: dict[int, CapturedInput] = {}  # what gives inputs of the graph, by the `id` of their array
         self.scalars: dict[Any, Any] = {}  # arrays that stand for run-time scalars, by row and type
         self.operands: dict[int, list[int]] = {}  # of computed rows
         self.pinned: set[Path] = set()
@@ -88,7 +88,7 @@ class Reads:
     def add(self, path: Path, text: str, get: Get, check: Check, value: Any, number: type | None = None) -> int:
         """Add a row, and return its current value."""
         place = self.places[path] = len(self.rows)
-        self.rows.append(Row(path, text, get, check, number))
+        self.rows.append(Read(path, text, get, check, number))
         self.values.append(value)
         self.entered.append(value)
         return place
@@ -211,7 +211,7 @@ class Reads:
 
     def _array(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
         place = self._keep(path, text, get, array_equal(value) if raw else array_like(value), value)
-        self.inputs[id(value)] = Given(place)
+        self.inputs[id(value)] = CapturedInput(place)
         self.entered[place] = self.graph.argument(text, value)
         return self.entered[place]
 
@@ -333,10 +333,10 @@ class Reads:
         self.functions.check()
         self.generators.check(self.functions.line_of_root())
 
-    def outside(self, arrays: Iterable[Any]) -> Outside:
+    def outside(self, arrays: Iterable[Any]) -> ReadProgram:
         """Return the program of reads, which produces the graph's inputs for these arrays in later calls."""
-        rows = [Row(self.absolute(r.path), r.text, r.get, r.check, r.number) for r in self.rows]
-        return Outside(rows, tuple(self.inputs[id(x)] for x in arrays), frozenset(self.pinned))
+        rows = [Read(self.absolute(r.path), r.text, r.get, r.check, r.number) for r in self.rows]
+        return ReadProgram(rows, tuple(self.inputs[id(x)] for x in arrays), frozenset(self.pinned))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pypto.graph.capture.guards import Given, equal, is_array, is_scalar, of_type
+from pypto.graph.capture.guards import CapturedInput, equal, is_array, is_scalar, of_type
 
 if TYPE_CHECKING:
     from pypto.graph.capture.reads import Reads
@@ -75,7 +75,7 @@ class Scalar:
         array = reads.scalars.get((self.row, dtype))
         if array is None:
             array = reads.scalars[self.row, dtype] = np.array(self.value, dtype)
-            reads.inputs[id(array)] = Given(self.row, dtype)
+            reads.inputs[id(array)] = CapturedInput(self.row, dtype)
         return reads.graph.argument(reads.rows[self.row].text, array)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

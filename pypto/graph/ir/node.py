@@ -74,7 +74,7 @@ def checked(what: str, make: Callable[[], T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Guard:
     """A guard: a comparison of sizes, and the answer for which the plan is valid."""
 
     difference: Any  # of the two sides, a Size
@@ -94,7 +94,7 @@ class Asked:
 class Guards:
     """The guards that a traced function's comparisons of sizes made."""
 
-    answered: list[Asked] = field(default_factory=list)
+    answered: list[Guard] = field(default_factory=list)
 
     def answer(self, difference: Any, word: str) -> bool:
         """Answer a comparison, and record it as a guard if the ranges of the dims do not decide it."""
@@ -103,7 +103,7 @@ class Guards:
             return known
         answer, plain = relation(hint(difference), word), unasked(difference)
         if not any(a.difference == plain and a.relation == word for a in self.answered):
-            self.answered.append(Asked(plain, word, answer, here()))
+            self.answered.append(Guard(plain, word, answer, here()))
         return answer
 
     def hold(self, sizes: Sizes) -> bool:

@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from pypto.graph.capture.guards import Path as ReadPath
 from pypto.graph.capture.guards import Roots
 from pypto.graph.ir.dims import Sizes, hint
-from pypto.graph.ir.node import Asked, Graph, Node, base_of
+from pypto.graph.ir.node import Graph, Guard, Node, base_of
 from pypto.graph.plan.execution_context import Frame, compile_ahead
 from pypto.graph.plan.schedule import (
     PlanKernel,
@@ -218,7 +218,7 @@ def explanation(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def guards_of(plan: Plan) -> tuple[Asked, ...]:
+def guards_of(plan: Plan) -> tuple[Guard, ...]:
     """Return the guards on named dimensions, which hold for all sizes that the plan serves."""
     return tuple(plan.graph.guards.answered) if plan.graph.guards else ()
 

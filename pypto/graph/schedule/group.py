@@ -155,7 +155,7 @@ Check = Callable[[Program], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class TilingDecision:
     """A cached tiling decision: the program and the arrays that it reads from outside, or the reason for none."""
 
     program: Program | None
@@ -173,7 +173,7 @@ class Programs:
     kinds: dict[Any, int] = field(default_factory=dict)  # numbers of what nodes are alike by
     members: dict[Node, int] = field(default_factory=dict)  # the kind of a node as a member of a group
     outsiders: dict[Node, int] = field(default_factory=dict)  # and as an array from outside
-    decided: dict[Key, Decided] = field(default_factory=dict)
+    decided: dict[Key, TilingDecision] = field(default_factory=dict)
     checked: dict[Key, str] = field(default_factory=dict)
 
     def of(self, nodes: Sequence[Node], outputs: Iterable[Node], check: Check | None = None) -> Program:
@@ -199,13 +199,13 @@ class Programs:
                 raise FusionConflict(problem)
         return exchanged(program.program, nodes)
 
-    def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> Decided:
+    def decide(self, nodes: Sequence[Node], outputs: tuple[Node, ...], outside: tuple[Node, ...]) -> TilingDecision:
         try:
             allows_online = "online_softmax" not in self.disabled
             program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads, allows_online)
         except FusionConflict as conflict:
-            return Decided(None, outside, str(conflict))
-        return Decided(program, outside)
+            return TilingDecision(None, outside, str(conflict))
+        return TilingDecision(program, outside)
 
     def key(self, nodes: Sequence[Node], outputs: tuple[Node, ...]) -> tuple[Key, tuple[Node, ...]]:
         """Return a key that equal groups share, and the arrays from outside in the order of their reads."""

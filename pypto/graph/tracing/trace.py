@@ -13,7 +13,7 @@ import numpy as np
 from pypto.errors import Diagnostic
 from pypto.errors.graph import NotTraced
 from pypto.errors.launch import UnsupportedArgument
-from pypto.graph.capture.guards import Outside, Path, is_array, is_number, is_plain, objection
+from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size
@@ -55,7 +55,7 @@ class Traced:
     given: int
     result: Any
     updates: list[tuple[int, int]] = field(default_factory=list)
-    outside: Outside = field(default_factory=Outside)
+    outside: ReadProgram = field(default_factory=ReadProgram)
 
 
 class TracedGraph(TensorGraph):

@@ -19,7 +19,7 @@ from pypto.runtime.arrays import array_info
 from pypto.runtime.launch import check_grid, grid_of
 from pypto.runtime.tensors import active_mode, is_recorded, is_tensor
 from pypto.torch.graph.operator import LISTS, plan
-from pypto.torch.graph.planning import Row
+from pypto.torch.graph.planning import ArgumentSpec
 
 torch: Any = importlib.import_module("torch")
 TRACING: Final = tuple(getattr(torch._C._TorchDispatchModeKey, name) for name in ("PROXY", "FAKE", "FUNCTIONAL"))
@@ -82,7 +82,7 @@ def as_argument(kernel: Any, name: str, x: Any) -> Any:
     refuse(kernel, f"`{name}` is a {type(x).__name__}, and other arguments are tensors", "pass tensors alone")
 
 
-def row_of(x: Any, is_fixed: bool) -> Row:
+def row_of(x: Any, is_fixed: bool) -> ArgumentSpec:
     """Describes an argument to the operator: its kind, a tensor's dtype and shape, or its value."""
     if is_fixed:
         return "constant", x, None

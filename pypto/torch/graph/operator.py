@@ -24,7 +24,7 @@ from pypto.runtime.mode import MODE, PLAIN
 from pypto.runtime.signature import Signature
 from pypto.runtime.tensors import unseen
 from pypto.torch.graph.names import PROCESS, Unnamed, kernels_named, name_of, place_of, refuse
-from pypto.torch.graph.planning import Row, build
+from pypto.torch.graph.planning import ArgumentSpec, build
 
 torch: Any = importlib.import_module("torch")
 LISTS: Final = ("written", "read", "integers", "floats")  # of arguments of the operator
@@ -157,7 +157,7 @@ class Launches:
 
     def is_meant(self, name: str, call: Call, given: Mapping[str, Sequence[Any]]) -> bool:
         """Says whether a kernel has a name, built for the arguments of a launch."""
-        rows: dict[str, Row] = {}
+        rows: dict[str, ArgumentSpec] = {}
         for parameter, (kind, x) in zip(call.kernel.signature.names, call.sources, strict=True):
             if kind in ("written", "read"):
                 rows[parameter] = "tensor", given[kind][x].dtype, tuple(given[kind][x].shape)
@@ -202,7 +202,7 @@ def run(call: Call, grid: tuple[int, ...], values: tuple[Any, ...]) -> None:
     call.kernel.launch(grid, *values)
 
 
-def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
+def plan(kernel: Any, rows: Mapping[str, ArgumentSpec]) -> Planned:
     """Returns the graph's description of a launch; `rows` has a row for each argument.
 
     Raises
@@ -218,7 +218,7 @@ def plan(kernel: Any, rows: Mapping[str, Row]) -> Planned:
     return planned_call
 
 
-def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[Any]]:
+def made_plan(kernel: Any, rows: Mapping[str, ArgumentSpec]) -> tuple[Planned, Sequence[Any]]:
     """A plan, and the values from outside that it holds for."""
     kernel._make_table()
     written, captures = build(kernel, rows)
@@ -228,7 +228,7 @@ def made_plan(kernel: Any, rows: Mapping[str, Row]) -> tuple[Planned, Sequence[A
     return (name, arguments, tuple((name, kind) for name, kind in kinds.items() if kind != "constant")), captures
 
 
-def sources(signature: Signature, rows: Mapping[str, Row], kinds: Mapping[str, str]) -> tuple[Source, ...]:
+def sources(signature: Signature, rows: Mapping[str, ArgumentSpec], kinds: Mapping[str, str]) -> tuple[Source, ...]:
     """Returns the source of each parameter's value."""
     places = {kind: itertools.count() for kind in LISTS}
     by_name = {name: (kind, next(places[kind]) if kind in places else rows[name][1]) for name, kind in kinds.items()}

@@ -22,7 +22,7 @@ from pypto.passes.analysis.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo, dtype_of
 
 torch: Any = importlib.import_module("torch")
-Row = tuple[Any, ...]  # of an argument: its kind, its dtype or value, and of a tensor its shape, None for what varies
+ArgumentSpec = tuple[Any, ...]  # kind, dtype or value, and of a tensor its shape, None for what varies
 Plan = tuple[frozenset[str], tuple[Any, ...]]  # the arrays that a kernel writes, and what it reads from outside
 _EXTENTS: Final = (16, 64)  # of arrays whose sizes nobody knows yet, where a tile's extent is one of them
 
@@ -39,7 +39,7 @@ class Stand:
         return ArrayInfo(64, self.shape, strides, self.dtype, True, self)
 
 
-def build(kernel: Any, rows: Mapping[str, Row]) -> Plan:
+def build(kernel: Any, rows: Mapping[str, ArgumentSpec]) -> Plan:
     """Finds a kernel's writes and captures from its Tile IR for these types, of any size or of these if it needs them.
 
     Raises
@@ -72,7 +72,7 @@ def own_builtins() -> Iterator[None]:
             setattr(builtins, name, f)
 
 
-def example(row: Row, extent: int | None) -> Any:
+def example(row: ArgumentSpec, extent: int | None) -> Any:
     """A value of the kind that an argument has, with an extent of all axes in place of its own."""
     kind, value, shape = row
     if kind == "tensor":

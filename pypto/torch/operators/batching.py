@@ -16,12 +16,12 @@ from pypto.errors.launch import UntransformedOperator
 from pypto.torch.graph.derivatives import caller
 
 if TYPE_CHECKING:
-    from pypto.torch.operators.definition import Definition
+    from pypto.torch.operators.definition import OperatorDefinition
 
 torch: ModuleType = importlib.import_module("torch")
 
 
-def batched(definition: Definition) -> Callable[..., Any]:
+def batched(definition: OperatorDefinition) -> Callable[..., Any]:
     """Returns the vmap rule of an operator.
 
     Examples
@@ -46,13 +46,13 @@ def batched(definition: Definition) -> Callable[..., Any]:
     return rule
 
 
-def is_foldable(definition: Definition, is_batched: list[bool]) -> bool:
+def is_foldable(definition: OperatorDefinition, is_batched: list[bool]) -> bool:
     """Says whether all batched arrays, effects and results have the items along their first axis."""
     names = [name for name, one in zip(definition.names, is_batched, strict=False) if one]
     return all(definition.items.get(name) == 0 for name in (*names, *definition.effects, *definition.outputs))
 
 
-def folded(definition: Definition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
+def folded(definition: OperatorDefinition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
     """Computes a batch in one call, by merging the axis of the batch with that of the items."""
 
     def one(name: str, x: Any, is_batched: bool) -> Any:
@@ -68,7 +68,7 @@ def folded(definition: Definition, args: list[Any], is_batched: list[bool], size
     return each(results, lambda y: y.reshape(size, -1 if y.numel() else y.shape[0] // max(size, 1), *y.shape[1:]))
 
 
-def looped(definition: Definition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
+def looped(definition: OperatorDefinition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
     """Computes the members of a batch one after the other.
 
     Raises

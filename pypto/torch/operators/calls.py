@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from pypto.runtime.tensors import is_dispatched_to
-from pypto.torch.operators.definition import ROWS, Definition, operators
+from pypto.torch.operators.definition import ROWS, OperatorDefinition, operators
 from pypto.torch.operators.recording import recorded
 
 torch: ModuleType = importlib.import_module("torch")
@@ -33,7 +33,7 @@ def operator_call(row: Any, args: tuple[Any, ...], given: Mapping[str, Any], ver
     return recorded(definition, lambda *args: row(*args, version=version), values)
 
 
-def function_call(definition: Definition, args: tuple[Any, ...]) -> Any:
+def function_call(definition: OperatorDefinition, args: tuple[Any, ...]) -> Any:
     """Calls the function of a kernel, by its operator where the dispatcher of torch has to see it."""
     if is_dispatched_to(args):
         return operators().ensure(definition).overload(*args)

@@ -24,7 +24,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Definition:
+class OperatorDefinition:
     """The definition of an operator of torch.
 
     Parameters
@@ -64,7 +64,7 @@ class Definition:
         Module and name of the kernel that it calls.
     facts : str
         What shapes and dtypes of results follow from, so that compiled code is not reused after they have changed.
-    backward : Definition, optional
+    backward : OperatorDefinition, optional
         The operator that its gradient calls, which is registered with it.
     """
 
@@ -86,7 +86,7 @@ class Definition:
     title: str = ""
     place: str = ""
     facts: str = ""
-    backward: Definition | None = None
+    backward: OperatorDefinition | None = None
 
     @property
     def qualified(self) -> str:
@@ -126,12 +126,12 @@ class Definition:
 class Operators:
     """The operators of this process, by qualified name; a library of torch keeps each alive."""
 
-    definitions: dict[str, Definition] = field(default_factory=dict)
+    definitions: dict[str, OperatorDefinition] = field(default_factory=dict)
     libraries: dict[str, Any] = field(default_factory=dict)
     tag: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def define(self, definition: Definition) -> Definition:
+    def define(self, definition: OperatorDefinition) -> OperatorDefinition:
         """Registers an operator; it replaces the one of that name.
 
         Raises
@@ -162,7 +162,7 @@ class Operators:
             self.tag = f"pypto-{sha256(facts.encode()).hexdigest()[:16]}"
             config.cache_key_tag = others + self.tag
 
-    def ensure(self, definition: Definition) -> Definition:
+    def ensure(self, definition: OperatorDefinition) -> OperatorDefinition:
         """Registers an operator, unless one of that name is registered."""
         with self.lock:
             return self.definitions.get(definition.qualified) or self.define(definition)
@@ -172,7 +172,7 @@ class Operators:
         return f"{namespace}::{name}" in self.definitions or hasattr(getattr(torch.ops, namespace), name)
 
 
-def registered(definition: Definition) -> Any:
+def registered(definition: OperatorDefinition) -> Any:
     """Registers an operator, and returns the library that keeps it."""
     from pypto.torch.operators.batching import batched
     from pypto.torch.operators.recording import autograd_kernel
@@ -189,7 +189,7 @@ def registered(definition: Definition) -> Any:
     return library
 
 
-def computed(definition: Definition) -> Callable[..., Any]:
+def computed(definition: OperatorDefinition) -> Callable[..., Any]:
     """Returns the kernel of an operator; its launches are hidden from modes and autograd, which saw the call."""
 
     def run(*args: Any, **given: Any) -> Any:
@@ -204,7 +204,7 @@ def computed(definition: Definition) -> Callable[..., Any]:
     return run
 
 
-def versioned(definition: Definition) -> Callable[..., Any]:
+def versioned(definition: OperatorDefinition) -> Callable[..., Any]:
     """Returns a kernel that increments the version counters of effects, so that autograd detects a stale tensor."""
 
     def run(keyset: Any, *args: Any, **given: Any) -> Any:

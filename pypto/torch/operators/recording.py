@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -21,13 +21,13 @@ from pypto.torch.graph.derivatives import caller
 from pypto.torch.operators.sharding import ensure_sharding
 
 if TYPE_CHECKING:
-    from pypto.torch.operators.definition import Definition
+    from pypto.torch.operators.definition import OperatorDefinition, Values
 
 torch: ModuleType = importlib.import_module("torch")
 _IN_GRADIENT: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("pypto_in_gradient", default=False)
 
 
-def autograd_kernel(definition: Definition) -> Callable[..., Any]:
+def autograd_kernel(definition: OperatorDefinition) -> Callable[..., Any]:
     """Returns the operator's kernel for autograd, which records a call, refuses it, or passes it on."""
 
     sharded: set[str] = set()
@@ -55,7 +55,7 @@ def autograd_kernel(definition: Definition) -> Callable[..., Any]:
     return run
 
 
-def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def recorded(definition: OperatorDefinition, compute: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Computes results, so that autograd records their gradients.
 
     Raises
@@ -73,7 +73,7 @@ def recorded(definition: Definition, compute: Callable[..., Any], args: tuple[An
     return definition.returned(definition.function.record(compute, *args))
 
 
-def check_recorded(definition: Definition, args: tuple[Any, ...]) -> None:
+def check_recorded(definition: OperatorDefinition, args: tuple[Any, ...]) -> None:
     """Refuses a recorded call of an operator without a gradient, or that writes to an argument that requires grad."""
     required = [name for name, x in zip(definition.names, args, strict=False) if requires_grad(x)]
     written = next((name for name in required if name in definition.effects), None)
@@ -86,7 +86,7 @@ def check_recorded(definition: Definition, args: tuple[Any, ...]) -> None:
             definition.refuse(required[0])
 
 
-def recorded_function(definition: Definition) -> Any:
+def recorded_function(definition: OperatorDefinition) -> Any:
     """Returns the `torch.autograd.Function` of an operator; its first input computes the results."""
     names = definition.names
 
@@ -129,7 +129,7 @@ def recorded_function(definition: Definition) -> Any:
     return type(definition.name, (Recorded,), {})
 
 
-def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: frozenset[str]) -> Mapping[str, Any]:
+def gradients_of(definition: OperatorDefinition, values: Values, wanted: frozenset[str]) -> Values:
     """Computes the gradients by name, of which the caller uses those of `wanted`."""
     assert definition.gradient is not None
     token = _IN_GRADIENT.set(True)
@@ -139,7 +139,7 @@ def gradients_of(definition: Definition, values: Mapping[str, Any], wanted: froz
         _IN_GRADIENT.reset(token)
 
 
-def refuse_second_derivative(definition: Definition) -> NoReturn:
+def refuse_second_derivative(definition: OperatorDefinition) -> NoReturn:
     problem = "only its first derivatives are offered, and a backward pass asks for a second one"
     way = "leave `create_graph` out, or write with torch's own operations what is differentiated twice"
     with Boundary(caller().loc):
@@ -154,7 +154,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else tuple(results) if isinstance(results, list) else (results,)
 
 
-def refuse_forward_mode(definition: Definition, args: tuple[Any, ...]) -> None:
+def refuse_forward_mode(definition: OperatorDefinition, args: tuple[Any, ...]) -> None:
     """Refuses tensors with a tangent of forward mode, which would be lost.
 
     Raises

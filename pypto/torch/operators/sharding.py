@@ -17,13 +17,13 @@ from pypto.errors.launch import UntransformedOperator
 from pypto.torch.graph.derivatives import caller
 
 if TYPE_CHECKING:
-    from pypto.torch.operators.definition import Definition
+    from pypto.torch.operators.definition import OperatorDefinition
 
 torch: ModuleType = importlib.import_module("torch")
 Placements = tuple[list[Any], list[Any]]  # of the results, and of the arguments
 
 
-def ensure_sharding(definition: Definition, args: Sequence[Any], sharded: set[str]) -> None:
+def ensure_sharding(definition: OperatorDefinition, args: Sequence[Any], sharded: set[str]) -> None:
     """Registers the rules of an operator if an argument is a DTensor; `sharded` names the operators that have rules.
 
     Raises
@@ -45,7 +45,7 @@ def ensure_sharding(definition: Definition, args: Sequence[Any], sharded: set[st
     sharded.add(definition.qualified)
 
 
-def rules(definition: Definition) -> Callable[..., list[Placements]]:
+def rules(definition: OperatorDefinition) -> Callable[..., list[Placements]]:
     """Returns a function that lists, for the arguments of a call, all placements with which it may be computed."""
     from torch.distributed.tensor import Replicate, Shard
 

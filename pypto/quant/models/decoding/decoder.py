@@ -33,7 +33,7 @@ KEYS: Final = 64  # positions in a block of attention
 CHUNK: Final = 256  # tokens of a prompt in one prefill step
 DEFAULT: Final = 1024  # default capacity of a cache in tokens
 SAME_INPUTS: Final = (("q", "k", "v"), ("output",), ("gate", "up"), ("down",))  # linear layers
-Given = QuantizedLayer | QuantizedTensor | DeployedLayer
+ConvertedLayer = QuantizedLayer | QuantizedTensor | DeployedLayer
 
 
 class Decoder:
@@ -71,7 +71,7 @@ class Decoder:
     ' Paris.'
     """
 
-    def __init__(self, model: Llama, layers: Mapping[str, Given] | None = None, floats: bool = False) -> None:
+    def __init__(self, model: Llama, layers: Mapping[str, ConvertedLayer] | None = None, floats: bool = False) -> None:
         self.model = model
         self.floats = floats
         self.layers = dict(layers or {})

@@ -20,10 +20,10 @@ from pypto.backends.cpu.runtime.launcher.recipe import (
     start,
 )  # fmt: skip
 
-Given = tuple[Any, Any]  # an argument as it was given, and what is known of it: an `ArrayInfo` for an array
+Argument = tuple[Any, Any]  # an argument as it was given, and what is known of it: an `ArrayInfo` for an array
 
 
-def direct_recipe(version: Any, given: Mapping[str, Given], grid: Sequence[int], overlapping: bool) -> Recipe:
+def direct_recipe(version: Any, given: Mapping[str, Argument], grid: Sequence[int], overlapping: bool) -> Recipe:
     """The steps for a compiled version, from arguments by name that it was chosen for. Numbers come first: they differ.
 
     Raises

@@ -18,9 +18,9 @@ import numpy as np
 from pypto.backends.base import PAGE
 from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.runtime.engine import Engine
-from pypto.backends.cpu.runtime.launcher.direct import Given, direct_recipe
+from pypto.backends.cpu.runtime.launcher.direct import Argument, direct_recipe
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
-from pypto.backends.cpu.runtime.launcher.replay import Replay, Row
+from pypto.backends.cpu.runtime.launcher.replay import Replay, ReplayedLaunch
 from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
 from pypto.errors import CompilerBug
 
@@ -153,9 +153,9 @@ class Launcher:
         return DirectTable(self, kernel, python, mode, plain, names) if 0 < len(names) <= PARAMETERS else None
 
     def replay(self, rows: Iterable[tuple[Any, ...]], like: Sequence[Any], arrays: int) -> Replay | None:
-        """Launches that are made again and again, see `Row` and `Replay`; None where native code does not know one."""
+        """Return a `Replay` of launches that are made again and again, or None where native code does not know one."""
         with suppress(LookupError):
-            return Replay(self, [Row(*row) for row in rows], like, arrays)
+            return Replay(self, [ReplayedLaunch(*row) for row in rows], like, arrays)
         return None
 
     def provide(self, size: int) -> None:
@@ -247,7 +247,7 @@ class DirectTable(Table):
         """The function that makes them."""
         return self.launcher.function("direct", self.address, self)
 
-    def teach_direct(self, version: Any, given: Mapping[str, Given], grid: Sequence[int], overlapping: bool) -> None:
+    def teach_direct(self, version: Any, given: Mapping[str, Argument], grid: Sequence[int], overlapping: bool) -> None:
         """Record a version and a grid for arguments like these, if native code can guard them."""
         with suppress(Unfit):
             self.record(version, direct_recipe(version, given, grid, overlapping))

@@ -18,7 +18,7 @@ _UNIT: Final = 4  # words
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReplayedLaunch:
     """A launch of a replay.
 
     Parameters
@@ -50,7 +50,7 @@ class Replay:
     Parameters
     ----------
     launcher : Launcher
-    rows : sequence of Row
+    rows : sequence of ReplayedLaunch
     like : sequence of ndarray
         The first arrays of a call, as they are compared.
     arrays : int
@@ -62,7 +62,7 @@ class Replay:
         When native code does not know a launch.
     """
 
-    def __init__(self, launcher: Any, rows: Sequence[Row], like: Sequence[Any], arrays: int) -> None:
+    def __init__(self, launcher: Any, rows: Sequence[ReplayedLaunch], like: Sequence[Any], arrays: int) -> None:
         self.keep: list[Any] = [launcher]
         launches = [word for row in rows for word in self.launch(launcher, row)]
         threads, scratch = self.prepared(rows)
@@ -86,7 +86,7 @@ class Replay:
         self.keep.append((ctypes.c_int64 * max(1, len(words)))(*words))
         return ctypes.addressof(self.keep[-1])
 
-    def launch(self, launcher: Any, row: Row) -> tuple[int, ...]:
+    def launch(self, launcher: Any, row: ReplayedLaunch) -> tuple[int, ...]:
         """The words of a launch, with its block filled in."""
         table = row.kernel.table
         if not table:
@@ -102,7 +102,7 @@ class Replay:
         address = self.words([word for move in moves for word in move])
         return ctypes.addressof(table.words), entry, block, address, len(moves), row.wave
 
-    def prepared(self, rows: Sequence[Row]) -> tuple[int, int]:
+    def prepared(self, rows: Sequence[ReplayedLaunch]) -> tuple[int, int]:
         """Threads of a wave, and the bytes of scratch memory that all of them need; the pool is started for it."""
         starts = [n for n, row in enumerate(rows) if row.wave > 1]
         if not starts:
