@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pypto.arguments import BOUNDARY
 from pypto.graph.fused import Fused
-from pypto.graph.tracing.arguments import Named
+from pypto.graph.tracing.named_dims import Dims
 
 if TYPE_CHECKING:
     P = ParamSpec("P")
@@ -30,7 +30,7 @@ def fuse(
     /,
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Named]] | None = None,
+    dims: Dims | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
     disable: Sequence[str] = (),
@@ -39,7 +39,7 @@ def fuse(
 def fuse(
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Named]] | None = None,
+    dims: Dims | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
     disable: Sequence[str] = (),
@@ -49,7 +49,7 @@ def fuse(
     /,
     *,
     precision: str = "",
-    dims: Mapping[str, Sequence[Named]] | None = None,
+    dims: Dims | None = None,
     donate: Sequence[str] = (),
     overlap: bool = True,
     disable: Sequence[str] = (),
@@ -63,10 +63,10 @@ def fuse(
         new shape, type, layout or constant, on stand-ins that record its operations.
     precision : str
         The precision of float32 products, see `pypto.dot`; an empty string means full float32 precision.
-    dims : mapping from str to sequence of Dim, int or None, optional
-        Named dimensions. A key is a parameter or a path such as ``"batch.ids"``. Its value has an entry for each
-        dimension of that array: a `Dim` if the size differs from call to call, a number if it is fixed, or None if
-        each size has its own plan. One plan serves all sizes in the ranges. The arrays must be in C order.
+    dims : mapping from str to sequence of Dim, int or None, or to Dim, optional
+        Named dimensions by parameter or path, such as ``"batch.ids"``: for each dimension of an array in C order, a
+        `Dim` if its size differs from call to call, a number if it is fixed, or None if each size has its own plan. A
+        `Dim` alone is for an integer, such as the end of a slice. One plan serves all sizes in the ranges.
     donate : sequence of str, optional
         Arguments, by parameter or path, that the caller does not read after the call: results may use their memory.
     overlap : bool

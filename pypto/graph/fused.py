@@ -6,7 +6,7 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from pypto.arguments import BOUNDARY
 from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.guards import Roots
-from pypto.graph.ir.dims import Sizes
+from pypto.graph.ir.dims import Sizes, size_of
 from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
@@ -30,18 +30,14 @@ from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.arguments import (
     NO_SHAPES,
     DeviceArgument,
-    Named,
     Shapes,
     TracedArgument,
     check_call,
     check_fusable,
     collect,
-    donated_arrays,
     filled,
-    named_arrays,
-    places_of,
-    renamed,
 )
+from pypto.graph.tracing.named_dims import Dims, donated_arrays, named_arrays, places_of, renamed
 from pypto.graph.tracing.trace import Slot, trace_by_name
 from pypto.markup import Shown
 from pypto.runtime.collection import without_collection
@@ -64,8 +60,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         A function of numpy arrays.
     precision : str
         The precision of float32 products, see `pypto.dot`; an empty string means full float32 precision.
-    dims : mapping from str to sequence of Dim, int or None
-        Named dimensions of arrays, by parameter or path.
+    dims : mapping from str to sequence of Dim, int or None, or to Dim
+        Named dimensions of arrays and integers that are sizes, by parameter or path.
     donate : sequence of str
         Donated arguments, by parameter or path.
     overlap : bool
@@ -91,7 +87,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self,
         function: Callable[..., Any],
         precision: str = "",
-        dims: Mapping[str, Sequence[Named]] | None = None,
+        dims: Dims | None = None,
         donate: Sequence[str] = (),
         overlap: bool = True,
         disable: Sequence[str] = (),
@@ -320,16 +316,16 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
 
     def _shapes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Shapes, Sizes]:
-        """Return the shapes with named dimensions, by the `id` of the array, and the dimensions' sizes in this call."""
+        """Return shapes with named dimensions, by the `id` of the array or the path of the number, and their sizes."""
         shapes: Shapes = {}
         sizes: dict[str, int] = {}
         for row in self._named:
-            array = row.find(args, kwargs)
-            for dim, size in zip(row.dims, array.shape, strict=True):
+            key, shape = row.find(args, kwargs)
+            for dim, size in zip(row.dims, shape, strict=True):
                 if dim is not None and sizes.setdefault(dim.name, size) != size:
                     problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
                     raise row.at.wrong(problem)
-            shapes[id(array)] = row.shape(array)
+            shapes[key] = tuple(n if dim is None else size_of(dim) for dim, n in zip(row.dims, shape, strict=True))
         return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
 
     def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:

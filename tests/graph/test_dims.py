@@ -149,8 +149,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(WrongDims, match="two dimensions named `n`"):
         pto.fuse(lambda x: x, dims={"x": (N, Dim("n", 1, 2))})
     for row, problem in (
-        (N, "a tuple"),
         ("n", "a tuple"),
+        (3, "a tuple"),
         ((2.5,), "not 2.5"),
         ((True,), "not True"),
         ((-1,), "not -1"),

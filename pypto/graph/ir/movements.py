@@ -154,7 +154,7 @@ def strides_of(op: str, shape: Shape, strides: Strides, attrs: Attrs) -> Strides
     """Strides of a view, in elements; None where there is no view, or nobody knows."""
     if strides is None:
         return None
-    if not all(map(is_fixed, (*shape, *strides, *attrs.get("shape", ())))):
+    if not all(map(is_fixed, (*shape, *strides, *attrs.get("shape", ()), *attrs.get("starts", ())))):
         return MOVEMENTS[op].strides(shape, strides, attrs)
     return strides_of_view(op, shape, strides, tuple(attrs.items()))
 

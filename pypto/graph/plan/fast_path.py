@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, index
 from typing import Any
 
 import numpy as np
@@ -169,8 +169,8 @@ class FastPath:
     ----------
     frames : mapping from tuple of int to list of Frame
         The unused execution contexts of the plan, by the sizes of named dimensions.
-    places : sequence of (int, int)
-        For each of these sizes the argument and the axis that have it.
+    places : sequence of (int, int or None)
+        For each of these sizes the argument and the axis that have it, or None where the argument is the size.
     fill : callable, optional
         Builds the function's result from the outputs; without it, the result is the only output.
     reader : callable, optional
@@ -181,7 +181,7 @@ class FastPath:
     """
 
     frames: Mapping[tuple[int, ...], list[Frame]]
-    places: Sequence[tuple[int, int]]
+    places: Sequence[tuple[int, int | None]]
     fill: Callable[..., Any] | None
     reader: CallReader | None = None
     constants: Sequence[Array] | None = None
@@ -199,7 +199,8 @@ class FastPath:
                 return NOT_REPLAYED
             arrays = leaves
         try:
-            frames = self.frames[tuple([args[n].shape[axis] for n, axis in self.places])]
+            sizes = [index(args[n]) if axis is None else args[n].shape[axis] for n, axis in self.places]
+            frames = self.frames[tuple(sizes)]
             frame = frames.pop()
         except (LookupError, AttributeError, TypeError):
             return NOT_REPLAYED

@@ -1,6 +1,7 @@
 """Tracing: a numpy function runs on tensors, which record it as a graph.
 
-Comes in: a function and example arguments (`arguments`). Goes out: a `Traced` graph. Read `trace`, `tensor`, then the
-functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `exponents`, `functions`, `decompositions`, `standard`,
-`methods`, `movement`, `indexing`, `reductions`, `ordering`, `products`, `windows`, `launches`.
+Comes in: a function and example arguments (`arguments`, `named_dims`). Goes out: a `Traced` graph. Read `trace`,
+`tensor`, then the functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `exponents`, `functions`,
+`decompositions`, `standard`, `methods`, `movement`, `indexing`, `reductions`, `ordering`, `products`, `windows`,
+`launches`.
 """

@@ -16,7 +16,7 @@ import numpy as np
 from pypto.errors.graph import NotTraced, SharedMemory
 from pypto.graph.capture.guards import is_array
 from pypto.graph.capture.scalars import plain
-from pypto.graph.ir.dims import hint, unasked
+from pypto.graph.ir.dims import hint, is_fixed, unasked
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
@@ -122,7 +122,7 @@ def launch_of(node: Node) -> Launch | None:
 def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
     """Record a launch of a kernel on traced arrays, which updates the arrays that the kernel writes."""
     names = kernel.signature.names
-    version = kernel.compile(*(stand_in(x) if isinstance(x, Tensor) else x for x in values))
+    version = kernel.compile(*map(stand_in, values))
     graph = next(x.graph for x in values if isinstance(x, Tensor))
     storages: dict[Storage, int] = {}  # of the arrays that it writes
     for name, x in zip(names, values, strict=True):
@@ -147,9 +147,11 @@ def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
         storage.replace(result.node)
 
 
-def stand_in(x: Tensor) -> Array:
-    """Return an array of the type of a traced one, of its hinted sizes."""
-    return np.empty(tuple(map(hint, x.node.shape)), x.dtype)
+def stand_in(x: Any) -> Any:
+    """Return an array of the type of a traced one, of its hinted sizes, and the hint of a size."""
+    if isinstance(x, Tensor):
+        return np.empty(tuple(map(hint, x.node.shape)), x.dtype)
+    return x if is_fixed(x) else hint(x)
 
 
 def check_target(kernel: Any, x: Any) -> None:

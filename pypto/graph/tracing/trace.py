@@ -16,7 +16,7 @@ from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
-from pypto.graph.ir.dims import Dim, Size
+from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
 from pypto.graph.ir.types import TensorType, contiguous
 from pypto.graph.tracing import dispatch
@@ -165,11 +165,11 @@ def trace_by_name(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    shapes: Mapping[int, tuple[int, ...]],
+    shapes: Mapping[int | str, tuple[int, ...]],
     dims: tuple[Dim, ...],
     varying: Collection[Path] = (),
 ) -> Traced:
-    """Trace a function with named dimensions of some arrays, by their `id`, and with run-time scalars."""
+    """Trace a function with named dimensions: arrays by their `id`, integers by their path; and run-time scalars."""
     graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
     reads = graph.reads = Reads(graph, varying)
     parameters = positional(function)
@@ -185,6 +185,8 @@ def trace_by_name(
         if is_plain(leaf) and not is_number(leaf):
             return leaf
         others.append(leaf)
+        if name in shapes:
+            return seen_by(shapes[name][0], graph.guards)
         return reads.other(len(others) - 1, name, leaf)
 
     drawn = random_state()
