@@ -14,6 +14,7 @@ from pypto.compat.triton import (
     compiled,
     compiler,
     driver,
+    gluon,
     inside,
     kernels,
     knobs,
@@ -108,7 +109,7 @@ def contents() -> dict[str, Names]:
     for make in _MAKES:
         tree[f"triton.language.extra.{make}"] = names_of_make()
         tree[f"triton.language.extra.{make}.libdevice"] = device
-    tree |= names_of_runtime(config, errors)
+    tree |= names_of_runtime(config, errors) | gluon.modules(core)
     for name, names in inside.modules().items():
         tree[name] = {**names, **tree.get(name, {})}
     return {name: {**refused.ELSEWHERE.get(name, {}), **names} for name, names in tree.items()}
@@ -203,6 +204,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton._filecheck": filecheck.names(),
         "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
+        "triton._C.libtriton": {"get_cache_invalidating_env_vars": dict},
     }  # fmt: skip
 
 
