@@ -124,6 +124,24 @@ class NotTuned(Diagnostic, ValueError):
     )
 
 
+class EmptyMask(Diagnostic, ValueError):
+    code = "E356"
+    template = "{what} of the elements that a mask picks has no value: it picks none"
+    hint = "give the value for no element: `np.where(mask, x, -np.inf).max()`"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: x[x > 1].max())
+
+        f(np.zeros(4, np.float32))
+        """,
+        """
+        f = pto.fuse(lambda x: np.where(x > 1, x, -np.inf).max())
+
+        f(np.zeros(4, np.float32))
+        """,
+    )
+
+
 class NegativePower(Diagnostic, ValueError):
     code = "E354"
     template = "integers to negative integer powers are not allowed: {problem}"

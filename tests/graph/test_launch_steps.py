@@ -232,7 +232,7 @@ def test_one_thread_each_has_memory_of_its_own() -> None:
 def test_what_a_trace_cannot_follow_is_refused_at_the_launch() -> None:
     x = floats(4, 8)
     with pytest.raises(NotTraced, match="it writes to an array from outside"):
-        pto.fuse(lambda x: add_to[4](x, np.empty((4, 8), np.float32))).plan(x)
+        pto.fuse(lambda x: add_to[4](x, np.frombuffer(bytearray(128), np.float32).reshape(4, 8))).plan(x)
     with pytest.raises(NotTraced, match="it writes to a broadcast array"):
         pto.fuse(lambda x: add_to[4](x, np.broadcast_to(x[0], (4, 8)))).plan(x)
     with pytest.raises(SharedMemory):

@@ -158,7 +158,7 @@ def test_updates_at_equal_indices_all_count_in_their_order(name: str, dtype: Any
     [
         (lambda x, i, v: np.power.at(x, i, v * 2), "updates by indices are add"),
         (lambda x, i, v: np.add.at(x, i, v.astype(np.float64)), "cast the values to float32"),
-        (lambda x, i, v: np.add.at(np.ones(3), i, v), "pass the array as an argument"),
+        (lambda x, i, v: np.add.at(np.frombuffer(bytearray(8)), i, v), "pass the array as an argument"),
         (lambda x, i, v: np.add.at(x, x > 0, 1), "np.where"),
         (lambda x, i, v: np.negative.at(x, i), "updates by indices are add"),
     ],

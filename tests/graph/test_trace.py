@@ -215,7 +215,7 @@ WRONG: dict[str, tuple[type[Exception], Callable[..., Any], str]] = {
     "casting": (NotTraced, lambda x: x.astype(np.int32).__iadd__(1.5), "make a new array"),
     "an update that does not fit": (WrongShapes, lambda x: x[0].__iadd__(x), ""),
     "a broadcast array is written": (NotTraced, lambda x: np.broadcast_to(x, (2, 3, 4)).__iadd__(1), "copy"),
-    "an array from outside is written": (NotTraced, lambda x: np.exp(x, out=np.empty((3, 4))), "return a new array"),
+    "an array from outside is written": (NotTraced, lambda x: np.exp(x, out=np.loadtxt(["1"])), "return a new array"),
     "a view or a copy": (SharedMemory, lambda x: (x.T * X.T).reshape(-1).__iadd__(1), ".copy()"),
     "complex": (NotTraced, lambda x: x * 1j, "cast"),
     "a result that is no array": (NotTraced, lambda x: {1, 2}, "return arrays"),

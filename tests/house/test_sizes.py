@@ -22,10 +22,28 @@ TECHNIQUES_TOKEN_LINES = 3285
 # Token lines of each room. Walls fall; they rise for a new capability only.
 SMALL_ROOM_TOKEN_LINES = 350
 ROOM_TOKEN_LINES = {
-    "backends": 27_060, "graph": 11_345, "library": 7780, "passes": 5200, "ops": 5160, "quant": 4180, "torch": 2830,
-    "frontend": 2700, "runtime": 2450, "errors": 1890, "tools": 1745, "compat": 1835, "cli": 1575, "tuning": 1552,
-    "language": 1320, "debug": 1080, "gradients": 1030, "profiler": 930, "routing": 710, "jit": 680, "ir": 670,
-}  # fmt: skip
+    "backends": 27_060,
+    "graph": 11_820,
+    "library": 7780,
+    "passes": 5200,
+    "ops": 5160,
+    "quant": 4180,
+    "torch": 2830,
+    "frontend": 2700,
+    "runtime": 2450,
+    "errors": 1900,
+    "tools": 1745,
+    "compat": 1835,
+    "cli": 1575,
+    "tuning": 1552,
+    "language": 1320,
+    "debug": 1080,
+    "gradients": 1030,
+    "profiler": 930,
+    "routing": 710,
+    "jit": 680,
+    "ir": 670,
+}
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}

@@ -53,6 +53,9 @@ class InputGraph(Protocol):
     def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a numpy ufunc on tensors of the graph and run-time scalars."""
 
+    def substitute(self, value: Any) -> Any:
+        """Return what a traced function sees for a module of arrays or a function of it, or None for the value."""
+
 
 class Reads:
     """The reads of a function during its trace.

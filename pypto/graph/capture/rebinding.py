@@ -253,8 +253,20 @@ class Functions:
     def namespace(self, function: FunctionType) -> dict[str, Any]:
         namespace = self.globals.get(id(function.__globals__))
         if namespace is None:
-            namespace = self.globals[id(function.__globals__)] = (function.__globals__, dict(function.__globals__), {})
+            copied = {**function.__globals__, "__builtins__": self.builtins_of(function)}
+            namespace = self.globals[id(function.__globals__)] = (function.__globals__, copied, {})
         return namespace[1]
+
+    def builtins_of(self, function: FunctionType) -> dict[str, Any]:
+        """Return the builtins of a function, whose imports give the stand-in of numpy, too."""
+        builtins: dict[str, Any] = function.__builtins__  # type: ignore[attr-defined]  # typeshed lacks it
+
+        def imported(*args: Any, **kwargs: Any) -> Any:
+            module = builtins["__import__"](*args, **kwargs)
+            substitute = self.reads.graph.substitute(module)
+            return module if substitute is None else substitute
+
+        return {**builtins, "__import__": imported}
 
     def fill_globals(self, function: FunctionType) -> None:
         """Fill the globals that a function reads with their substitutes."""
@@ -263,7 +275,12 @@ class Functions:
         for name in globals_of(function.__code__):
             if name == "type" and name not in plain:
                 namespace[name] = TypeSeen
-            if name in entered or name not in plain or name.startswith("__") or is_left(plain[name]):
+            if name in entered or name not in plain or name.startswith("__"):
+                continue
+            substitute = reads.graph.substitute(plain[name])
+            if substitute is not None:
+                entered[name] = namespace[name] = substitute
+            if substitute is not None or is_left(plain[name]):
                 continue
             get = global_of(plain, name)
             entered[name] = None  # a function may name itself
@@ -286,8 +303,9 @@ class Functions:
             if cell is original:
                 continue
             value = original.cell_contents
-            if is_left(value):
-                cell.cell_contents = value
+            substitute = self.reads.graph.substitute(value)
+            if substitute is not None or is_left(value):
+                cell.cell_contents = value if substitute is None else substitute
                 continue
             get = cell_of(place, number)
             cell.cell_contents = self.reads.meet(("cell", place, name), name, get, value)

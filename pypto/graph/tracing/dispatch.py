@@ -11,9 +11,11 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import here
 from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
+from pypto.graph.tracing.boolean_indexing import MaskedElements, select
+from pypto.graph.tracing.concrete import as_constant
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
-from pypto.graph.tracing.indexing import index_of, refuse, view
+from pypto.graph.tracing.indexing import by_places, index_of, refuse, view
 from pypto.graph.tracing.standard import STANDARD
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
@@ -129,29 +131,31 @@ def attribute(tensor: Tensor, name: str) -> Any:
     raise methods.untraced(f"`.{name}`")
 
 
-def read(tensor: Tensor, key: Any) -> Tensor:
+def read(tensor: Tensor, key: Any) -> Any:
     """``tensor[key]``."""
-    index = index_of(tensor, key)
+    index = index_of(tensor, by_places(tensor, as_constant(key)))
     part = view(tensor, index)
     if index.array is None:
         return part
     if index.others:
         return ordering.take_several(part, (index.array, *index.others), index.axis)
     if getattr(index.array, "dtype", None) == np.bool_:
-        raise refuse(
-            "how many elements a mask picks is not known while a function is traced",
-            "use `np.where(mask, a, b)`, or a product with the mask",
-        )
+        return select(part, index.array)
     return ordering.take(part, index.array, axis=index.axis)
 
 
 def write_at(tensor: Tensor, key: Any, value: Any) -> None:
     """``tensor[key] = value``."""
+    key = as_constant(key)
+    if type(value) is not MaskedElements and (type(value) in (list, tuple) or getattr(value, "shape", ()) != ()):
+        key = by_places(tensor, key)
     index = index_of(tensor, key)
     part = view(tensor, index)
     if index.array is None:
         assign(part, value)
         return
+    if type(value) is MaskedElements:
+        value = value.into(tensor, lift(tensor.graph, index.array))
     if getattr(index.array, "dtype", None) != np.bool_:
         ordering.put(part, (index.array, *index.others), index.axis, value)
         return

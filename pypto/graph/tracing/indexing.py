@@ -39,6 +39,40 @@ def is_array(key: Any) -> bool:
     return (hasattr(key, "dtype") and not isinstance(key, np.generic)) or isinstance(key, list)
 
 
+def by_places(tensor: Tensor, key: Any) -> Any:
+    """Replace masks whose values are known by the places where they are true.
+
+    Raises
+    ------
+    WrongShapes
+        When a mask has not the sizes of the dimensions that it stands for.
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if not any(map(is_known_mask, keys)):
+        return key
+    ranks = [np.ndim(k) if is_known_mask(k) else k is not None and k is not Ellipsis for k in keys]
+    places: list[Any] = []
+    for n, k in enumerate(keys):
+        if is_known_mask(k):
+            is_last = any(x is Ellipsis for x in keys[:n])
+            dim = tensor.ndim - sum(ranks[n:]) if is_last else sum(ranks[:n])
+            sizes, mask = tensor.shape[dim : dim + np.ndim(k)], np.asarray(k)
+            if mask.shape != sizes:
+                problem = f"a mask of shape {mask.shape} for dimensions of sizes {sizes}"
+                raise WrongShapes(here().loc(), what="this index", problem=problem)
+            places += np.nonzero(mask)
+        else:
+            places.append(k)
+    return tuple(places)
+
+
+def is_known_mask(key: Any) -> bool:
+    """Whether an index is a mask with dimensions whose values are known."""
+    if type(key) is list:
+        return bool(key) and all(type(k) is bool for k in key)
+    return type(key) is np.ndarray and key.dtype == np.bool_ and key.ndim > 0
+
+
 def index_of(tensor: Tensor, key: Any) -> Index:
     """Parse an index of an array."""
     keys = list(key) if isinstance(key, tuple) else [key]

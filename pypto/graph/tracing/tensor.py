@@ -75,11 +75,15 @@ class TensorGraph(SimplifiedGraph):
         """Trace another numpy function on tensors of this graph."""
         raise NotImplementedError
 
+    def substitute(self, value: Any) -> Any:
+        """Return what a traced function sees for a module of arrays or a function of it, or None for the value."""
+        raise NotImplementedError
+
     def attribute(self, tensor: Tensor, name: str) -> Any:
         """Trace a method or property of numpy arrays."""
         raise NotImplementedError
 
-    def read(self, tensor: Tensor, key: Any) -> Tensor:
+    def read(self, tensor: Tensor, key: Any) -> Any:
         """``tensor[key]``."""
         raise NotImplementedError
 

@@ -19,8 +19,10 @@ from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
 from pypto.graph.ir.types import TensorType, contiguous
-from pypto.graph.tracing import dispatch
+from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
+from pypto.graph.tracing.boolean_indexing import MaskedElements
+from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts
 from pypto.graph.tracing.ufuncs import captured, lift, tensor_type
@@ -111,10 +113,13 @@ class TracedGraph(TensorGraph):
     def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return dispatch.function_result(self, function, args, kwargs)
 
+    def substitute(self, value: Any) -> Any:
+        return substitute(self, value)
+
     def attribute(self, tensor: Tensor, name: str) -> Any:
         return dispatch.attribute(tensor, name)
 
-    def read(self, tensor: Tensor, key: Any) -> Tensor:
+    def read(self, tensor: Tensor, key: Any) -> Any:
         return dispatch.read(tensor, key)
 
     def write(self, tensor: Tensor, key: Any, value: Any) -> None:
@@ -271,6 +276,8 @@ def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return Slot(output(graph, own_node(graph, leaf)), leaf.is_number)
     leaf = plain(leaf)
+    if type(leaf) is MaskedElements:
+        raise boolean_indexing.refuse()
     if is_array(leaf):
         return Slot(output(graph, own_node(graph, lift(graph, leaf))))
     if isinstance(leaf, Size):
