@@ -62,7 +62,7 @@ def run_interpreted(
     advise(kernel, built, "", (), specs)
     function = kernel.compiler.prepared(built.function, timings)
     name, more, written = kernel.signature.kernel, enumerate(kernel.memory), written_names(function)
-    check_writable(name, written, infos)
+    check_writable(name, written, infos, kernel.lenient)
     note_written(written, infos)
     others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}
     run(function, [infos[v.hint] for v in function.args], sizes, kernel.uninitialized, others, on_store)

@@ -3,8 +3,8 @@
 `build` stands in a module of its own, which a launch out of the disk cache does not load.
 
 Read `spec`, `scope`, `values` and `source`; statements: `assign`, `flow`, `merge`, `loops`, `carry`; expressions:
-`expressions`, `operators`, `calls`, `bind`, `intrinsics`, `elements`, `arrays`, `tuples`, `weak`. Errors: `advice`. The
-other way: `unparse` and `unparse_ops` print Tile IR as source.
+`expressions`, `operators`, `calls`, `bind`, `intrinsics`, `elements`, `arrays`, `tuples`, `weak`, `ones`. Errors:
+`advice`. The other way: `unparse` and `unparse_ops` print Tile IR as source.
 """
 
 from pypto.frontend.source import REWRITTEN, KernelSource

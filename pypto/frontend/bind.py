@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors import frontend as errors
+from pypto.frontend.ones import with_ones
 from pypto.frontend.scope import YOU_MEAN, Scope
 from pypto.frontend.values import as_pointer, constant, describe, is_array, is_index, is_number, load_first
 from pypto.ir.core import Value
@@ -32,6 +33,10 @@ class Signature:
         return f"{self.name}({ast.unparse(self.spec) if self.spec else ', '.join(shown)})"
 
 
+# Arguments of Triton-Ascend that allow what need not be: elements behind a mask may then have any value.
+_IGNORED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"load": ("care_padding",)})
+
+
 def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Arguments) -> Arguments:
     """Arguments by name, complete with defaults."""
     names, spec = [p.name for p in to.params], to.spec
@@ -41,6 +46,8 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
         raise errors.SurplusArgument(scope.loc(node), function=to.name, most=most, given=len(args), signature=to)
     bound = dict(zip(names[:most], args, strict=False))
     for key, value in kwargs.items():
+        if key not in names and scope.source.lenient and key in _IGNORED.get(to.name, ()):
+            continue
         if key not in names:
             meant = "axis" if key == "dim" else key
             way = suggestion(meant, names, YOU_MEAN) or f"its signature is {to}"
@@ -54,7 +61,7 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
         raise errors.MissingArgument(scope.loc(node), function=to.name, missing=missing_text, signature=to)
     for p in to.params:
         if p.kind == "constexpr":
-            constant(bound[p.name], f"`{p.name}` of {to.name}", scope.loc(node))
+            bound[p.name] = constant(with_ones(scope, bound[p.name]), f"`{p.name}` of {to.name}", scope.loc(node))
     return {**{name: bound[name] for name in names}, **star}
 
 
@@ -111,7 +118,7 @@ def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> An
         way = load_first(x) if is_array(x) else ""
         fits, wanted = is_number(x) or (isinstance(x, Value) and not is_array(x)), "a tile, scalar or number"
     else:
-        constant(x, f"`{p.name}` of {function}", scope.loc(node))
+        x = constant(with_ones(scope, x), f"`{p.name}` of {function}", scope.loc(node))
         (test, wanted), way = _KINDS[p.kind], ""
         fits = test(x)
     if not fits:

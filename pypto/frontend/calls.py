@@ -85,7 +85,7 @@ def construct(scope: Scope, node: ast.Call, kind: Any, args: list[Any], kwargs: 
         params = tuple(Param(name, "any", kind._field_defaults.get(name, REQUIRED)) for name in kind._fields)
         return kind._make(bind(scope, node, Signature(kind.__name__, params), args, kwargs).values())
     if code is None:
-        return constant_result(scope, node, partial(kind, *args, **kwargs))
+        return captured(kind.__name__, constant_result(scope, node, partial(kind, *args, **kwargs)), loc)
     start = kind._make(map(partial(unset, kind.__name__), kind._fields))
     inner, first = run_body(scope, node, code, [start, *args], kwargs), code.node.args.args[0].arg
     return kind._make(Binding(x, loc).read(loc) for x in inner.vars[first].read(loc))

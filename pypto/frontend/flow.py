@@ -11,6 +11,7 @@ from typing import Any
 from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition, UnknownSyntax
 from pypto.frontend.arrays import shaped
 from pypto.frontend.merge import RESULT, Merge, Path
+from pypto.frontend.ones import known_number
 from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
 from pypto.frontend.values import constant, describe, has_values, is_array, tile_type
 from pypto.ir.builder import temporarily
@@ -99,6 +100,9 @@ def as_truth(scope: Scope, value: Any, node: ast.expr, where: str, way: str) -> 
         return True  # what is None where there is no array
     if type is None or type.is_ptr or (type.shape and (type.size > 1 or not scope.source.lenient)):
         raise TileCondition(scope.loc(node), where=where, type=describe(value), way=way)
+    known = known_number(scope, value)
+    if known is not None:
+        return bool(known)
     return shaped(scope.at(node), scope.at(node).cast(value, int1), ())
 
 

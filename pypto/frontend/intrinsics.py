@@ -13,6 +13,7 @@ from pypto.errors.frontend import HostFunction, NoAttribute, UnknownSyntax, Wron
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.flow import Label
+from pypto.frontend.ones import with_ones
 from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
 from pypto.frontend.tuples import is_named, leaves
@@ -48,7 +49,9 @@ def make_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, 
 
 def static_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     loop = make_range(scope, node, args, kwargs)
-    bounds = constant((loop.start, loop.stop, loop.step), "a bound of `static_range`", scope.loc(node))
+    bounds = constant(
+        with_ones(scope, (loop.start, loop.stop, loop.step)), "a bound of `static_range`", scope.loc(node)
+    )
     return constant_result(scope, node, range, *bounds)
 
 
@@ -135,7 +138,7 @@ def block_indices(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[st
 
 def structured(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """An access of block pointers and descriptors: sizes, then operands, which are good but for their types."""
-    shape, b = constant(args[0], "block_shape", scope.loc(node)), scope.at(node)
+    shape, b = constant(with_ones(scope, args[0]), "block_shape", scope.loc(node)), scope.at(node)
     inputs = [b.cast(b.value(x, int64), int64) if is_index(x) else as_pointer(b, x) for x in args[1:]]
     results = b.op(row, *inputs, shape=shape, masked=False).results
     return results[0] if results else None

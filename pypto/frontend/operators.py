@@ -79,6 +79,8 @@ def run_binary(scope: Scope, node: ast.BinOp) -> Any:
 def operate(scope: Scope, node: ast.AST, kind: ast.AST, x: Any, *others: Any) -> Any:
     """An operator on one or two values."""
     symbol, python, row = OPERATORS[type(kind)]
+    if scope.source.lenient and others and is_tuple_of_pointer(x) and not isinstance(others[0], tuple):
+        return (operate(scope, node, kind, x[0], *others),)  # `block = array + index,`, and `block += step` later
     if not any(isinstance(v, Value) for v in (x, *others)):
         return constant_result(scope, node, python, x, *others)
     if None in (x, *others) and symbol in ("is", "is not", "==", "!="):
@@ -121,6 +123,11 @@ def no_operator(scope: Scope, node: ast.AST, symbol: str, way: str, x: Any, *oth
 
 def is_pointer(x: Any) -> bool:
     return is_array(x) or (isinstance(x, Value) and x.tile.is_ptr)
+
+
+def is_tuple_of_pointer(x: Any) -> bool:
+    """Whether a trailing comma made a tuple of a pointer, which Triton takes as the pointer."""
+    return isinstance(x, tuple) and len(x) == 1 and is_pointer(x[0])
 
 
 def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any = None) -> Value:

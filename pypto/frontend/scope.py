@@ -91,7 +91,8 @@ class LimitedBuilder(OpBuilder):
 class Session:
     """One build; `handlers` is the table of what to do with which kind of syntax.
 
-    `substitutes` are inlined in place of other functions.
+    `substitutes` are inlined in place of other functions. `lenient` says that the kernel comes from Triton, whatever
+    functions it calls.
     """
 
     builder: LimitedBuilder
@@ -105,6 +106,7 @@ class Session:
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     remarks: dict[str, Diagnostic] = field(default_factory=dict)  # by place: parts of a kernel are built several times
+    lenient: bool = False
     unrolled: int = 0
     loops: list[Unrolled] = field(default_factory=list)
     label: str = ""

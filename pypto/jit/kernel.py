@@ -59,6 +59,7 @@ class Kernel(Pickled, pickled=("function", "options", "opaque")):
     variant_of = variant_of
     build = build
     ignored_options: frozenset[str] = frozenset()  # of a launch, which mean nothing here
+    lenient = False  # whether the rules are Triton's, where they are less strict
 
     def __init__(
         self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()

@@ -127,7 +127,7 @@ class Manifest:
         written = frozenset(head["written"])
         with suppress(Unrecorded):
             captures = self.captures(head)
-            check_writable(self.kernel.signature.kernel, written, self.infos)
+            check_writable(self.kernel.signature.kernel, written, self.infos, self.kernel.lenient)
             noalias = disjoint(*overlaps(written, self.infos))
             if noalias == head["noalias"]:
                 guard = {(kind, arg, dim): value for kind, arg, dim, value in head["guard"]}

@@ -68,7 +68,7 @@ def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, Ar
         known = kernel.known.setdefault(group, [])
         for s in reversed(known):
             if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                check_writable(kernel.signature.kernel, s.program.written, infos)
+                check_writable(kernel.signature.kernel, s.program.written, infos, kernel.lenient)
                 return s
         dynamic = changing_entries(known, infos)
         manifest = Manifest(kernel, known, infos, specs, dynamic, backend)
@@ -91,7 +91,7 @@ def compile_version(
     timings: dict[str, float] = {}
     built, facts = build(kernel, infos, specs, dynamic, timings)
     written = written_names(built.function)
-    check_writable(kernel.signature.kernel, written, infos)
+    check_writable(kernel.signature.kernel, written, infos, kernel.lenient)
     noalias = disjoint(*overlaps(written, infos))
     with logged(kernel, backend):
         program = kernel.compiler.compile_program(built, noalias, kernel.options, timings, backend)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from pypto.ops.public import Intrinsic
+from pypto.ops.public import Intrinsic, constexpr
 
 __all__ = ["aggregate", "aggregate_replace", "constexpr_function"]
 
@@ -45,6 +45,11 @@ def aggregate(cls: type) -> Any:
     >>> out
     array([4], dtype=int32)
     """
+    return aggregate_class(cls)
+
+
+def aggregate_class(cls: type, any_order: bool = False) -> Any:
+    """The class of an aggregate; in `any_order`, fields without a default may stand behind those with one."""
     bases = [base for base in reversed(cls.__mro__) if base not in (object, tuple) and "_fields" not in vars(base)]
     annotations = {name: a for base in bases for name, a in inspect.get_annotations(base).items()}
     body: dict[str, Any] = {}
@@ -53,11 +58,15 @@ def aggregate(cls: type) -> Any:
     init = body.pop("__init__", None)
     fields = tuple(annotations)
     optional = [name for name in fields if name in body]
-    if init is None and optional != [*fields[len(fields) - len(optional) :]]:
+    is_ordered = optional == [*fields[len(fields) - len(optional) :]]
+    if init is None and not is_ordered and not any_order:
         raise TypeError(f"{cls.__name__}: fields without a default stand before those with one")
-    defaults = [body.pop(name) for name in optional]
+    given = {name: body.pop(name) for name in optional}
+    defaults = {name: x.value if isinstance(x, constexpr) else x for name, x in given.items() if init is None}
     make: Any = namedtuple
-    plain: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
+    plain: Any = make(cls.__name__, fields, defaults=defaults.values() if is_ordered else None)
+    if not is_ordered:
+        body["_field_defaults"] = defaults
     if init is not None:
         body["initializer"] = init
         body["__new__"] = constructor(cls.__name__, fields, getattr(init, "function", init))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
@@ -125,3 +128,21 @@ def join_dtypes(a: DType, b: DType) -> DType:
     if min(a.bits, b.bits) == 8 and any(x.bits == 8 and x.is_float for x in (a, b)) and kinds & {"int", "uint"}:
         return float32
     return max(a, b, key=rank)
+
+
+def computed(op: Op, number_of: Callable[[Value], Number | None]) -> Number | None:
+    """The value of an elementwise op's result by its row's reference, where the number of each operand is known."""
+    row = TABLE[op.name]
+    if not row.elementwise or row.reference is None or op.result.dtype.kind == "bits":
+        return None
+    numbers = [number_of(v) for v in op.operands]
+    if None in numbers:
+        return None
+    dtype = op.result.dtype
+    with np.errstate(all="ignore"):
+        arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
+        (result,) = np.asarray(row.reference(op, *arrays)).astype(dtype.numpy)
+    if not dtype.is_float:
+        return bool(result) if dtype.is_bool else int(result)
+    # The bits of a NaN can carry a meaning (`bitcast`), which a constant would lose.
+    return None if math.isnan(result) else float(result)

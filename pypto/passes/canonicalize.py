@@ -18,16 +18,13 @@ sign of zero. No rule adds work.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
 from pypto.ir.core import Attr, Function, Op, Value, make_op
 from pypto.ir.rewrite import Rewriter, Rule, rewrite
-from pypto.ops.build import Number, OpBuilder
+from pypto.ops.build import Number, OpBuilder, computed
 from pypto.ops.table import TABLE
 from pypto.passes.analysis.carried import LAYOUTS, carried, initial, inline, narrow, yields
 from pypto.passes.analysis.memory_effects import is_pure
@@ -73,21 +70,8 @@ class Simplifier(OpBuilder):
 
 
 def folded(op: Op) -> Number | None:
-    """The value of the result, where all operands are constant: one element is computed by the row's reference."""
-    row = TABLE[op.name]
-    if not row.elementwise or row.reference is None or not op.operands:
-        return None
-    numbers = [constant_of(v) for v in op.operands]
-    if None in numbers or op.result.dtype.kind == "bits":
-        return None
-    dtype = op.result.dtype
-    with np.errstate(all="ignore"):
-        arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
-        (result,) = np.asarray(row.reference(op, *arrays)).astype(dtype.numpy)
-    if not dtype.is_float:
-        return bool(result) if dtype.is_bool else int(result)
-    # The bits of a NaN can carry a meaning (`bitcast`), which a constant would lose.
-    return None if math.isnan(result) else float(result)
+    """The value of the result, where all operands are constant."""
+    return computed(op, constant_of) if op.operands else None
 
 
 def _rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from pypto.errors import PyptoWarning
 from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, RepeatedArgument, TooLarge, UnsupportedArgument
 from pypto.ir import types
 from pypto.ir.types import ArrayType, DType, Elem, PtrType, from_numpy
@@ -141,8 +143,8 @@ def dtype_of(given: Any) -> DType | None:
     return from_numpy(np.dtype(given)) if is_numpy else None
 
 
-def check_writable(kernel: str, written: Iterable[str], infos: Mapping[str, Any]) -> None:
-    """Refuse a launch that writes to what must not be written.
+def check_writable(kernel: str, written: Iterable[str], infos: Mapping[str, Any], lenient: bool = False) -> None:
+    """Refuse a launch that writes to what must not be written. A `lenient` kernel may write to what autograd records.
 
     Raises
     ------
@@ -151,10 +153,26 @@ def check_writable(kernel: str, written: Iterable[str], infos: Mapping[str, Any]
     """
     for arg in sorted(arg for arg in written if isinstance(infos[arg], ArrayInfo)):
         info = infos[arg]
-        if not info.writable:
-            raise (RecordedArgument if is_autograds(info.owner) else ReadOnlyArgument)(kernel=kernel, arg=arg)
+        if not info.writable and is_autograds(info.owner):
+            refuse_recorded(kernel, arg, lenient)
+        elif not info.writable:
+            raise ReadOnlyArgument(kernel=kernel, arg=arg)
         if (axis := info.repeated) is not None:
             raise RepeatedArgument(kernel=kernel, arg=arg, axis=axis, size=info.shape[axis])
+
+
+def refuse_recorded(kernel: str, arg: str, lenient: bool) -> None:
+    """Refuse a write to a tensor that autograd records; of Triton's kernels, which may do that, it is a warning.
+
+    Raises
+    ------
+    RecordedArgument
+        Unless `lenient`.
+    """
+    error = RecordedArgument(kernel=kernel, arg=arg)
+    if not lenient:
+        raise error
+    warnings.warn(str(error), PyptoWarning, stacklevel=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,25 @@ class Output:
     exact: bool
 
     def like(self, other: Output) -> bool:
-        """Whether two runs agree, up to the rounding of sums."""
-        if not self.exact:
+        """Whether two runs agree, up to the rounding of sums.
+
+        Where one of them is not exact, as split-K is with its atomic sums, the sets of stored elements say nothing: an
+        element that was stored and did not change is in one of them only.
+        """
+        if not (self.exact and other.exact):
             return alike(self.values, other.values)
         if not np.array_equal(self.stored, other.stored):
             return False
         if self.stored.all():
             return alike(self.values, other.values)
         return alike(self.values[self.stored], other.values[self.stored])
+
+    def covers(self, other: Output) -> bool:
+        """Whether this run stores every element that the other run stores. Equal ones count where it is not exact."""
+        missing = other.stored & ~self.stored
+        if self.exact or not missing.any():
+            return not missing.any()
+        return alike(self.values[missing], other.values[missing])
 
 
 @dataclass(slots=True)
@@ -57,8 +68,7 @@ class Group:
 
     def covers(self, other: Group) -> bool:
         """Whether this group stores every element that the other group stores."""
-        pairs = zip(self.outputs, other.outputs, strict=True)
-        return not any(bool((theirs.stored & ~ours.stored).any()) for ours, theirs in pairs)
+        return all(ours.covers(theirs) for ours, theirs in zip(self.outputs, other.outputs, strict=True))
 
     def coverage(self) -> str:
         """Describe how much of each array the group stores."""
@@ -72,6 +82,11 @@ class Group:
         pairs = [(a, b) for a, b in zip(self.outputs, other.outputs, strict=True) if not a.like(b)]
         worst = max((largest_difference(a.values, b.values, a.stored | b.stored) for a, b in pairs), default=math.nan)
         return f"the results differ by up to {worst:.3g}"
+
+
+def count_members(group: Group) -> int:
+    """Return the number of candidates in a group, as its votes."""
+    return len(group.members)
 
 
 @dataclass
@@ -89,12 +104,16 @@ class Groups:
         copies = [Output(o.name, o.values.copy(), o.stored, o.exact) for o in outputs]
         self.groups.append(Group(copies, [member]))
 
-    def right(self, votes: Callable[[Group], int] = lambda group: len(group.members)) -> Group | None:
+    def right(self, votes: Callable[[Group], int] = count_members) -> Group | None:
         """Return the group with an absolute majority that stores every element that any group stores, or None."""
         if len(self.groups) == 1:
             return self.groups[0]
         total = sum(map(votes, self.groups))
         return next((g for g in self.groups if 2 * votes(g) > total and all(map(g.covers, self.groups))), None)
+
+    def likeliest(self, votes: Callable[[Group], int]) -> Group:
+        """Return the group that stores most, and of those the one with most votes."""
+        return max(self.groups, key=lambda group: (group.stored, votes(group)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +149,7 @@ class Witnesses:
     def votes(self, groups: Groups) -> Callable[[Group], int]:
         suspects = [] if self.bound else self.suspects(groups)
         if not suspects:
-            return lambda group: len(group.members)
+            return count_members
 
         def count(group: Group) -> int:
             return len({tuple(repr(self.constants(m).get(name)) for name in suspects) for m in group.members})

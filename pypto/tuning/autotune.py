@@ -16,7 +16,7 @@ from pypto.errors.launch import WrongConfiguration
 from pypto.loc import Loc
 from pypto.runtime.tensors import unseen
 from pypto.tuning.bench import Bench, in_order, median_of, nothing
-from pypto.tuning.candidates import about_grid, new_search, none_is_right, ranked
+from pypto.tuning.candidates import about_grid, disagreement, new_search, none_is_right, ranked
 from pypto.tuning.config import Config, Space, constants, labels
 from pypto.tuning.grids import names_read, sizes
 from pypto.tuning.interrupts import noting_interrupts
@@ -214,7 +214,7 @@ class Autotuner(KernelInterface):
         Raises
         ------
         Disagreement
-            When results differ, and no majority shows which ones are correct.
+            When results differ, and no majority shows which ones are correct; a warning for kernels of Triton.
         """
         start, target = self.clock(), machine(chip)[0]
         configs = [c for c in self.prune_configs(kwargs) if c.fits(target)]
@@ -241,12 +241,14 @@ class Autotuner(KernelInterface):
         self.sections[target, key] = self.latest
         if best is None:
             raise none_is_right(self, search, target)
+        if search.undecided:
+            warnings.warn(str(disagreement(self, search)), PyptoWarning, stacklevel=6)
         for outcome in search.outcomes:
-            if outcome.status == "wrong":
+            if outcome.status == "wrong" and not search.undecided:
                 said = f"{self.__name__} with {names[id(outcome.config)]} is left out: {outcome.reason}"
                 warnings.warn(said + about_grid(search), PyptoWarning, stacklevel=6)
         self.chosen[target, key] = self.winners.name_of(best.config), best.low
-        if not search.interrupted:
+        if not search.interrupted and not search.undecided:
             self.winners.keep(key, best.config, best.low, chip)
         self.cache[at(key, chip)] = best.config
         return best.config

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.tuning import Disagreement
 from pypto.tuning.agreement import Witnesses, listed
+from pypto.tuning.checking import is_lenient
 from pypto.tuning.config import Config, constants, launch_of
 from pypto.tuning.grids import names_read
 from pypto.tuning.launching import call_by_name
@@ -33,7 +34,7 @@ def new_search(tuner: Autotuner, configs: Sequence[Config], args: tuple[Any, ...
     free = sorted(tuner.tuned - used)
     witnesses = Witnesses(lambda o: constants(o.config, tuner.parameters), free, bool(tuner.tuned & used))
     search = Search(outcomes, functools.partial(tuner.trial, args, kwargs), tuner.budget, lambda outcome: None,
-                   tuner.clock, witnesses=witnesses)  # fmt: skip
+                   tuner.clock, witnesses=witnesses, lenient=is_lenient(tuner))  # fmt: skip
     if bounded and len(configs) > _LARGE:
         search.points = [places[n] for n in order]
     if tuner.user_do_bench is not None:
@@ -46,6 +47,11 @@ def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseExceptio
     if not any(o.status == "wrong" for o in search.outcomes):
         none = PyptoError(f"{tuner.__name__}: none of {len(tuner.configs)} configurations is to be tried on {target}")
         return next((o.error for o in search.outcomes if o.error is not None), none)
+    return disagreement(tuner, search)
+
+
+def disagreement(tuner: Autotuner, search: Search) -> Disagreement:
+    """Return the error for results that differ without a majority."""
     groups = (f"{listed(search.label(o.config) for o in group.members)}: {group.coverage()}"
               for group in search.groups.groups)  # fmt: skip
     return Disagreement(kernel=tuner.__name__, groups="\n  ".join(groups), grid=about_grid(search))

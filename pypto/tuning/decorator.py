@@ -54,8 +54,8 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     Raises
     ------
     Disagreement
-        By a launch, when configurations compute different things and none has a majority. Often the grid does not
-        depend on a tuned constant, as ``cdiv(n, 256)`` does not, and some leave a part of the work undone.
+        By a launch, when configurations compute different things and none has a majority. Often the grid depends on no
+        tuned constant, and some leave a part of the work undone. For kernels of `triton.jit` this is a warning.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from pypto.errors import CompilerBug, PyptoError
-from pypto.tuning.agreement import Array, Group, Groups, Output, Witnesses, changed, listed
+from pypto.tuning.agreement import Array, Group, Groups, Output, Witnesses, changed, count_members, listed
 from pypto.tuning.config import Config
 from pypto.tuning.interrupts import Interrupts
 from pypto.tuning.order import Neighbours, Point
@@ -113,6 +113,9 @@ class Search:
         Takes a function that makes one run, and gives milliseconds, in place of the runs and the race here.
     interrupts : Interrupts
         Asked between runs.
+    lenient : bool
+        Whether a configuration is chosen although results differ and none has a majority, as Triton does. Then
+        `undecided` is true.
     """
 
     outcomes: list[Outcome]
@@ -125,6 +128,8 @@ class Search:
     points: Sequence[Point] = ()
     measure: Measure | None = None
     interrupts: Interrupts = field(default_factory=Interrupts)
+    lenient: bool = False
+    undecided: bool = False
     groups: Groups = field(default_factory=Groups)
     trials: dict[int, Trial] = field(default_factory=dict)
     known: dict[Any, Outcome] = field(default_factory=dict)
@@ -269,10 +274,16 @@ class Search:
     # --- what the candidates say of each other ---
 
     def drop_wrong(self) -> None:
-        """Drop wrong results: if results differ, only a majority that stores all elements is correct."""
+        """Drop wrong results: if results differ, only a majority that stores all elements is correct.
+
+        A `lenient` search without such a majority keeps the likeliest group.
+        """
         if len(self.groups.groups) < 2:
             return
-        right = self.groups.right(self.witnesses.votes(self.groups)) if self.witnesses else self.groups.right()
+        votes = self.witnesses.votes(self.groups) if self.witnesses else count_members
+        right = self.groups.right(votes)
+        if right is None and self.lenient:
+            self.undecided, right = True, self.groups.likeliest(votes)
         for group in self.groups.groups:
             for outcome in group.members if group is not right else ():
                 outcome.status, outcome.reason = "wrong", self.why_wrong(group, right)

@@ -15,7 +15,7 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_400  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_475  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -26,16 +26,16 @@ ROOM_TOKEN_LINES = {
     "graph": 11_820,
     "library": 7780,
     "passes": 5200,
-    "ops": 5160,
+    "ops": 5176,
     "quant": 4180,
     "torch": 2830,
-    "frontend": 2700,
+    "frontend": 2765,
     "runtime": 2450,
     "errors": 1900,
     "tools": 1745,
-    "compat": 1835,
+    "compat": 1900,
     "cli": 1575,
-    "tuning": 1552,
+    "tuning": 1572,
     "language": 1320,
     "debug": 1080,
     "gradients": 1030,

@@ -3,8 +3,8 @@
 `install()` serves the modules `triton`, `triton.language` and the rest to every later import of this process;
 ``python -m pypto.compat.triton script.py`` runs a script so.
 
-The tree of modules: `tree`, `lang`, `standard`, `mxfp`, `ragged`, `gluon`, `utils`, `refused`. Kernels: `kernels`,
-`compiled`, `compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `testing_helpers`.
+The tree of modules: `tree`, `lang`, `aggregates`, `standard`, `mxfp`, `ragged`, `gluon`, `utils`, `refused`. Kernels:
+`kernels`, `compiled`, `compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `testing_helpers`.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ class TritonKernel(Kernel):
     """A kernel of ours, whose source is read as Triton reads it."""
 
     ignored_options = LAUNCH_OPTIONS
+    lenient = True
 
     @functools.cached_property
     def kernel_source(self) -> Any:

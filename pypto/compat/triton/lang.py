@@ -199,6 +199,10 @@ def gdc_launch_dependents() -> None:
     """Nothing: a launch begins when the one before is done."""
 
 
+def compile_hint(ptr: Any, hint_name: Any, hint_val: Any = None) -> None:
+    """Nothing: a hint for one compiler of Ascend chips."""
+
+
 def num_threads() -> Any:
     """Threads of a program on a GPU with the usual four warps."""
     return 128

@@ -71,6 +71,25 @@ ELSEWHERE: Final = {
     "triton.language": refuse("ir triton", "it is the inside of Triton 2.1's compiler; import `triton` itself"),
 }  # fmt: skip
 
+# Of `triton.language.extra.cann.extension`, the dialect of Triton-Ascend.
+OF_ASCEND: Final = {
+    name: Refused(f"extension.{name}", way)
+    for names, way in (
+        ("sub_vec_id sub_vec_num", "which core runs a part of a program is the compiler's choice; use `tl.program_id`"),
+        ("sync_block_all sync_block_set sync_block_wait debug_barrier", "cores are synchronized by the compiler"),
+        ("insert_slice extract_slice get_element", "load and store the part of the array in its place"),
+        (
+            "index_select index_put gather_out_to_ub scatter_ub_to_out index_select_simd",
+            "load or store with a tile of pointers",
+        ),
+        ("fixpipe alloc to_buffer to_tensor copy subview scope", "buffers of a core are allocated by the compiler"),
+        ("custom custom_semantic register_custom_op", "write the function with `triton.jit`"),
+        ("sort flip", "use `tl.sort` and `tl.flip`"),
+        ("cast", "use `x.to(dtype)`"),
+    )
+    for name in names.split()
+}
+
 OF_GPUS: Final = {
     **refuse("globaltimer", "programs have no clock; measure launches with `triton.testing.do_bench`"),
     **refuse("smid", "programs have no processor of their own; use `tl.program_id`"),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pypto import language, testing
 from pypto.compat.triton import (
+    aggregates,
     compiled,
     compiler,
     driver,
@@ -41,7 +42,7 @@ _MATH: Final = (
     "erf", "floor", "ceil",
 )
 # Folders of libdevice for one make of GPU or another.
-_MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend")
+_MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend", "cann")
 # fmt: on
 
 
@@ -109,6 +110,7 @@ def contents() -> dict[str, Names]:
     for make in _MAKES:
         tree[f"triton.language.extra.{make}"] = names_of_make()
         tree[f"triton.language.extra.{make}.libdevice"] = device
+    tree["triton.language.extra.cann.extension"] = names_of_ascend()
     tree |= names_of_runtime(config, errors) | gluon.modules(core)
     for name, names in inside.modules().items():
         tree[name] = {**names, **tree.get(name, {})}
@@ -119,6 +121,7 @@ def names_of_language() -> Names:
     """All public names of `triton.language`, of versions 2 and 3."""
     names = {name: getattr(language, name) for name in language.__all__ if name not in lang.NOT_OF_TRITON}
     names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
+    names["aggregate"] = aggregates.aggregate
     names |= {old: names[new] for old, new in lang.RENAMED}
     old = {name: getattr(lang, name) for name in lang.INSIDE}
     return names | old | {"tensor_descriptor": language.descriptors.tensor_descriptor}
@@ -127,6 +130,12 @@ def names_of_language() -> Names:
 def names_of_make() -> Names:
     names = ("gdc_wait", "gdc_launch_dependents", "num_threads", "num_warps")
     return {name: getattr(lang, name) for name in names} | refused.OF_GPUS
+
+
+def names_of_ascend() -> Names:
+    """The dialect of Triton-Ascend: hints mean nothing here, and what says how one chip works is refused."""
+    return {"parallel": language.range, "compile_hint": lang.compile_hint, "multibuffer": lang.compile_hint,
+            **refused.OF_ASCEND}  # fmt: skip
 
 
 def names_of_errors() -> Names:
@@ -159,7 +168,7 @@ def names_of_triton(errors: Names) -> Names:
     return {
         **names_of_jit(), **names_of_tuning(), **errors, "__version__": VERSION, "compile": compiler.compile,
         "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": inside.set_allocator,
-        "must_use_result": compiler.must_use_result, "aggregate": language.aggregate,
+        "must_use_result": compiler.must_use_result, "aggregate": aggregates.aggregate,
     }  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UndispatchedLaunch
+from pypto.errors.launch import ReadOnlyArgument, UndispatchedLaunch
 from pypto.ops.public import constexpr
-from pypto.runtime.arrays import array_info
+from pypto.runtime.arrays import array_info, refuse_recorded
 from pypto.runtime.launch import check_grid, grid_of
 from pypto.runtime.tensors import active_mode, is_recorded, is_tensor
 from pypto.torch.graph.operator import LISTS, plan
@@ -53,7 +53,7 @@ def check_written(kernel: Any, written: Sequence[str], values: tuple[Any, ...]) 
     given = dict(zip(kernel.signature.names, values, strict=True))
     for name in written:
         if is_tensor(type(given[name])) and is_recorded(given[name]):
-            raise RecordedArgument(kernel=kernel.signature.kernel, arg=name)
+            refuse_recorded(kernel.signature.kernel, name, kernel.lenient)
         if isinstance(given[name], np.ndarray) and not given[name].flags.writeable:
             raise ReadOnlyArgument(kernel=kernel.signature.kernel, arg=name)
 
