@@ -142,6 +142,24 @@ class EmptyMask(Diagnostic, ValueError):
     )
 
 
+class OtherShape(Diagnostic, ValueError):
+    code = "E357"
+    template = "`{function}` returned an array of shape {shape}, and the plan expects {planned}"
+    hint = "its shape depends on values: fix it (`minlength=` of `np.bincount`), or call it outside of the function"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: np.bincount(x, minlength=4))
+
+        f(np.array([1, 7]))
+        """,
+        """
+        f = pto.fuse(lambda x: np.bincount(x, minlength=8))
+
+        f(np.array([1, 7]))
+        """,
+    )
+
+
 class NegativePower(Diagnostic, ValueError):
     code = "E354"
     template = "integers to negative integer powers are not allowed: {problem}"

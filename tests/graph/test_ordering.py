@@ -141,7 +141,7 @@ def test_of_two_branches_one_runs() -> None:
             up, down = fused(x, x)
             np.testing.assert_array_equal(up, ((x + 1) * 2 if positive else -(x + 1)) + 1)
             np.testing.assert_array_equal(down, x if positive else x + 1)
-    assert "call, moved by numpy" in str(fused.plan(x, x))
+    assert "<lambda> or <lambda>, run by numpy" in str(fused.plan(x, x))
 
 
 def test_a_branch_that_does_not_run_costs_nothing_and_fails_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,4 +238,4 @@ def test_a_kernel_writes_to_an_array_from_outside() -> None:
         fused(x)
         np.testing.assert_array_equal(outside, x)
     with pytest.raises(NotTraced, match="from outside"):
-        pto.fuse(lambda x: scaled[2](x, np.zeros((2, 37), np.float32), 1.0))(x)
+        pto.fuse(lambda x: scaled[2](x, np.frombuffer(bytearray(296), np.float32).reshape(2, 37), 1.0))(x)

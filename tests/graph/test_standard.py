@@ -131,7 +131,7 @@ def test_it_computes_what_numpy_does(name: str) -> None:
 
 def test_decompositions_are_steps_that_the_plan_shows() -> None:
     text = pt.explain(pto.fuse(lambda x: np.exp(pt.linalg.inv(x + 1))), P)
-    assert "call, moved by numpy" in text
+    assert "linalg.inv, run by numpy" in text
     assert len(pto.fuse(lambda x: pt.tril(x).sum(axis=1)).plan(S).steps) == 1
 
 
@@ -146,7 +146,6 @@ def test_what_counts_elements_is_numpys_and_refused_while_traced(name: str) -> N
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (lambda x: pt.repeat(x, np.arange(5), axis=1), "a count for each element"),
         (lambda x: pt.cumulative_sum(x), "running result of several dimensions"),  # noqa: PLW0108
         (lambda x: pt.linalg.cross(x, x), "three elements"),
         (lambda x: np.fft.fft(x), "np.fft.fft"),  # noqa: PLW0108

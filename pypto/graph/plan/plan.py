@@ -208,9 +208,14 @@ def lifetimes(
 def explanation(plan: Plan) -> str:
     """Explain a plan: its steps, the placement of its arrays, and the refused merges."""
     total = sum(hint(n.type.nbytes) for n in plan.graph.live() if not (n.is_input or n.is_constant))
+    by_numpy = sum(
+        step.kernel is None and launch_of(step.nodes[-1]) is None and step.nodes[-1].is_call for step in plan.steps
+    )
+    counts = f"{len(plan.steps)} steps, {len(plan.kernels)} kernels" + (
+        f", {by_numpy} run by numpy" if by_numpy else ""
+    )
     lines = [
-        f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
-        f"arena {plan.arena_bytes:,} bytes of {total:,}",
+        f"plan of {plan.graph.name}: {counts}, arena {plan.arena_bytes:,} bytes of {total:,}",
     ]
     lines += [f"  where {guard}, asked at {guard.place.loc()}" for guard in guards_of(plan)]
     for number, step in enumerate(plan.steps):
@@ -223,10 +228,16 @@ def guards_of(plan: Plan) -> tuple[Guard, ...]:
     return tuple(plan.graph.guards.answered) if plan.graph.guards else ()
 
 
+def between_kernels(node: Node) -> str:
+    """Return what a step without a kernel of the plan does."""
+    launch = launch_of(node)
+    if launch is not None:
+        return f"launch of {launch.kernel.__name__}"
+    return f"{node.attr('function').__qualname__}, run by numpy" if node.is_call else f"{node.op}, moved by numpy"
+
+
 def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
-    launch = launch_of(step.nodes[-1])
-    other = f"{step.nodes[-1].op}, moved by numpy" if launch is None else f"launch of {launch.kernel.__name__}"
-    what = step.kernel.name if step.kernel else other
+    what = step.kernel.name if step.kernel else between_kernels(step.nodes[-1])
     lines = [f"{number:3} {what} {list(step.grid)}: {len(step.nodes)} ops, {places(step.nodes)}"]
     start, end = ends_of(plan.waves)[number]
     if end > start:

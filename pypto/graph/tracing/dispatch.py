@@ -16,6 +16,8 @@ from pypto.graph.tracing.concrete import as_constant
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
 from pypto.graph.tracing.indexing import by_places, index_of, refuse, view
+from pypto.graph.tracing.numerical import NUMERICAL, TWO_RESULTS, outer
+from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy
 from pypto.graph.tracing.standard import STANDARD
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
@@ -30,21 +32,20 @@ COUNTING: Final = (
 )  # fmt: skip
 
 _PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
+UNLOWERED: Final = (*UFUNCS, *TWO_RESULTS)  # ufuncs that are steps of numpy, or have two results
 _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 
 def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_ufunc__`."""
+    if ufunc.__name__ in UNLOWERED or method in ("at", "outer", "reduceat", "accumulate"):
+        return unlowered(graph, ufunc, method, inputs, kwargs)
     if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
         return call(graph, ufunc, inputs)
-    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
-    if strange:
-        raise ufuncs.untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
-    if method == "at":
-        return ordering.update_at(graph, ufunc, *inputs)
+    refuse_strange(ufunc, kwargs)
     out = kwargs.get("out")
     targets = out if isinstance(out, tuple) else (out,)
-    if method in ("reduce", "accumulate"):
+    if method == "reduce":
         result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
     elif method != "__call__":
         raise ufuncs.untraced(f"{ufunc.__name__}.{method}", "it is not offered")
@@ -63,6 +64,35 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
     return targets[0]
 
 
+def refuse_strange(ufunc: Any, kwargs: dict[str, Any]) -> None:
+    """Refuse arguments of a ufunc that have no meaning in a trace.
+
+    Raises
+    ------
+    NotTraced
+    """
+    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
+    if strange:
+        raise ufuncs.untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+
+
+def unlowered(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of a ufunc without a row, or of a method that is composed or a step of numpy."""
+    refuse_strange(ufunc, kwargs)
+    name = ufunc.__name__
+    if method == "at":
+        return ordering.update_at(graph, ufunc, *inputs)
+    if method == "outer":
+        return outer(graph, ufunc, *inputs)
+    if method == "accumulate" and name in reductions.SCANS:
+        result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
+        return ufuncs.to_out(result, *kwargs.get("out", (None,)))
+    if method == "__call__" and name in TWO_RESULTS and not kwargs:
+        return TWO_RESULTS[name](*(x if isinstance(x, Tensor) else lift(graph, x) for x in inputs))
+    function = ufunc if method == "__call__" else getattr(ufunc, method)
+    return by_numpy(function, f"np.{name}" if method == "__call__" else f"np.{name}.{method}")(*inputs, **kwargs)
+
+
 def is_default(value: Any) -> bool:
     """Whether an argument of a ufunc has its default value."""
     return value is None or value is True or (isinstance(value, str) and value == "K")
@@ -71,9 +101,11 @@ def is_default(value: Any) -> bool:
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_function__`."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name)
+    implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name) or NUMERICAL.get(name)
     if implementation is not None:
         return called(name, implementation, args, kwargs)
+    if name in STEPS:
+        return STEPS[name](*args, **kwargs)
     if name in methods.METHODS and args:
         return called(name, methods.METHODS[name], (lift(graph, args[0]), *args[1:]), kwargs)
     counts = name in COUNTING

@@ -12,7 +12,7 @@ from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import is_floating
-from pypto.graph.tracing import methods, movement, ordering, products, reductions, ufuncs
+from pypto.graph.tracing import methods, movement, numerical, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.movement import broadcast_to, concatenate, expand_dims, full_like, like, stack
 from pypto.graph.tracing.ordering import take
 from pypto.graph.tracing.tensor import Tensor, graph_of
@@ -85,8 +85,8 @@ def rolled(x: Tensor, by: int, at: int) -> Tensor:
 
 
 def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
-    if mode != "constant" or more:
-        raise methods.untraced(f"`np.pad` with mode {mode!r}", "pad by `np.concatenate`")
+    if mode != "constant":
+        return numerical.pad(x, pad_width, mode, **more)
     if np.ndim(constant_values):
         raise methods.untraced("`np.pad` with several numbers", "pad with one number after the other")
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
@@ -180,7 +180,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vdot": two(lambda a, b: products.matmul(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
-        "repeat": movement.repeat,
+        "repeat": numerical.repeat,
         "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
         "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
         "linalg.norm": norm, "split": split, "array_split": array_split, "copyto": copyto,

@@ -66,13 +66,6 @@ def copy(x: Tensor, order: str = "C") -> Tensor:
 
 def repeat(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
     """Trace ``np.repeat`` with one count for all elements."""
-    if not isinstance(repeats, int | np.integer):
-        raise NotTraced(
-            here().loc(),
-            what="`np.repeat`",
-            problem="it has a count for each element",
-            way="index with an array of places",
-        )
     if axis is None:
         x, axis = ravel(x), 0
     shape = x.node.shape

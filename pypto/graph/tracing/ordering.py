@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
 from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.node import Node, checked, here
-from pypto.graph.ir.node_table import COMBINED
+from pypto.graph.ir.node_table import COMBINED, order_of
 from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
 from pypto.graph.tracing.indexing import index_of, view
 from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.reductions import PIECE, axes_of, reduce
 from pypto.graph.tracing.reductions import positions as positions_along
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of
@@ -27,7 +30,21 @@ def ordered(x: Tensor, op: str, axis: Any, descending: bool) -> Node:
     if x.dtype == np.bool_:
         x = cast(x, np.uint8)
     at = int(axis) % max(1, x.ndim)
+    if x.ndim and is_fixed(x.node.shape[at]) and x.node.shape[at] > TILES.most_whole:
+        step = by_numpy(SORTS[op, bool(descending)], f"np.{op}")
+        result: Node = step(x, at).node
+        return result
     return checked(f"`{op}`", lambda: x.graph.add(op, x.node, place=here(), axis=at, descending=bool(descending)))
+
+
+SORTS: Final[Mapping[tuple[str, bool], Callable[..., Any]]] = MappingProxyType(
+    {
+        ("sort", False): np.sort,
+        ("argsort", False): lambda x, at: np.argsort(x, at, kind="stable"),
+        ("sort", True): lambda x, at: np.take_along_axis(x, order_of({"axis": at, "descending": True}, x), at),
+        ("argsort", True): lambda x, at: order_of({"axis": at, "descending": True}, x),
+    }
+)  # of axes that no tile holds
 
 
 def flat_where_none(x: Tensor, axis: Any) -> tuple[Tensor, int]:

@@ -1,32 +1,25 @@
 """Less common functions of the array API standard, as compositions of traced functions.
 
-They consist of views, selections by position, sums and products. Matrix decompositions have no kernels: numpy runs them
-between kernels, as separate steps of the plan.
+They consist of views, selections by position, sums and products.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import checked
 from pypto.graph.ir.types import broadcast, is_floating
 from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
-from pypto.graph.tracing.launches import results_of
 from pypto.graph.tracing.movement import diagonal
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, graph_of
-from pypto.graph.tracing.ufuncs import call, lift, tensor_type, to_out
+from pypto.graph.tracing.ufuncs import call, lift, to_out
 from pypto.graph.tracing.windows import sliding_window_view
-
-DECOMPOSITIONS: Final = (
-    "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
-)  # fmt: skip
-
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
 
@@ -179,47 +172,6 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     return products.matmul(square, x) if n % 2 else square
 
 
-def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Trace a numpy function that runs between kernels; a trial on identity matrices gives its result types."""
-
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        graph = graph_of(*args)
-        tensors = [lift(graph, x) for x in args]
-        if not all(is_fixed(n) for x in tensors for n in x.node.shape):
-            raise methods.untraced(
-                f"`np.linalg.{function.__name__}` of dimensions by name", "leave these without names"
-            )
-        example = function(*map(stand_in, tensors), **kwargs)
-        several = isinstance(example, tuple)
-        types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
-        results = results_of(graph, Run(function, kwargs, several), [x.node for x in tensors], types)
-        return type(example)(*results) if several else results[0]
-
-    return traced
-
-
-class Run:
-    """A numpy function on arrays that returns a sequence of results."""
-
-    def __init__(self, function: Callable[..., Any], kwargs: Mapping[str, Any], several: bool) -> None:
-        self.function = function
-        self.kwargs = kwargs
-        self.several = several
-        self.__qualname__ = function.__name__
-
-    def __call__(self, *arrays: Any) -> Sequence[Any]:
-        result = self.function(*arrays, **self.kwargs)
-        return list(result) if self.several else [np.asarray(result)]
-
-
-def stand_in(x: Tensor) -> Any:
-    """Return an array of a shape that every decomposition accepts."""
-    shape = x.node.shape
-    if len(shape) < 2:
-        return np.ones(shape, x.dtype)
-    return np.broadcast_to(np.eye(*shape[-2:], dtype=x.dtype), shape)
-
-
 LINEAR: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "matmul": functions.two(products.matmul), "outer": functions.two(products.outer),
@@ -229,7 +181,6 @@ LINEAR: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "diagonal": lambda x, *, offset=0: diagonal(x, offset, -2, -1), "matrix_norm": matrix_norm,
         "trace": lambda x, *, offset=0, dtype=None: methods.trace(x, offset, -2, -1, dtype),
         "matrix_power": matrix_power,
-        **{name: by_numpy(getattr(np.linalg, name)) for name in DECOMPOSITIONS},
     }
 )  # fmt: skip
 STANDARD: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(

@@ -85,6 +85,13 @@ def logaddexp(m: Maker, x: Node, y: Node) -> Node:
     return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(_LOG_2, x), correction))
 
 
+def logaddexp2(m: Maker, x: Node, y: Node) -> Node:
+    """Compute `logaddexp2` as the maximum plus a correction; equal operands, even infinities, add 1."""
+    power = m("exp2", m("neg", m("abs", m("sub", x, y))))
+    correction = m("mul", m("log1p", power), 1 / _LOG_2)
+    return m("add", m("maximum", x, y, propagate_nan=True), m("where", m("eq", x, y), m.number(1.0, x), correction))
+
+
 def in_float32(function: Callable[..., Node]) -> Callable[..., Node]:
     """Return a function that computes narrow floats in float32, and rounds once."""
 
@@ -205,6 +212,7 @@ COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
         "isfinite": isfinite,
         "power": power,
         "logaddexp": in_float32(logaddexp),
+        "logaddexp2": in_float32(logaddexp2),
         **{name: of_integers(name) for name in ("floor", "ceil", "trunc", "rint")},
         "heaviside": lambda m, x, y: m(
             "where", m("eq", x, 0), y, m("where", m("ne", x, x), x, m("cast", m("gt", x, 0), dtype=x.type.dtype))

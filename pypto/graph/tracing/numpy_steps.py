@@ -1,0 +1,166 @@
+"""numpy functions without a kernel: numpy runs them between kernels, as steps of the plan.
+
+A trial on stand-in arrays gives the types of the results. A result of another shape is an error of the call, so a
+function whose shape depends on values works where the shape is the same in every call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import OtherShape
+from pypto.graph.capture.scalars import pinned
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.node import here
+from pypto.graph.tracing.launches import results_of
+from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.ufuncs import tensor_type, untraced
+from pypto.loc import UNKNOWN, Caller
+
+DECOMPOSITIONS: Final = (
+    "cholesky", "cond", "det", "eigh", "eigvalsh", "inv", "lstsq", "matrix_rank", "multi_dot", "pinv", "qr", "slogdet",
+    "solve", "svd", "svdvals", "tensorinv", "tensorsolve",
+)  # fmt: skip
+FUNCTIONS: Final = (
+    "argpartition", "convolve", "corrcoef", "correlate", "cov", "digitize", "i0", "interp", "isin", "lexsort",
+    "nanargmax", "nanargmin", "nanmedian", "nanpercentile", "nanquantile", "packbits", "partition", "percentile",
+    "poly", "polydiv", "polyfit", "quantile", "roots", "unpackbits", "unwrap",
+)  # fmt: skip
+HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
+UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
+
+
+class Argument:
+    """The place of a traced array among the arguments of a step."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class NumpyStep:
+    """A numpy function on arrays that returns a sequence of results.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+    args : tuple
+        Its positional and keyword arguments, with an `Argument` for each array.
+    several : bool
+        Whether it returns several arrays.
+    place : Caller or Loc
+        The user's line.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, Any], several: bool, place: Any
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.several = several
+        self.place = place
+        self.shapes: list[tuple[int, ...]] = []
+        self.__qualname__ = name.removeprefix("np.")
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        args, kwargs = filled(self.args, arrays)
+        result = self.function(*args, **kwargs)
+        results = [np.asarray(x) for x in (result if self.several else [result])]
+        for x, shape in zip(results, self.shapes, strict=True):
+            if x.shape != shape:
+                loc = self.place.loc() if isinstance(self.place, Caller) else self.place or UNKNOWN
+                raise OtherShape(loc, function=f"np.{self.__qualname__}", shape=x.shape, planned=shape)
+        return results
+
+
+def filled(value: Any, arrays: Sequence[Any]) -> Any:
+    """Replace the places of arrays by the arrays."""
+    kind = type(value)
+    if kind is Argument:
+        return arrays[value.number]
+    if kind in (list, tuple):
+        return kind(filled(x, arrays) for x in value)
+    return {k: filled(x, arrays) for k, x in value.items()} if kind is dict else value
+
+
+def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """Trace a numpy function that runs between kernels."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        tensors: list[Tensor] = []
+
+        def placed(value: Any) -> Any:
+            kind = type(value)
+            if kind in (list, tuple):
+                return kind(map(placed, value))
+            if not issubclass(kind, Tensor):
+                return pinned(value)
+            tensors.append(value)
+            return Argument(len(tensors) - 1)
+
+        places = placed(args), {k: placed(x) for k, x in kwargs.items()}
+        text = name or f"np.{function.__name__}"
+        if not all(is_fixed(n) for x in tensors for n in x.node.shape):
+            raise untraced(text.removeprefix("np."), "a dimension has a name", "leave its dimensions without names")
+        example = trial(function, places, tensors)
+        several = isinstance(example, tuple | list)
+        types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
+        step = NumpyStep(text, function, places, several, here())
+        step.shapes = [x.shape for x in types]
+        results = results_of(graph_of(*tensors), step, [x.node for x in tensors], types)
+        if not several:
+            return results[0]
+        return type(example)(*results) if hasattr(example, "_fields") else type(example)(results)
+
+    return traced
+
+
+def trial(function: Callable[..., Any], places: tuple[Any, Any], tensors: list[Tensor]) -> Any:
+    """Run a function on stand-in arrays, for the types of its results."""
+    args, kwargs = filled(places, list(map(stand_in, tensors)))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return function(*args, **kwargs)
+
+
+def stand_in(x: Tensor) -> Any:
+    """Return an array of a shape that every decomposition accepts."""
+    shape = x.node.shape
+    if len(shape) < 2:
+        return np.ones(shape, x.dtype)
+    return np.broadcast_to(np.eye(*shape[-2:], dtype=x.dtype), shape)
+
+
+# --- whose shape depends on values or on an option -------------------------------------------------------------------
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    if not minlength:
+        raise untraced("bincount", "how many elements it gives depends on their values", "give `minlength=`")
+    return by_numpy(np.bincount)(x, weights, minlength)
+
+
+def with_bins(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the tracer of a histogram, which has a number of bins or their edges."""
+
+    def histogram(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, str) for x in (*args, *kwargs.values())):
+            raise untraced(function.__name__, "how many bins it has depends on values", "give the number of bins")
+        return by_numpy(function)(*args, **kwargs)
+
+    return histogram
+
+
+STEPS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        **{f"linalg.{name}": by_numpy(getattr(np.linalg, name), f"np.linalg.{name}") for name in DECOMPOSITIONS},
+        **{name: by_numpy(getattr(np, name)) for name in FUNCTIONS},
+        **{name: with_bins(getattr(np, name)) for name in HISTOGRAMS},
+        "bincount": bincount,
+    }
+)  # fmt: skip
