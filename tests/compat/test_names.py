@@ -85,9 +85,9 @@ def test_refused_says_why(use: str) -> None:
         compiled(use)
 
 
-@pytest.mark.parametrize(("module", "name"), [(m, n) for m, n, _ in names()])
-def test_modules_have(module: str, name: str) -> None:
-    assert hasattr(importlib.import_module(module), name)
+def test_modules_have() -> None:
+    lost = [f"{module}.{name}" for module, name, _ in names() if not hasattr(importlib.import_module(module), name)]
+    assert lost == []
 
 
 def test_names_that_triton_has_not_are_not_served() -> None:

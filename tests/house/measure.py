@@ -56,6 +56,7 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def token_lines(text: str) -> int:
     """Lines that hold a token other than a comment, a docstring or a line end."""
     docstrings = {(node.lineno, node.col_offset) for node in ast.walk(ast.parse(text)) if is_docstring(node)}

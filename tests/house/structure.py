@@ -60,9 +60,11 @@ def imports(files: Mapping[str, ast.Module]) -> dict[str, Imports]:
 def collect(nodes: Iterable[ast.AST], result: Imports, to: set[str], known: set[str]) -> None:
     for node in nodes:
         match node:
-            case ast.FunctionDef() | ast.Lambda():
+            case ast.FunctionDef():
                 collect(ast.iter_child_nodes(node), result, result.inner, known)
-            case ast.If(test=test) if ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            case ast.expr():
+                pass
+            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
                 collect(node.body, result, result.types, known)
             case ast.ImportFrom(module=str(base)):
                 names = (f"{base}.{a.name}" for a in node.names)

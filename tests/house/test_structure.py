@@ -20,8 +20,8 @@ from tests.house.structure import (
 
 METHODS = 25
 FIELDS = 15
-FILES = trees("pypto")
-IMPORTS = imports(FILES)
+Files = dict[str, ast.Module]
+Found = dict[str, Imports]
 
 # Imports for types of what imports a module when it is loaded, by the module that they name.
 TYPES = MappingProxyType(
@@ -109,30 +109,40 @@ OUTSIDE = {
 }  # fmt: skip
 
 
-def test_no_circle_when_modules_are_loaded() -> None:
-    assert circles({name: found.runtime for name, found in IMPORTS.items()}) == []
+@pytest.fixture(scope="module")
+def files() -> Files:
+    return trees("pypto")
 
 
-def test_circles_inside_of_functions_are_listed() -> None:
-    found = circles({name: found.runtime | found.inner for name, found in IMPORTS.items()})
+@pytest.fixture(scope="module")
+def imported(files: Files) -> Found:
+    return imports(files)
+
+
+def test_no_circle_when_modules_are_loaded(imported: Found) -> None:
+    assert circles({name: found.runtime for name, found in imported.items()}) == []
+
+
+def test_circles_inside_of_functions_are_listed(imported: Found) -> None:
+    found = circles({name: found.runtime | found.inner for name, found in imported.items()})
     unknown = [circle for circle in found if not LAZY.keys() & set(circle)]
     assert unknown == []
     assert {name for circle in found for name in circle} >= LAZY.keys(), "a circle has gone: take it off the list"
 
 
-def test_back_edges_for_types_are_listed() -> None:
-    found = back_edges(IMPORTS)
+def test_back_edges_for_types_are_listed(imported: Found) -> None:
+    found = back_edges(imported)
     assert [(a, b) for a, b in found if b not in TYPES] == []
     assert {b for _, b in found} == TYPES.keys(), "a back edge has gone: take it off the list"
 
 
-def test_large_classes_are_listed() -> None:
-    large = {size.name for size in class_sizes(FILES) if size.methods > METHODS or size.fields > FIELDS}
+def test_large_classes_are_listed(files: Files) -> None:
+    large = {size.name for size in class_sizes(files) if size.methods > METHODS or size.fields > FIELDS}
     assert large == LARGE.keys()
 
 
-def test_state_that_is_set_from_other_files_only_gets_less() -> None:
-    found = outside_stores(FILES)
+def test_state_that_is_set_from_other_files_only_gets_less(files: Files) -> None:
+    found = outside_stores(files)
     rooms: Counter[str] = Counter()
     for file, count in found.items():
         rooms[file.split("/")[1]] += count
@@ -168,10 +178,10 @@ def test_attributes_that_are_set_from_outside() -> None:
     assert [(size.methods, size.fields) for size in class_sizes({"a.py": one})] == [(1, 3)]
 
 
-def test_the_graph_compiler_decides_by_records_and_not_by_text() -> None:
+def test_the_graph_compiler_decides_by_records_and_not_by_text(files: Files) -> None:
     """Only the parser of plans has regular expressions where plans and schedules are made."""
     rooms = ("pypto/graph/schedule/", "pypto/graph/plan/")
-    reading = {file for file, tree in FILES.items() if file.startswith(rooms) for name in loaded(tree) if name == "re"}
+    reading = {file for file, tree in files.items() if file.startswith(rooms) for name in loaded(tree) if name == "re"}
     assert reading == {"pypto/graph/plan/plan_text.py"}
 
 
