@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of the user must not change what is tested. Workers and subprocesses inherit this environment."""
+    gc.disable()  # while tests are collected: of what is made there, nothing is garbage
     without_deadlines()
     if hasattr(config, "workerinput"):
         return
@@ -109,6 +110,7 @@ def pytest_collection_finish() -> None:
     """Take what was collected out of the garbage collector's sight: each of its passes would look at all of it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def level_of(item: pytest.Item) -> str | None:
