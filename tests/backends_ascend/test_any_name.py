@@ -53,6 +53,7 @@ def kernel({a}, {b}, {c}, {n}):
 """
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @needs_compiler
 @pytest.mark.parametrize("beside", ["", " + 1.0"])
 @pytest.mark.parametrize("names", [

@@ -248,9 +248,9 @@ def without_barriers(items: tuple[Item, ...]) -> tuple[Item, ...]:
     [
         (16, 128, B2, True),
         (48, 48, B2, True),
-        (32, 80, B2, False),
+        pytest.param(32, 80, B2, False, marks=pytest.mark.slow),
         (64, 64, B2, False),
-        (16, 128, A5, True),
+        pytest.param(16, 128, A5, True, marks=pytest.mark.slow),
         (64, 64, A5, False),
     ],
 )

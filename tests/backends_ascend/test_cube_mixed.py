@@ -135,7 +135,8 @@ def test_operands_that_are_gathered() -> None:
 @pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("dtype", "n", "d", "block"), [(np.float16, 100, 32, 32), (np.float32, 100, 32, 32),
-                                                        (np.float16, 300, 128, 128)])  # fmt: skip
+                                                        pytest.param(np.float16, 300, 128, 128,
+                                                                     marks=pytest.mark.slow)])  # fmt: skip
 def test_attention(dtype: Any, n: int, d: int, block: int, causal: bool) -> None:
     heads = 2 if n < 200 else 1
     q, k, v = (RNG.standard_normal((heads, n, d)).astype(dtype) for _ in range(3))

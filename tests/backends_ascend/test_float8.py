@@ -54,6 +54,7 @@ def codes(shape: tuple[int, ...], dtype: Any) -> Any:
     return RNG.choice(numbers[np.isfinite(numbers.astype(np.float32))], shape)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
 @pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.__name__)
 def test_products(dtype: Any, chip: AscendTarget) -> None:
@@ -80,6 +81,7 @@ def test_operands_that_the_vector_cores_round(chip: AscendTarget) -> None:
     np.testing.assert_allclose(c, half @ b.astype(np.float64), rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
 @pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.__name__)
 def test_searches_go_by_values(dtype: Any, chip: AscendTarget) -> None:

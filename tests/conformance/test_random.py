@@ -59,7 +59,7 @@ def check_sum(found: Array, wanted: Array, terms: Array, program: Program, what:
     assert np.all(near | ~fine), what
 
 
-@settings(max_examples=60, derandomize=True, **COMMON)
+@settings(max_examples=40, derandomize=True, **COMMON)
 @given(programs(), LAYOUT_LISTS, st.integers(0, 3), st.sampled_from(LEVELS))
 def test_random_kernels(program: Program, layouts: list[str], n: int, level: str) -> None:
     check(program, layouts, n, level)

@@ -100,7 +100,7 @@ def check(lines: Lines, size: int, n: int, level: str) -> None:
     np.testing.assert_array_equal(*results)
 
 
-@settings(max_examples=40, derandomize=True, **COMMON)
+@settings(max_examples=25, derandomize=True, **COMMON)
 @given(block(2, False), st.sampled_from((1, 7, 16, 33)), st.integers(0, 5), st.sampled_from(LEVELS))
 def test_random_flow(lines: Lines, size: int, n: int, level: str) -> None:
     check(lines, size, n, level)

@@ -16,7 +16,7 @@ from tests.conformance.fences import Fences
 from tests.conformance.running import at_level
 from tests.conftest import LEVELS
 
-QUICK: dict[str, Any] = {"max_examples": 20, "derandomize": True}
+QUICK: dict[str, Any] = {"max_examples": 12, "derandomize": True}
 LONG: dict[str, Any] = {"max_examples": 150}
 COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 EXACT = (np.float32, np.float64, np.float16, bfloat16, np.int8, np.int32)

@@ -34,8 +34,8 @@ def has_code(path: Path) -> bool:
 
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:
-    """What runs commands starts a process for each; a page may need torch."""
-    slow = [pytest.mark.slow] if path.stem == "command-line" else []
+    """What runs commands starts a process for each, and some compile many kernels; a page may need torch."""
+    slow = [pytest.mark.slow] if path.stem in ("command-line", "attention-layer", "library", "quantisation") else []
     return slow + ([pytest.mark.torch] if "torch" in needs(path.read_text(encoding="utf-8")) else [])
 
 

@@ -137,6 +137,7 @@ def test_a_shape_that_numpy_refuses_is_refused(shape: tuple[int, ...]) -> None:
         pto.fuse(lambda x: x.reshape(shape) + 1)(x)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
 @pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5), (1100, 1000), (0, 3)])
 def test_rolls(shape: tuple[int, ...], dtype: str) -> None:

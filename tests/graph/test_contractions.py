@@ -50,9 +50,10 @@ WAYS: Final[dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-QUICK: Final = (np.bool_, np.uint8, np.int16, np.int64)
+QUICK: Final = (np.bool_, np.uint8, np.int64)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", [d if d in QUICK else pytest.param(d, marks=pytest.mark.slow) for d in DTYPES])
 def test_contractions_of_integers(dtype: Any, way: str) -> None:

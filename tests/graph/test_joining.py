@@ -27,6 +27,7 @@ def convolution(x: Any, weight: Any) -> Any:
     return np.maximum(patches(np.pad(x, ((0, 0), (side, side), (side, side), (0, 0))), size) @ weight, 0)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("shape", "size", "outputs"),
@@ -81,6 +82,7 @@ PADDED: dict[str, Any] = {
 }
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("name", PADDED)
 @pytest.mark.parametrize("shape", [(7, 9), (1, 1), (65, 130)])
 def test_padded_arrays_are_what_they_are_in_numpy(name: str, shape: tuple[int, int]) -> None:

@@ -28,6 +28,7 @@ REDUCTIONS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, dtype: Any) -> None:
@@ -72,6 +73,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_networks(name: str, dtype: Any) -> None:
@@ -123,6 +125,7 @@ ONCE: dict[str, Any] = {
 }
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("name", ONCE)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_compositions_round_once(name: str, dtype: Any) -> None:

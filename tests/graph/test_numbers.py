@@ -163,7 +163,7 @@ ZEROS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 4), (2, 9000)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 4), pytest.param((2, 9000), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ZEROS)
 def test_sums_of_negative_zeros(name: str, shape: tuple[int, int]) -> None:
     """A sum begins with 0, which makes 0 of -0.0; a running sum and a product do not."""

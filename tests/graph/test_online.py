@@ -48,6 +48,7 @@ SECOND: dict[str, tuple[Any, int]] = {  # and how many kernels they are
 }
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("words", [40_000, 40_961])
 @pytest.mark.parametrize("name", SECOND)
 def test_what_follows_a_softmax_over_many_words_is_a_second_loop(name: str, words: int) -> None:

@@ -12,6 +12,7 @@ from pypto.errors.graph import NegativePower
 from pypto.graph import trace
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("power", [-2, -1.5, -1, -0.5, 0.5, 1.5, 3, 4])
 def test_small_powers(power: float, dtype: Any) -> None:
@@ -32,6 +33,7 @@ def test_small_powers(power: float, dtype: Any) -> None:
     assert "pow" not in [node.op for node in trace(lambda x: x**power, x).graph.live()]
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("base", [-1, -2, -3])
 def test_powers_of_negative_numbers(base: int, dtype: Any) -> None:
@@ -49,6 +51,7 @@ NEGATIVES = {
 }
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("name", NEGATIVES)
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64])
 def test_operators_of_negative_numbers(name: str, dtype: Any) -> None:

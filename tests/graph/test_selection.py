@@ -18,6 +18,7 @@ def reference(x: Any, k: int, axis: int) -> tuple[Any, Any]:
     return np.take_along_axis(x, places, axis), places
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.int64])
 @pytest.mark.parametrize("shape", [(7,), (2, 5, 300), (2, 70_001), (9000, 4)])
 def test_topk(shape: tuple[int, ...], dtype: Any) -> None:
@@ -50,6 +51,7 @@ def test_topk_selects_and_sorts_nothing() -> None:
     assert "sort(" not in source
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("shape", [(100_000,), (3, 50_001), (32_768 + 1,), (400, 500)])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_positions_along_long_axes(name: str, shape: tuple[int, ...]) -> None:

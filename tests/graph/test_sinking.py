@@ -46,6 +46,7 @@ LONG: dict[str, Any] = {
 }
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("shape", [(600, 700), (3, 100_000), (500_000,), (400_009,), (300_000, 1, 2), (7, 9, 13, 1300)])
 @pytest.mark.parametrize("name", LONG)
 def test_long_reductions_to_one_number(name: str, shape: tuple[int, ...]) -> None:

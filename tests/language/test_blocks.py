@@ -33,6 +33,7 @@ def copy_block(x, y, M, N, sx, tx, sy, ty, i, j, BM: pto.constexpr, BN: pto.cons
     pto.store(q, pto.load(p, boundary_check=(0, 1), padding_option=PAD).to(q.dtype.element_ty))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @BOTH
 @pytest.mark.parametrize("place", [(0, 0), (3, 5), (9, 12), (-2, -3), (-40, 0), (0, 400), (2, -1)])
 @pytest.mark.parametrize("shape", [(4, 8), (5, 7), (1, 16), (16, 1)])

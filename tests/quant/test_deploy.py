@@ -46,6 +46,7 @@ def layer_and_inputs(config: quant.Config, k: int, n: int = 37) -> tuple[quant.Q
         return run.convert()["a"], x
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("k", [1, pytest.param(64, marks=pytest.mark.slow), 131])
 @pytest.mark.parametrize("name", [*W8A8, *FLOATS, *MX])
 def test_kernels_agree_with_numpy(name: str, k: int) -> None:

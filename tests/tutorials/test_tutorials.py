@@ -97,7 +97,10 @@ TOLD: Final = MappingProxyType({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TOLD)
+LONG: Final = ("16_a_transformer_as_arrays", "18_sparse_attention_over_a_paged_cache", "19_gradients_of_kernels")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in TOLD])
 def test_a_tutorial_checks_itself_and_shows_what_it_speaks_of(name: str) -> None:
     said = output(name)
     for words in TOLD[name]:
