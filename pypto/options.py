@@ -58,7 +58,7 @@ class Settings:
         environ = os.environ if environ is None else environ
         rows = {f.metadata["env"]: f for f in fields(Settings)}
         for name in sorted(environ):
-            if name.startswith("PYPTO_") and name not in rows:
+            if name.startswith("PYPTO_") and name not in (*rows, OF_PYPTO_TRITON):
                 text = f"{name} is no setting of pypto{suggestion(name, rows)}"
                 warnings.warn(text, PyptoWarning, stacklevel=3)
         return Settings(**{row.name: read(env, environ[env], row) for env, row in rows.items() if env in environ})
@@ -71,6 +71,7 @@ def setting(name: str) -> Any:
     return read(env, os.environ[env], row) if env in os.environ else row.default
 
 
+OF_PYPTO_TRITON: Final = "PYPTO_TRITON"  # the distribution pypto-triton reads it
 INTERNAL: Final = frozenset({"differentiable", "profile"})  # options that no user gives
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import sysconfig
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pypto.compat.triton.tree import VERSION
-from tests.house.measure import ROOT
-from tests.house.test_wheel import CLEAN, python_of, run
+from tests.compat.environments import FOLDER, site_of
+from tests.house.test_wheel import CLEAN, run
 from tests.patience import limit
 
-FOLDER = ROOT / "distributions" / "pypto-triton"
 pytestmark = pytest.mark.slow
 
 KERNEL = """
@@ -36,24 +33,6 @@ def total(size):
     add[(triton.cdiv(size, 64),)](x, x, out, size, BLOCK=64)
     return float(out.sum())
 """
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A fresh environment with the wheel; pypto is the checkout, and libraries are those of the running environment."""
-    folder = tmp_path_factory.mktemp("distribution")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=FOLDER)
-    (wheel,) = folder.glob("pypto_triton-*.whl")
-    made = python_of(folder / "env")
-    run(sys.executable, "-m", "pip", "--python", made, "install", "--no-deps", "--no-index", wheel, cwd=folder)
-    libraries = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
-    (site_of(made) / "dependencies.pth").write_text("\n".join([str(ROOT), *libraries]), encoding="utf-8")
-    yield made
-
-
-def site_of(python: Path) -> Path:
-    (site,) = python.parents[1].rglob("site-packages")
-    return site
 
 
 @pytest.fixture
@@ -132,12 +111,46 @@ def test_a_triton_that_is_installed_stays(python: Path, folder: Path) -> None:
     done = asked("-c", code)
     assert (done.returncode, done.stdout) == (0, "99.0 99.0 99.0\n"), done.stderr
     assert "and pypto-triton does nothing beside it" in done.stderr
+    assert "set PYPTO_TRITON=1" in done.stderr
+    environment["PYPTO_TRITON"] = "1"
+    done = asked("-c", "from kernels import total; print(total(100))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "9900.0\n", "")
+    del environment["PYPTO_TRITON"]
     done = asked("-m", "pypto_triton")
     assert done.returncode == 1
     assert "pypto-triton overwrites none" in done.stdout
     assert run(python, "-m", "pypto_triton", cwd=folder).startswith("`import triton` gives pypto")
     done = asked("-m", "pypto.compat.triton", "-c", "from kernels import total; print(total(100))")
     assert (done.returncode, done.stdout) == (0, "9900.0\n"), done.stderr
+
+
+def test_it_can_be_switched_off(python: Path, folder: Path) -> None:
+    code = "import importlib.util\nprint(importlib.util.find_spec('triton'))"
+    assert run(python, "-c", code, cwd=folder, PYPTO_TRITON="0") == "None\n"
+
+
+def test_in_a_notebook(python: Path, folder: Path) -> None:
+    """A kernel of a cell, in the process of a kernel of IPython."""
+    client = pytest.importorskip("jupyter_client", reason="needs ipykernel, nbclient and nbconvert")
+    pytest.importorskip("ipykernel", reason="needs ipykernel, nbclient and nbconvert")
+    spec = client.kernelspec.KernelSpec(argv=[str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+    manager = client.KernelManager()
+    manager._kernel_spec = spec
+    said: list[str] = []
+
+    def hear(message: Any) -> None:
+        said.append(message["content"].get("text", "") or "\n".join(message["content"].get("traceback", ())))
+
+    manager.start_kernel(cwd=str(folder), env=CLEAN)
+    try:
+        asking = manager.client()
+        asking.start_channels()
+        asking.wait_for_ready(timeout=limit(60))
+        asking.execute_interactive(f"{KERNEL}\nprint(total(100))", timeout=limit(60), output_hook=hear)
+        asking.stop_channels()
+    finally:
+        manager.shutdown_kernel(now=True)
+    assert "".join(said).strip().endswith("9900.0")
 
 
 @pytest.mark.torch

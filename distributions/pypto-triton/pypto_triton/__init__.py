@@ -1,11 +1,13 @@
 """`import triton` gives pypto, where no Triton is installed.
 
 `start` runs in every process, since `pypto_triton.pth` calls it, so this module imports nothing that Python has not
-loaded already. The package has no file named `triton`: it can overwrite none.
+loaded already. The package has no file named `triton`: it can overwrite none. The variable PYPTO_TRITON decides for a
+process and its children: with 1, pypto comes before a Triton that is installed; with 0, nothing is served.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 
@@ -15,6 +17,7 @@ METADATA = {
     "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\nSummary: pypto under this name\n",
     "top_level.txt": NAME,
 }
+CHOICE = "PYPTO_TRITON"
 FOLDER = __file__.rpartition("pypto_triton")[0].rstrip("/\\")
 
 
@@ -28,7 +31,7 @@ class Finder:
         """The module for the name `triton`; a Triton that is installed comes first, and a warning says so once."""
         if name != NAME:
             return None
-        found = other_triton(path, target)
+        found = None if chosen() == "1" else other_triton(path, target)
         if found is None:
             return ModuleSpec(NAME, Loader(), origin=__name__, is_package=True)
         if not cls.has_warned:
@@ -36,7 +39,7 @@ class Finder:
 
             cls.has_warned = True
             text = f"`import {NAME}` gives the Triton at {found.origin}, and pypto-triton does nothing beside it: "
-            warnings.warn(f"{text}uninstall one of the two", stacklevel=2)
+            warnings.warn(f"{text}uninstall one of the two, or set {CHOICE}=1", stacklevel=2)
         return found
 
     @staticmethod
@@ -83,7 +86,12 @@ def other_triton(path=None, target=None):
     return None
 
 
+def chosen():
+    """What PYPTO_TRITON says: 0, 1, or nothing."""
+    return os.environ.get(CHOICE, "")
+
+
 def start():
     """Puts the finder before the others, which would take a mere folder `triton` for a package."""
-    if Finder not in sys.meta_path:
+    if chosen() != "0" and Finder not in sys.meta_path:
         sys.meta_path.insert(0, Finder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pypto_triton import VERSION, other_triton, start
+from pypto_triton import CHOICE, VERSION, other_triton, start
 
 if __name__ == "__main__":
     start()
@@ -12,7 +12,7 @@ if __name__ == "__main__":
     if found is not None:
         print(
             f"`import triton` gives the Triton at {found.origin}. pypto-triton overwrites none, and does nothing "
-            "beside it: uninstall triton, or run a script with `python -m pypto.compat.triton`."
+            f"beside it: uninstall triton, set {CHOICE}=1, or run a script with `python -m pypto.compat.triton`."
         )
         sys.exit(1)
     import pypto
