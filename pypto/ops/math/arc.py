@@ -119,35 +119,11 @@ def acos(x: Term) -> Term:
 
 
 ROWS = (
-    function(
-        "asin",
-        np.arcsin,
-        widened(asin),
-        "Inverse sine in radians: NaN beyond ±1.",
-        (0.6, 1.0),
-        (-1.0, 1.0),
-        adjoint=adjoint_math.asin,
-        kink="infinite at 1 and at -1.",
-    ),
-    function(
-        "acos",
-        np.arccos,
-        widened(acos),
-        "Inverse cosine in radians: NaN beyond ±1.",
-        (0.6, 1.0),
-        (-1.0, 1.0),
-        adjoint=adjoint_math.acos,
-        kink="infinite at 1 and at -1.",
-    ),
+    function("asin", np.arcsin, widened(asin), "Inverse sine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0),
+        adjoint=adjoint_math.asin, kink="infinite at 1 and at -1."),
+    function("acos", np.arccos, widened(acos), "Inverse cosine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0),
+        adjoint=adjoint_math.acos, kink="infinite at 1 and at -1."),
     function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0), adjoint=adjoint_math.atan),
-    function(
-        "atan2",
-        np.arctan2,
-        widened(atan2),
-        "Angle of the point (x, y) in radians, in the right quadrant.",
-        (0.6, 1.0),
-        names="y x",
-        adjoint=adjoint_math.atan2,
-        kink="0 at the origin.",
-    ),
-)
+    function("atan2", np.arctan2, widened(atan2), "Angle of the point (x, y) in radians, in the right quadrant.",
+        (0.6, 1.0), names="y x", adjoint=adjoint_math.atan2, kink="0 at the origin."),
+)  # fmt: skip

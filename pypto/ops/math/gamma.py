@@ -141,24 +141,9 @@ def log_size(x: Term) -> Term:
 
 
 ROWS = (
-    function(
-        "tgamma",
-        reference.tgamma,
-        widened(tgamma),
-        "Gamma function: NaN at negative integers.",
-        (0.6, 2.0),
-        (-5.0, 40.0),
-        public=False,
-        adjoint=NoAdjoint("its derivative needs the digamma function, which is no op"),
-    ),
-    function(
-        "lgamma",
-        reference.lgamma,
-        widened(lgamma),
-        "Logarithm of the magnitude of the gamma function.",
-        (0.6, 2.0),
-        (0.0, 100.0),
-        public=False,
-        adjoint=NoAdjoint("its derivative needs the digamma function, which is no op"),
-    ),
-)
+    function("tgamma", reference.tgamma, widened(tgamma), "Gamma function: NaN at negative integers.", (0.6, 2.0),
+        (-5.0, 40.0), public=False, adjoint=NoAdjoint("its derivative needs the digamma function, which is no op")),
+    function("lgamma", reference.lgamma, widened(lgamma), "Logarithm of the magnitude of the gamma function.",
+        (0.6, 2.0), (0.0, 100.0), public=False,
+        adjoint=NoAdjoint("its derivative needs the digamma function, which is no op")),
+)  # fmt: skip

@@ -124,40 +124,12 @@ def log_of(x: Pair) -> Pair:
 
 
 ROWS = (
-    function(
-        "log",
-        np.log,
-        native(log),
-        "Natural logarithm: -inf at 0, NaN below.",
-        (1.0, 1.0),
-        (0.0, 1e4),
-        adjoint=adjoint_math.log,
-    ),
-    function(
-        "log2",
-        np.log2,
-        native(log_to(2)),
-        "Logarithm to base 2.",
-        (1.0, 1.0),
-        (0.0, 1e4),
-        adjoint=adjoint_math.log2,
-    ),
-    function(
-        "log10",
-        np.log10,
-        native(log_to(10)),
-        "Logarithm to base 10.",
-        (1.0, 1.0),
-        (0.0, 1e4),
-        adjoint=adjoint_math.log10,
-    ),
-    function(
-        "log1p",
-        np.log1p,
-        native(log1p),
-        "log(1 + x), with all its digits near 0.",
-        (1.0, 1.0),
-        (-1.0, 1e4),
-        adjoint=adjoint_math.log1p,
-    ),
-)
+    function("log", np.log, native(log), "Natural logarithm: -inf at 0, NaN below.", (1.0, 1.0), (0.0, 1e4),
+        adjoint=adjoint_math.log),
+    function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4),
+        adjoint=adjoint_math.log2),
+    function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4),
+        adjoint=adjoint_math.log10),
+    function("log1p", np.log1p, native(log1p), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4),
+        adjoint=adjoint_math.log1p),
+)  # fmt: skip
