@@ -31,24 +31,9 @@ from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
 _ROOMS = (
-    ir,
-    frontend,
-    launch,
-    interp,
-    language,
-    ascend,
-    device,
-    tuning,
-    aot,
-    graph,
-    gradients,
-    library,
-    routing,
-    project,
-    quant,
-    inductor,
-    advice,
-)
+    ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, gradients, library, routing,
+    project, quant, inductor, advice,
+)  # fmt: skip
 
 
 class NoSuchCode(PyptoError, LookupError):

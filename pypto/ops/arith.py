@@ -248,11 +248,7 @@ ROWS = (
     *(
         compare(n, f)
         for n, f in (
-            ("eq", np.equal),
-            ("ne", np.not_equal),
-            ("lt", np.less),
-            ("le", np.less_equal),
-            ("gt", np.greater),
+            ("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal), ("gt", np.greater),
             ("ge", np.greater_equal),
         )
     ),

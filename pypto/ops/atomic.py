@@ -27,15 +27,10 @@ SCOPES: Final = ("gpu", "cta", "sys")
 # The new value in memory, from the old one and the operand.
 COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "add": np.add,
-        "max": np.fmax,
-        "min": np.fmin,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-        "xchg": lambda old, new: new,
+        "add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
+        "xor": np.bitwise_xor, "xchg": lambda old, new: new,
     }
-)
+)  # fmt: skip
 
 
 def takes_turns(ops: Iterable[Op]) -> bool:

@@ -10,17 +10,9 @@ from pypto.ops import arith, atomic, casts, control, mathematics, matmul, memory
 from pypto.ops.row import OpRow
 
 ROWS: Final = (
-    *arith.ROWS,
-    *casts.ROWS,
-    *mathematics.ROWS,
-    *shape.ROWS,
-    *reduce.ROWS,
-    *matmul.ROWS,
-    *select.ROWS,
-    *memory.ROWS,
-    *atomic.ROWS,
-    *control.ROWS,
-)
+    *arith.ROWS, *casts.ROWS, *mathematics.ROWS, *shape.ROWS, *reduce.ROWS, *matmul.ROWS, *select.ROWS,
+    *memory.ROWS, *atomic.ROWS, *control.ROWS,
+)  # fmt: skip
 TABLE: Final[Mapping[str, OpRow]] = MappingProxyType({row.name: row for row in ROWS})
 
 

@@ -13,13 +13,9 @@ from pypto.ops.math.term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
 TANH = (
-    -0.33333333171275803,
-    0.1333330342585789,
-    -0.05395922855611955,
-    0.021768666325116613,
-    -0.008343119638547832,
+    -0.33333333171275803, 0.1333330342585789, -0.05395922855611955, 0.021768666325116613, -0.008343119638547832,
     0.0022918094207610654,
-)
+)  # fmt: skip
 
 
 def tanh_short(x: Term) -> Term:
