@@ -20,8 +20,7 @@ from pypto.cli.specs import GRAMMAR, Launch, bare, completed_kernel, launch_of, 
 MADE = "Without any, the function NAME_args or make_args of the file gives them, and the grid."
 Target = Annotated[str, typer.Argument(help="A Python FILE, or FILE:KERNEL.")]
 Kernel = Annotated[
-    str,
-    typer.Argument(metavar="FILE:KERNEL", help="A kernel in a Python file.", autocompletion=completed_kernel),
+    str, typer.Argument(metavar="FILE:KERNEL", help="A kernel in a Python file.", autocompletion=completed_kernel)
 ]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help=GRAMMAR)]
 Grid = Annotated[str, typer.Option(help=GRID)]

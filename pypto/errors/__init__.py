@@ -15,12 +15,4 @@ from pypto.errors.base import (
     SlowCompilation,
 )
 
-__all__ = [
-    "CacheWarning",
-    "CompilerBug",
-    "Diagnostic",
-    "OptionError",
-    "PyptoError",
-    "PyptoWarning",
-    "SlowCompilation",
-]
+__all__ = ["CacheWarning", "CompilerBug", "Diagnostic", "OptionError", "PyptoError", "PyptoWarning", "SlowCompilation"]

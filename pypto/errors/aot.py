@@ -10,8 +10,7 @@ class NotAhead(Diagnostic, ValueError):
     code = "E331"
     template = "{kernel} cannot be compiled ahead of time: {problem}"
     example = libraries(
-        "build(f, [{'x': x, 'y': y}], path, 'object', ['sparc'])",
-        "build(f, [{'x': x, 'y': y}], path, 'object')",
+        "build(f, [{'x': x, 'y': y}], path, 'object', ['sparc'])", "build(f, [{'x': x, 'y': y}], path, 'object')"
     )
 
 
@@ -30,10 +29,7 @@ class NotALibrary(Diagnostic, ValueError):
     code = "E333"
     template = "{path} is no library of kernels: {problem}"
     hint = "`pypto compile FILE:KERNEL … --emit shared` makes one"
-    example = libraries(
-        "pypto.aot.load(path)",
-        "build(f, [{'x': x, 'y': y}], path, 'shared')\npypto.aot.load(path)",
-    )
+    example = libraries("pypto.aot.load(path)", "build(f, [{'x': x, 'y': y}], path, 'shared')\npypto.aot.load(path)")
 
 
 class NoVersion(Diagnostic, TypeError):

@@ -11,9 +11,7 @@ class OutOfBounds(Diagnostic, IndexError):
     template = "{what} out of bounds: {array}[{index}] in program {program}; the shape is {shape}"
     hint = "mask the access, for instance `mask=offsets < n`, or slice the array, which clips by itself"
     example = bodies(
-        "pto.store(y + pto.arange(0, 16), 1.0)",
-        "i = pto.arange(0, 16)\npto.store(y + i, 1.0, mask=i < n)",
-        INTERPRETED,
+        "pto.store(y + pto.arange(0, 16), 1.0)", "i = pto.arange(0, 16)\npto.store(y + i, 1.0, mask=i < n)", INTERPRETED
     )
 
 
@@ -82,9 +80,7 @@ class ZeroStep(Diagnostic, ValueError):
     template = "the step of a range is 0 in program {program}"
     hint = "use a step other than 0"
     example = bodies(
-        "for i in range(0, n, n - 8):\n    y[i] = 1",
-        "for i in range(0, n, n - 7):\n    y[i] = 1",
-        INTERPRETED,
+        "for i in range(0, n, n - 8):\n    y[i] = 1", "for i in range(0, n, n - 7):\n    y[i] = 1", INTERPRETED
     )
 
 

@@ -34,10 +34,7 @@ class WrongShares(Diagnostic, ValueError):
     code = "E397"
     template = "the shares of the versions of {operator} must be from 0 to 1 and add up to 1, and {problem}"
     hint = "as in `routes[{operator!r}].ab({{'1.0': 0.9, '2.0': 0.1}})`"
-    example = routed(
-        'routes["double"].ab({"1.0": 0.9, "1.1": 0.2})',
-        'routes["double"].ab({"1.0": 0.9, "1.1": 0.1})',
-    )
+    example = routed('routes["double"].ab({"1.0": 0.9, "1.1": 0.2})', 'routes["double"].ab({"1.0": 0.9, "1.1": 0.1})')
 
 
 class VersionFailed(Diagnostic, RuntimeError):

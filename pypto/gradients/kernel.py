@@ -64,12 +64,7 @@ class AdjointKernel(ShownAdjoint):
         The backward pass under `Kernel.adjoint` that the last launch ran.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        request: Request,
-        is_always_derived: bool = False,
-    ) -> None:
+    def __init__(self, kernel: Kernel, request: Request, is_always_derived: bool = False) -> None:
         self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(request.wrt)}."
         self.kernel = kernel
         self.request = request

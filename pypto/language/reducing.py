@@ -11,16 +11,7 @@ from pypto.ops.public import Intrinsic
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
-__all__ = [
-    "all",
-    "any",
-    "associative_scan",
-    "map_elementwise",
-    "max",
-    "min",
-    "reduce",
-    "softmax",
-]
+__all__ = ["all", "any", "associative_scan", "map_elementwise", "max", "min", "reduce", "softmax"]
 
 _combination = Intrinsic("combination", "combination(fn, x): the row that a function of two elements is, or None.")
 _in_kernel = Intrinsic("in_kernel", "in_kernel(x): x itself; an error outside of a kernel.")

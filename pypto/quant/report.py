@@ -66,10 +66,7 @@ class Report:
 
 @BOUNDARY
 def report(
-    blocks: Sequence[Block],
-    layers: Mapping[str, QuantizedLayer],
-    inputs: Values,
-    progress: Progress | None = None,
+    blocks: Sequence[Block], layers: Mapping[str, QuantizedLayer], inputs: Values, progress: Progress | None = None
 ) -> Report:
     """Compares quantised layers with the original layers.
 

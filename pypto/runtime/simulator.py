@@ -159,13 +159,5 @@ def precompilations(include: Path, compiler: str) -> Iterator[list[str]]:
     pch = include / "kernel_operator.h.gch"
     pch.mkdir()
     for number in _ARCHITECTURES:
-        flags = [
-            f"-D__NPU_ARCH__={number}",
-            f"-I{include}",
-            "-x",
-            "c++-header",
-            str(header),
-            "-o",
-            str(pch / number),
-        ]
+        flags = [f"-D__NPU_ARCH__={number}", f"-I{include}", "-x", "c++-header", str(header), "-o", str(pch / number)]
         yield [compiler, *_KERNELS, *flags]

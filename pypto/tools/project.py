@@ -25,14 +25,7 @@ from pypto.tools.project_autograd import extension_texts
 from pypto.tools.project_backward import Backward, backward_of
 from pypto.tools.project_fields import TEMPLATES, Field, free_names, value_of
 from pypto.tools.project_kernel import direct_text, function_text, kernel_facts
-from pypto.tools.project_operator import (
-    Operator,
-    OperatorVersion,
-    check_version,
-    host_facts,
-    read_names,
-    type_of,
-)
+from pypto.tools.project_operator import Operator, OperatorVersion, check_version, host_facts, read_names, type_of
 from pypto.tools.project_tests import operator_test_texts, test_texts
 from pypto.tools.project_torch import TorchVersion, torch_texts
 from pypto.tools.prototype import Prototype

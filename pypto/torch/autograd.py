@@ -141,11 +141,7 @@ class KernelFunction:
 
 
 def op(
-    kernel: Kernel,
-    *,
-    grid: Any,
-    outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]],
-    name: str = "",
+    kernel: Kernel, *, grid: Any, outputs: Mapping[str, str | Callable[[Mapping[str, Any]], Any]], name: str = ""
 ) -> KernelFunction:
     """Makes a differentiable function of tensors from a kernel, which is an operator of torch.
 

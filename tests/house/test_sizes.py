@@ -26,7 +26,7 @@ ROOM_TOKEN_LINES = {
     "graph": 12_140,
     "library": 7780,
     "passes": 5200,
-    "ops": 4540,
+    "ops": 4187,
     "quant": 4180,
     "torch": 2830,
     "frontend": 2765,

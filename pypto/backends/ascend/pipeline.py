@@ -336,10 +336,7 @@ def fit_parts_of_rows(
 
 
 def fit_to_ub(
-    function: Function,
-    target: AscendTarget,
-    candidates: Iterator[Function],
-    problem: NoRoomOnAscend | None = None,
+    function: Function, target: AscendTarget, candidates: Iterator[Function], problem: NoRoomOnAscend | None = None
 ) -> tuple[BlockKernel, Function]:
     """Lower to Block IR with addresses: the first candidate that fits UB with double buffering, or at all.
 

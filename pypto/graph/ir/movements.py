@@ -134,10 +134,7 @@ MOVEMENTS: Final[Mapping[str, MovementRow]] = MappingProxyType(
             inverse=lambda shape, attrs: ("permute", {"dims": tuple(int(d) for d in np.argsort(attrs["dims"]))}),
         ),
         "broadcast_to": MovementRow(
-            repeated,
-            lambda array, attrs: np.broadcast_to(array, attrs["shape"]),
-            repeated_strides,
-            has_shape,
+            repeated, lambda array, attrs: np.broadcast_to(array, attrs["shape"]), repeated_strides, has_shape
         ),
         "slice": MovementRow(
             sliced,

@@ -214,9 +214,7 @@ def explanation(plan: Plan) -> str:
     counts = f"{len(plan.steps)} steps, {len(plan.kernels)} kernels" + (
         f", {by_numpy} run by numpy" if by_numpy else ""
     )
-    lines = [
-        f"plan of {plan.graph.name}: {counts}, arena {plan.arena_bytes:,} bytes of {total:,}",
-    ]
+    lines = [f"plan of {plan.graph.name}: {counts}, arena {plan.arena_bytes:,} bytes of {total:,}"]
     lines += [f"  where {guard}, asked at {guard.place.loc()}" for guard in guards_of(plan)]
     for number, step in enumerate(plan.steps):
         lines += step_lines(plan, number, step)

@@ -107,10 +107,7 @@ def with_bias(rng: np.random.Generator) -> Values:
     return {**inputs, "bias": rng.standard_normal(9).astype(np.float32), "relu": 1}
 
 
-EDGES: Final = {
-    "special": lambda rng: special(0, rng),
-    "special, up": lambda rng: special(1, rng),
-}
+EDGES: Final = {"special": lambda rng: special(0, rng), "special, up": lambda rng: special(1, rng)}
 
 
 def groups_by_torch(torch: Any, x: Any, emax: int, largest: float) -> Any:

@@ -25,10 +25,7 @@ WEIGHTS8: Final = (
     Implementation("groups", kernels.w8a16_matmul),
 )
 
-INT8: Final = (
-    Implementation("cube", kernels.w8a8_on_cube, ASCEND),
-    Implementation("tiles", kernels.w8a8_linear),
-)
+INT8: Final = (Implementation("cube", kernels.w8a8_on_cube, ASCEND), Implementation("tiles", kernels.w8a8_linear))
 INT8_GROUPS: Final = (
     Implementation("cube", kernels.w8a8_groups_on_cube, ASCEND),
     Implementation("tiles", kernels.w8a8_group_linear),

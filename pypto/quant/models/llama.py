@@ -19,16 +19,7 @@ from pypto.quant.calibrate.blocks import Block, Linear, Progress, Values, float_
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.formats.gguf import GGUF, read_gguf
 from pypto.quant.layer import Layer
-from pypto.quant.models.llama_file import (
-    ARCHITECTURE,
-    EMBEDDING,
-    HEAD,
-    LAST_NORM,
-    LINEAR,
-    LOGITS,
-    Sizes,
-    tensor_of,
-)
+from pypto.quant.models.llama_file import ARCHITECTURE, EMBEDDING, HEAD, LAST_NORM, LINEAR, LOGITS, Sizes, tensor_of
 from pypto.quant.models.llama_folder import METADATA, read_folder
 from pypto.quant.models.llama_layer import NORMS, attention, forward, rms_norm, rotated, rotation
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
@@ -309,10 +300,7 @@ def integers(ids: Any) -> Array:
 
 @BOUNDARY
 def load_llama(
-    path: str | os.PathLike[str],
-    cache: Cache | None = None,
-    ignore: Sequence[str] = (),
-    context: int | None = None,
+    path: str | os.PathLike[str], cache: Cache | None = None, ignore: Sequence[str] = (), context: int | None = None
 ) -> Llama:
     """Reads a model of the Llama family from a GGUF file, or from a folder that `save` wrote with such a model.
 

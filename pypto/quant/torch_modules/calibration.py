@@ -283,8 +283,7 @@ def chosen(model: Any, blocks: Any) -> dict[str, Any]:
         blocks_by_name = {names[id(module)]: module for module in given}
     if not blocks_by_name:
         raise WrongCalibration(
-            what=f"no submodule is named {blocks!r}",
-            way="name a list of blocks, or give a regular expression",
+            what=f"no submodule is named {blocks!r}", way="name a list of blocks, or give a regular expression"
         )
     return blocks_by_name
 

@@ -17,18 +17,7 @@ from dataclasses import replace
 
 from pypto.backends.ascend.blockir.effects import all_views, items_of
 from pypto.backends.ascend.blockir.effects import names_in as names_of
-from pypto.backends.ascend.blockir.ir import (
-    Assign,
-    BlockKernel,
-    Buffer,
-    Instr,
-    Item,
-    Let,
-    Record,
-    View,
-    fold,
-    parts,
-)
+from pypto.backends.ascend.blockir.ir import Assign, BlockKernel, Buffer, Instr, Item, Let, Record, View, fold, parts
 from pypto.backends.ascend.blockir.rewrite import inside, mapped
 
 # Element by element: the result may overwrite an operand.

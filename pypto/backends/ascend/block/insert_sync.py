@@ -26,18 +26,7 @@ from pypto.backends.ascend.block.hazards import Edge, HazardRegion, Pair, stages
 from pypto.backends.ascend.block.vector_clocks import find_waits
 from pypto.backends.ascend.blockir.effects import items_of
 from pypto.backends.ascend.blockir.instructions import EVENTS_EACH, PIPES
-from pypto.backends.ascend.blockir.ir import (
-    BlockKernel,
-    If,
-    Instr,
-    Item,
-    Let,
-    Loop,
-    Scalar,
-    While,
-    Word,
-    fold,
-)
+from pypto.backends.ascend.blockir.ir import BlockKernel, If, Instr, Item, Let, Loop, Scalar, While, Word, fold
 from pypto.backends.ascend.target import AscendTarget
 
 BusyIds = Mapping[tuple[str, str], frozenset[int]]

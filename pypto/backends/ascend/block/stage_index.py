@@ -17,18 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pypto.backends.ascend.blockir.effects import all_views, assigned, items_of, names_in
-from pypto.backends.ascend.blockir.ir import (
-    Argument,
-    Assign,
-    BlockKernel,
-    Expr,
-    Instr,
-    Item,
-    Let,
-    Loop,
-    Scalar,
-    View,
-)
+from pypto.backends.ascend.blockir.ir import Argument, Assign, BlockKernel, Expr, Instr, Item, Let, Loop, Scalar, View
 from pypto.backends.ascend.blockir.rewrite import inside, mapped
 from pypto.ir.types import uint32
 

@@ -16,15 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pypto.backends.ascend.block.hazards import (
-    ALL,
-    Edge,
-    Hazard,
-    HazardRegion,
-    Pair,
-    edge_for,
-    find_hazards,
-)
+from pypto.backends.ascend.block.hazards import ALL, Edge, Hazard, HazardRegion, Pair, edge_for, find_hazards
 from pypto.backends.ascend.blockir.instructions import EVENTS_EACH, PIPES
 
 

@@ -17,17 +17,10 @@ from pypto.backends.ascend.blockir.ir import Scalar, View, Word, fold
 from pypto.backends.ascend.cube.l1_resident import L1Residents
 from pypto.backends.ascend.cube.layout import view_at
 from pypto.backends.ascend.cube.moves import LOAD_PITCH, Pitch, store_result
-from pypto.backends.ascend.cube.operands import (
-    existing_count,
-    is_incomplete,
-    starts_in_array,
-)
+from pypto.backends.ascend.cube.operands import existing_count, is_incomplete, starts_in_array
 from pypto.backends.ascend.cube.product import NAMES, Product, buffer_suffix
 from pypto.backends.ascend.tile.blocking import blocking_of
-from pypto.backends.ascend.tile.cube_regions import (
-    CubeRegions,
-    Source,
-)
+from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source
 from pypto.backends.ascend.tile.fractals import SIDE, Blocking, Side
 from pypto.backends.ascend.tile.operand_facts import Span, side_of
 from pypto.backends.ascend.vector.builder import Lowering

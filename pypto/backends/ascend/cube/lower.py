@@ -45,13 +45,7 @@ from pypto.backends.ascend.cube.product import folded_and
 from pypto.backends.ascend.cube.swizzle import is_swizzled, swizzled_id
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import is_enabled
-from pypto.backends.ascend.tile.cube_regions import (
-    OTHER_FORM,
-    carried,
-    cube_ops,
-    cube_regions_of,
-    non_cube_ops,
-)
+from pypto.backends.ascend.tile.cube_regions import OTHER_FORM, carried, cube_ops, cube_regions_of, non_cube_ops
 from pypto.backends.ascend.tile.fractals import room
 from pypto.backends.ascend.tile.operand_facts import Span, side_of, upper_bounds
 from pypto.backends.ascend.tile.ub_layout import grain_of

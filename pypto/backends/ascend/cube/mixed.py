@@ -19,18 +19,7 @@ from dataclasses import dataclass, field, replace
 from pypto.backends.ascend.block.stage_interleaving import interleave_stages
 from pypto.backends.ascend.blockir.conditions import compared
 from pypto.backends.ascend.blockir.effects import items_of, memory_reads, scalars
-from pypto.backends.ascend.blockir.ir import (
-    BlockKernel,
-    Expr,
-    Instr,
-    Item,
-    Let,
-    Loop,
-    Param,
-    Scalar,
-    Word,
-    fold,
-)
+from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Instr, Item, Let, Loop, Param, Scalar, Word, fold
 from pypto.backends.ascend.cube.accumulators import CubeLowering, NotCube
 from pypto.backends.ascend.cube.l1_resident import l1_residents_of
 from pypto.backends.ascend.cube.lower import lower_cube_op

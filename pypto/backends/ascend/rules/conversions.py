@@ -16,18 +16,7 @@ from pypto.backends.ascend.blockir.instructions import CASTS
 from pypto.backends.ascend.blockir.ir import View, Word
 from pypto.backends.ascend.rules import double_float, integers
 from pypto.backends.ascend.rules.operand import Lanes, NoInstruction, as_dtype, as_int32, as_uint32
-from pypto.ir.types import (
-    DType,
-    float16,
-    float32,
-    float64,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-)
+from pypto.ir.types import DType, float16, float32, float64, int16, int32, int64, uint8, uint16, uint32
 from pypto.ops.math import formats
 
 if TYPE_CHECKING:

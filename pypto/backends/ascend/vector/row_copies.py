@@ -16,14 +16,7 @@ from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
 from pypto.backends.ascend.vector.region import AccessRegion, Dim
 from pypto.backends.ascend.vector.scalar_access import read_element, store_element
-from pypto.backends.ascend.vector.values import (
-    AnyTile,
-    Broadcast,
-    Deferred,
-    Pointer,
-    Splat,
-    Tile,
-)
+from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Pointer, Splat, Tile
 from pypto.ir.types import int64
 
 MAX_ROWS_PER_COPY: Final = 4095  # that one copy moves

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.reductions import Partial
 from pypto.backends.cpu.codegen.register_transpose import values_written
-from pypto.backends.cpu.loopir.index_maps import (
-    GATHERING,
-    IndexedValue,
-    IndexMap,
-    is_tile,
-    operand_map,
-    tile_operands,
-)
+from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexedValue, IndexMap, is_tile, operand_map, tile_operands
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.backends.cpu.peepholes.lane_emitter import CpuLaneEmitter
 from pypto.backends.cpu.techniques import is_enabled

@@ -23,13 +23,7 @@ from pypto.backends.cpu.codegen.prefetch import address_step, next_program_addre
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.gemm import conv_window
 from pypto.backends.cpu.gemm.blocking import FACTS
-from pypto.backends.cpu.gemm.micro_kernel import (
-    MicroKernelEmitter,
-    MicroTile,
-    ProductOperands,
-    Slots,
-    constant_or_zero,
-)
+from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, ProductOperands, Slots, constant_or_zero
 from pypto.backends.cpu.gemm.operands import Destination
 from pypto.backends.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.core import Op
@@ -78,10 +72,7 @@ def even_row_tiles(macro: MacroKernel, mr: int, computed: VectorValue) -> list[R
     count = e.binary("udiv", capacity, macro.index(mr))
     short = e.minimum(e.binary("udiv", e.sub(capacity, computed), macro.index(2)), count)
     middle = e.mul(e.sub(count, short), macro.index(mr))
-    return [
-        RowTiles(zero, middle, mr),
-        RowTiles(middle, e.add(middle, e.mul(short, macro.index(mr - 2))), mr - 2),
-    ]
+    return [RowTiles(zero, middle, mr), RowTiles(middle, e.add(middle, e.mul(short, macro.index(mr - 2))), mr - 2)]
 
 
 class MultiProductEmitter(MicroKernelEmitter):

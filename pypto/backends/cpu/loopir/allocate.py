@@ -18,12 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pypto.backends.cpu.loopir.index_maps import (
-    IndexMap,
-    inlined_operands,
-    is_inlinable,
-    operand_reads,
-)
+from pypto.backends.cpu.loopir.index_maps import IndexMap, inlined_operands, is_inlinable, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget

@@ -17,12 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from pypto.backends.cpu.library.registry import LIBRARY_OPS, SCALAR_LOOP_OPS
-from pypto.backends.cpu.loopir.allocate import (
-    BufferAllocation,
-    assign_offsets,
-    index_maps_to,
-    is_view,
-)
+from pypto.backends.cpu.loopir.allocate import BufferAllocation, assign_offsets, index_maps_to, is_view
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, inlined_operands, is_tile, operand_reads
 from pypto.backends.cpu.loopir.ir import (
     Buffer,
