@@ -54,6 +54,33 @@ class PrintsNothing(Diagnostic, PyptoWarning):
     example = bodies("print(n)\ny[:] = x[:]", "y[:] = x[:]", "with pto.device('ascend-sim'):\n    f[(1,)](x, y, 8)")
 
 
+class LoopUnrolled(Diagnostic, PyptoWarning):
+    code = "E709"
+    template = "this loop of {function} is unrolled, trip by trip, which has taken more than a second{reason}"
+    hint = (
+        "a loop becomes one loop of a kernel where it has numbers, parts of arrays and numpy's functions alone; "
+        "`pypto.arrays.fori_loop(first, last, body, state)` traces its body once"
+    )
+    example = programs(
+        """
+        def f(x):
+            for _ in range(100_000):
+                x = np.sort(x)
+            return x
+
+        pto.fuse(f).emit
+        """,
+        """
+        def f(x):
+            for _ in range(100_000):
+                x = np.sqrt(x)
+            return x
+
+        pto.fuse(f).emit
+        """,
+    )
+
+
 class OffTheCube(Diagnostic, PyptoWarning):
     code = "E705"
     template = "products of {kernel} run on vector cores of {chip}, not on the cube: {reason}"

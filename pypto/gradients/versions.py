@@ -12,7 +12,7 @@ from pypto.blocking import Blocking
 from pypto.errors.gradients import WrongGradient
 from pypto.frontend.unparse import unparse
 from pypto.gradients.checks import arrays_in_place, check_in_place, check_stores
-from pypto.graph.codegen.writer import kernel_of
+from pypto.graph.generated import kernel_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
 from pypto.jit.specialize import backend_for

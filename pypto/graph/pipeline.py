@@ -74,7 +74,11 @@ def emitted(what: str, plan: Callable[[], object]) -> str:
         raise OptionError(f"`{what}` names no {kind}{suggestion(name, known)}; there are {', '.join(known)}")
     texts: dict[str, str] = {}
 
+    known_passes = passes()
+
     def observer(step: Pass, before: Any, after: Any) -> None:
+        if known_passes.get(step.name) is not step:
+            return  # of a kernel that the trace compiles
         if isinstance(before, Graph):
             texts["graph"] = print_ir(before)
             texts.setdefault("traced", texts["graph"])

@@ -14,8 +14,8 @@ import pypto as pto
 from pypto.arrays import Dim
 from pypto.errors.graph import ArrayDiffers
 from pypto.errors.launch import NotLaunched
-from pypto.graph.codegen.writer import kernel_of
 from pypto.graph.fused import Fused
+from pypto.graph.generated import kernel_of
 from pypto.graph.plan.schedule import PlanKernel
 
 RNG = np.random.default_rng(0)

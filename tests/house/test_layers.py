@@ -98,8 +98,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # The stages of the graph compiler, and the modules that users call, lowest first: each may import those before it.
 # An import inside of a function, or for types alone, counts as any other.
 GRAPH = (
-    "ir", "rewrite", "capture", "tracing", "schedule", "codegen", "plan", "pipeline", "tune", "verification", "views",
-    "fused", "fuse", "cond", "lazy", "",
+    "generated", "ir", "rewrite", "loops", "capture", "tracing", "schedule", "codegen", "plan", "pipeline",
+    "tune", "verification", "views", "fused", "fuse", "cond", "lazy", "",
 )  # fmt: skip
 
 ONLY_IN = {"llvmlite": "backends.cpu"}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import guards
 from pypto.graph.capture.guards import is_library
+from pypto.graph.capture.loop_statements import with_loops
 from pypto.graph.capture.proxies import TypeSeen
 from pypto.graph.ir.node import here
 from pypto.loc import Caller, Loc
@@ -235,7 +236,8 @@ class Functions:
         namespace = self.namespace(function)
         closure = function.__closure__ or ()
         cells = tuple(CellType() if place is not None and is_full(cell) else cell for cell in closure)
-        copy = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, cells or None)
+        code = with_loops(function)
+        copy = FunctionType(code, namespace, function.__name__, function.__defaults__, cells or None)
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
         copy.__dict__.update(function.__dict__)

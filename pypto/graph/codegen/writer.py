@@ -1,4 +1,4 @@
-"""The writer of kernel lines: grid indices, array arguments, loads and tiles; and the kernel that is made of a source.
+"""The writer of kernel lines: grid indices, array arguments, loads and tiles.
 
 A kernel of a plan is a source text. The front end parses it like the function of a user, so every tool for kernels
 works on it.
@@ -6,27 +6,21 @@ works on it.
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-import pypto.language
 from pypto.blocking import AUTO, Blocking
+from pypto.graph.generated import MODULES
 from pypto.graph.ir.dims import ceil_div, is_fixed
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.index_space import Dim, FusionConflict
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType
-from pypto.jit import Kernel, jit
-from pypto.language import libdevice, ordering
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:
@@ -274,9 +268,6 @@ class Writer:
         return f"pto.broadcast_to({self.aligned(tile, axes)}, {shape})"
 
 
-_MODULES: Final = MappingProxyType({"libdevice": libdevice, "ordering": ordering})  # of the language, by their names
-
-
 def full_source(text: KernelText) -> str:
     """Return a kernel's source with its imports, as a complete file."""
     return f"{imports(text.source)}\n\n{text.source}"
@@ -284,24 +275,5 @@ def full_source(text: KernelText) -> str:
 
 def imports(source: str) -> str:
     """Return the imports that the source of kernels needs."""
-    used = [name for name in _MODULES if f"{name}." in source]
+    used = [name for name in MODULES if f"{name}." in source]
     return "import pypto as pto\n" + (f"from pypto.language import {', '.join(used)}\n" if used else "")
-
-
-@lru_cache(maxsize=1024)
-def kernel_of(source: str, name: str, sized: tuple[str, ...] = (), blocking: Blocking = AUTO) -> Kernel:
-    """Make the kernel of a source text without executing it: the function is built from the compiled code.
-
-    `sized` and `blocking` are the `do_not_specialize` and `blocking` arguments of its decorator.
-
-    Examples
-    --------
-    >>> kernel_of("import pypto as pto\\n\\n\\n@pto.jit\\ndef double(a, out):\\n    out[:] = a[:] * 2\\n", "double")
-    <kernel double(a, out)>
-    """
-    file = f"<{name}, generated {sha256(source.encode()).hexdigest()[:8]}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    module = compile(source, file, "exec", dont_inherit=True)
-    code = next(x for x in module.co_consts if isinstance(x, CodeType) and x.co_name == name)
-    function = FunctionType(code, {"__name__": f"generated.{name}", "pto": pypto.language, **_MODULES}, name)
-    return jit(do_not_specialize=sized, blocking=blocking)(function)

@@ -17,7 +17,8 @@ from pypto.graph.codegen.best_configurations import Choice, stored_choice
 from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import has_kernel, scatter_text
-from pypto.graph.codegen.writer import KernelText, full_source, kernel_of
+from pypto.graph.codegen.writer import KernelText, full_source
+from pypto.graph.generated import kernel_of
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node, base_of
 from pypto.graph.ir.types import contiguous

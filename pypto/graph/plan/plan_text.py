@@ -34,7 +34,8 @@ from typing import Any, Final, NoReturn
 from pypto.blocking import Blocking
 from pypto.errors.ir import IRTextError
 from pypto.graph.codegen.scatter import FORM as SCATTER
-from pypto.graph.codegen.writer import Access, Argument, kernel_of
+from pypto.graph.codegen.writer import Access, Argument
+from pypto.graph.generated import kernel_of
 from pypto.graph.ir.node import Graph, Node, base_of, sorted_inputs_first
 from pypto.graph.ir.node import text as graph_text
 from pypto.graph.ir.parser import parse_graph, parse_size

@@ -3,6 +3,6 @@
 Comes in: a function and example arguments (`arguments`, `named_dims`). Goes out: a `Traced` graph. Read `trace`,
 `tensor`, then the functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `exponents`, `functions`,
 `decompositions`, `standard`, `methods`, `movement`, `indexing`, `boolean_indexing`, `reductions`, `ordering`,
-`products`, `windows`, `launches`; `creation` and `concrete` are for arrays that the function makes,
+`products`, `launches`, `loops`; `creation` and `concrete` are for arrays that the function makes,
 `numerical` for compositions, `numpy_steps` for functions that numpy runs.
 """

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.graph import NotTraced
+from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.node import checked, here
 from pypto.graph.tracing.tensor import Tensor, graph_of
 from pypto.graph.tracing.ufuncs import cast, lift, tensor_type, to_out
+
+_WINDOWS: Final = "`np.lib.stride_tricks.sliding_window_view`"
+_MOST: Final = 256  # elements of a window
 
 
 def sizes_of(given: Any) -> tuple[int, ...]:
@@ -135,3 +139,41 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     start = offset if offset >= 0 else -offset * columns
     flat = reshape(moved, (*moved.node.shape[:-2], rows * columns))
     return flat[..., start : start + count * (columns + 1) : columns + 1] if count else flat[..., :0]
+
+
+# --- sliding windows ------------------------------------------------------------------------------------------------
+
+
+def sliding_window_view(x: Tensor, window_shape: Any, axis: Any = None, *, subok: bool = False) -> Tensor:
+    """Return the windows of an array: its slices, one for each element of a window, along axes behind the others.
+
+    A product of windows with weights reads the slices, so that a convolution by windows stores no windows.
+    """
+    window = tuple(np.atleast_1d(window_shape).tolist())
+    axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
+    axes = tuple(a % x.ndim for a in axes)
+    if len(window) != len(axes):
+        problem = f"a window of {len(window)} dimensions for {len(axes)} axes"
+        raise WrongShapes(here().loc(), what=_WINDOWS, problem=problem)
+    sizes = list(x.node.shape)
+    if not all(map(is_fixed, sizes)) or math.prod(window) > _MOST:
+        way = "write it as a sum over slices"
+        raise NotTraced(
+            here().loc(), what=_WINDOWS, problem=f"it is offered for fixed sizes and {_MOST} elements", way=way
+        )
+    for a, n in zip(axes, window, strict=True):
+        sizes[a] -= n - 1
+    if min(window, default=1) < 1 or min(sizes, default=1) < 1:
+        raise WrongShapes(
+            here().loc(), what=_WINDOWS, problem=f"an array of shape {x.shape} has no windows of {window}"
+        )
+    taps = [slices(sizes, axes, starts) for starts in itertools.product(*map(range, window))]
+    return reshape(stack([x[at] for at in taps], axis=-1), (*sizes, *window))
+
+
+def slices(sizes: list[int], axes: tuple[int, ...], starts: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return a slice with one element of each window."""
+    first = [0] * len(sizes)
+    for a, n in zip(axes, starts, strict=True):
+        first[a] += n
+    return tuple(slice(n, n + size) for n, size in zip(first, sizes, strict=True))

@@ -15,11 +15,10 @@ import numpy as np
 from pypto.graph.ir.node import checked
 from pypto.graph.ir.types import broadcast, is_floating
 from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
-from pypto.graph.tracing.movement import diagonal
+from pypto.graph.tracing.movement import diagonal, sliding_window_view
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, graph_of
 from pypto.graph.tracing.ufuncs import call, lift, to_out
-from pypto.graph.tracing.windows import sliding_window_view
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_o
 from pypto.graph.tracing.boolean_indexing import MaskedElements
 from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
+from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts
 from pypto.graph.tracing.ufuncs import captured, lift, tensor_type
 from pypto.loc import Caller, Loc
@@ -124,6 +125,10 @@ class TracedGraph(TensorGraph):
 
     def write(self, tensor: Tensor, key: Any, value: Any) -> None:
         dispatch.write_at(tensor, key, value)
+
+    def loop(self, statement: Any, items: Any, variables: dict[str, Any], outer: dict[str, Any]) -> Any:
+        """Return the variables after a compiled loop, or None if Python runs it."""
+        return run_loop(self, statement, items, variables, outer)
 
     def card(self, tensor: Tensor) -> str:
         text = "an array of a function that is traced: only its type is known"

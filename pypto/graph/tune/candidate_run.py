@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import PyptoError
-from pypto.graph.codegen.writer import KernelText, full_source, kernel_of
+from pypto.graph.codegen.writer import KernelText, full_source
+from pypto.graph.generated import kernel_of
 from pypto.graph.ir.dims import value_of
 from pypto.graph.plan.execution_context import Frame, seen
 from pypto.tuning.agreement import alike

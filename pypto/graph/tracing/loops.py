@@ -1,0 +1,169 @@
+"""Loops of a traced function: a loop that has a kernel becomes one launch, which updates the function's arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.capture.guards import is_array, is_scalar
+from pypto.graph.capture.loop_statements import LoopStatement
+from pypto.graph.generated import kernel_of
+from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.movements import MOVEMENTS
+from pypto.graph.ir.node import here
+from pypto.graph.ir.types import contiguous
+from pypto.graph.loops.numbers import NotCompiled, known
+from pypto.graph.loops.syntax import loaded_names
+from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
+from pypto.graph.tracing.concrete import ConcreteArray
+from pypto.graph.tracing.launches import launched
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph
+from pypto.graph.tracing.ufuncs import captured, tensor_type
+
+UNROLLED: Final = 16  # iterations that are traced one by one
+Variables = dict[str, Any]
+
+
+def run_loop(
+    graph: TensorGraph, statement: LoopStatement, items: Any, variables: Variables, outer: Variables
+) -> Variables | None:
+    """Compile a loop to a kernel and launch it; return the variables with new values, or None if it is unrolled."""
+    node = statement.node
+    if not is_worthwhile(statement, items, variables):
+        return None
+    given = {**variables, **({} if items is None else {ITEMS: items})}
+    if isinstance(node, ast.For):
+        node = ast.copy_location(ast.For(node.target, items_node(items), node.body, []), node)
+    name = f"{statement.function.name.strip('<>')}_loop_{node.lineno}"
+    try:
+        loop, values = translated(node, statement.function, given, outer, Described(graph), statement.names, name)
+        arrays = Arguments(graph, loop, values, variables)
+        arrays.check()
+    except NotCompiled as error:
+        statement.explain(error.reason, error.line)
+        return None
+    launched(kernel_of(loop.source, name), (1,), arrays.tensors())
+    return arrays.results()
+
+
+ITEMS: Final = "pypto items"
+
+
+def items_node(items: Any) -> ast.expr:
+    """Return the expression of what a loop runs over."""
+    if not isinstance(items, range):
+        return ast.Name(ITEMS, ast.Load())
+    bounds: list[ast.expr] = [ast.Constant(n) for n in (items.start, items.stop, items.step)]
+    return ast.Call(ast.Name("range", ast.Load()), bounds, [])
+
+
+def is_worthwhile(statement: LoopStatement, items: Any, variables: Variables) -> bool:
+    """Whether a loop works on traced arrays, and has more iterations than those that are traced one by one."""
+    names = loaded_names(statement.node)
+    if not any(is_traced(x) for x in (items, *(variables.get(name) for name in names))):
+        return False
+    if isinstance(statement.node, ast.While):
+        return True
+    if not isinstance(items, range | Tensor | np.ndarray):
+        return False
+    return len(items) > 0 and len(items) * inner_iterations(statement.node.body) >= UNROLLED
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is an array whose elements are not known during the trace."""
+    return isinstance(value, Tensor) and not (isinstance(value, ConcreteArray) and value.is_concrete)
+
+
+def inner_iterations(body: list[ast.stmt]) -> int:
+    """Return a lower bound for the iterations of the loops inside of a loop, as far as they are known."""
+    counts = [1]
+    for node in body:
+        if isinstance(node, ast.For | ast.While):
+            counts.append(UNROLLED * inner_iterations(node.body))
+        elif isinstance(node, ast.If):
+            counts.append(max(inner_iterations(node.body), inner_iterations(node.orelse)))
+    return max(counts)
+
+
+class Described:
+    """Describes the values of a traced function for its loops."""
+
+    def __init__(self, graph: TensorGraph) -> None:
+        self.graph = graph
+
+    def __call__(self, value: Any) -> Any:
+        if is_scalar(value):
+            if type(value.value) is not float or value.reads.graph is not self.graph:
+                return known(value.pin())
+            return (), np.dtype(np.float64), id(value), float
+        if isinstance(value, Tensor):
+            if value.graph is not self.graph or not all(map(is_fixed, value.node.shape)):
+                raise NotCompiled("an array has dimensions by name")
+            return value.node.shape, value.dtype, id(value.storage), value.dtype
+        if is_array(value) and isinstance(value, np.ndarray):
+            return value.shape, value.dtype, id(value), value.dtype
+        return None
+
+
+class Arguments:
+    """The arguments of a loop's kernel as tensors, and the variables after the loop."""
+
+    def __init__(self, graph: TensorGraph, loop: LoopKernel, values: Mapping[str, Any], variables: Variables) -> None:
+        self.graph = graph
+        self.loop = loop
+        self.values = values
+        self.variables = variables
+        self.memory: dict[str, Tensor] = {}
+
+    def check(self) -> None:
+        """Refuse updates that the trace cannot follow.
+
+        Raises
+        ------
+        NotCompiled
+        """
+        for name in self.loop.written & set(self.values):
+            value = self.values[name]
+            if not isinstance(value, Tensor):
+                raise NotCompiled("an array from outside is updated")
+            if value.storage.shared or any(MOVEMENTS[op].inverse is None for op, _ in value.steps):
+                raise NotCompiled("an array is updated that may be a view or a copy")
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the arguments in order."""
+        for x in self.loop.parameters:
+            self.memory[x.name] = self.argument(x.name) if x.name in self.values else self.blank(x.shape, x.dtype)
+        return tuple(self.memory.values())
+
+    def argument(self, name: str) -> Tensor:
+        value = self.values[name]
+        if is_scalar(value):
+            value = value.given(np.dtype(np.float64))
+        elif not isinstance(value, Tensor):
+            value = captured(self.graph, value)
+        tensor: Tensor = value
+        return tensor if tensor.node.shape else tensor.moved("reshape", shape=(1,))
+
+    def blank(self, shape: tuple[int, ...], dtype: Any) -> Tensor:
+        """Return an array of arbitrary content."""
+        storage = Storage(self.graph.constant(0, tensor_type(shape, dtype), here()))
+        storage.clear()
+        return Tensor(self.graph, storage, (), contiguous(shape), True)
+
+    def results(self) -> Variables:
+        """Return the variables that have new values after the loop."""
+        return {name: self.result(x) for name, x in self.loop.results.items()}
+
+    def result(self, x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(self.result, x))
+        if isinstance(x, Result):
+            return Tensor.fresh(self.graph, self.memory[x.parameter].moved("reshape", shape=()).node)
+        if isinstance(x, Part):
+            full = self.memory[x.parameter]
+            key = tuple(n if isinstance(n, int) else slice(n[0], None, n[1]) for n in x.key)
+            return full[tuple(key)] if x.key else full
+        return x
