@@ -8,7 +8,7 @@ and a run is one native call. On a device the arena lies in the device's memory,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
@@ -18,8 +18,9 @@ import numpy as np
 
 from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
-from pypto.runtime.arena import Arena, ArrayRef, Buffer, Ref, ScalarRef
+from pypto.runtime.arena import Arena, Buffer, Ref
 from pypto.runtime.device_arrays import zero
+from pypto.runtime.launch_text import lines
 from pypto.runtime.places import HostDevice
 
 Array = np.ndarray[Any, Any]
@@ -89,6 +90,10 @@ class LaunchList:
         Numbers that come with every call, behind its arrays.
     memory : Place
         Where the arena and the results are: the host, or a device.
+    written : set of key
+        Inputs that launches write. A replay compares their memory with that of all other inputs.
+    is_distinct : bool
+        Whether an array that is given as two inputs is refused by a replay.
 
     Raises
     ------
@@ -105,6 +110,8 @@ class LaunchList:
     zeroed: tuple[Any, ...] = ()
     scalars: tuple[Any, ...] = ()
     memory: Any = field(default=HOST, compare=False)
+    written: frozenset[Any] = frozenset()
+    is_distinct: bool = True
 
     def __post_init__(self) -> None:
         known = set(self.keys)
@@ -150,54 +157,7 @@ class LaunchList:
         raise WrongArguments(kernel="launch list", problem=problem, way=way)
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self) -> Iterator[str]:
-        """The text of the list: its arrays, then its launches."""
-        names = {key: key if isinstance(key, str) else f"%{n}" for n, key in enumerate(dict.fromkeys(self.keys))}
-        for word, buffers in (("input", self.inputs), ("result", self.results)):
-            for buffer in buffers:
-                yield f"{word} {names[buffer.key]}: {buffer_text(buffer)}"
-        yield f"arena {self.arena.nbytes} bytes on {getattr(self.memory, 'name', self.memory)}"
-        for slot in self.arena.slots:
-            zero = ", zeroed" if slot.is_zeroed else ""
-            where = f"at {slot.offset}, steps {slot.first}-{slot.last}{zero}"
-            yield f"  {names[slot.buffer.key]}: {buffer_text(slot.buffer)} {where}"
-        for key in self.constants:
-            yield f"constant {names[key]}"
-        for key, owner in self.aliases.items():
-            yield f"alias {names[key]} = {names[owner]}"
-        for key in self.scalars:
-            yield f"scalar {names[key]}"
-        for key in self.zeroed:
-            yield f"zero {names[key]}"
-        for step in self.steps:
-            yield step_text(step, names)
-
-
-def buffer_text(buffer: Buffer) -> str:
-    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
-
-
-def step_text(step: LaunchStep, names: Mapping[Any, str]) -> str:
-    """A step as a line."""
-    if step.kernel is None:
-        return f"host {getattr(step.host, '__name__', step.host)}"
-    given = ", ".join(f"{name}={argument_text(x, names)}" for name, x in step.arguments.items())
-    wave = f"overlap {step.wave}: " if step.wave > 1 else ""
-    host = "host, then " if step.host is not None else ""
-    return f"{wave}{host}{step.kernel.signature.kernel}[{', '.join(map(str, step.grid))}]({given})"
-
-
-def argument_text(x: Any, names: Mapping[Any, str]) -> str:
-    """An argument of a launch."""
-    if isinstance(x, ScalarRef):
-        return names[x.key]
-    if isinstance(x, ArrayRef):
-        shape = "" if x.shape is None else f"[{', '.join(map(str, x.shape))}]"
-        return f"{names[x.key]}{''.join(f'.{view}' for view in x.views)}{shape}"
-    sizes = getattr(x, "shape", None)
-    return str(x) if sizes is None else f"{x.dtype}[{', '.join(map(str, sizes))}]"
+        return "\n".join(lines(self))
 
 
 class BoundStep:
@@ -261,8 +221,11 @@ class Section:
         if self.native is None:
             for step in self.steps:
                 step.run(bound)
-            return
-        left = self.native.run(*arrays)
+        else:
+            self.resume(bound, arrays, self.native.run(*arrays))
+
+    def resume(self, bound: BoundLaunches, arrays: Sequence[Any], left: int | None) -> None:
+        """Make the step that native code leaves to Python, and all behind it."""
         while left is not None:
             if left < 0:  # arrays of a class of their own, or the same one twice
                 Section(self.steps).run(bound, arrays)
@@ -285,6 +248,8 @@ class BoundLaunches:
         From the second run on, how steps are made.
     started : list of BoundStep
         Those that hold arrays of the call.
+    native : Replay or None
+        Replays all steps in one native call.
     """
 
     def __init__(self, launches: LaunchList, memory: Any = None) -> None:
@@ -302,6 +267,7 @@ class BoundLaunches:
         self.steps = [BoundStep(step) for step in launches.steps]
         self.started: list[BoundStep] = []
         self.has_run = False
+        self.native: Any = None
         self.sections: tuple[Section, ...] = ()
 
     def run(self, arrays: Sequence[Any] | None = None, memory: Mapping[Any, Any] = NOTHING) -> list[Any]:
@@ -323,6 +289,21 @@ class BoundLaunches:
         for section in self.sections:
             section.run(self, changing)
         return self.leave()
+
+    def replay(self, arrays: Sequence[Any]) -> bool:
+        """Run on inputs that launches write, in one native call; False where that does not fit and nothing ran."""
+        if self.native is None:
+            return False
+        results = [np.empty(shape, dtype) for _, shape, dtype in self.results]
+        left = self.native.run(*arrays, *results)
+        if left is None:
+            return True
+        if left < 0:
+            return False
+        self.enter(arrays, {key: x for (key, _, _), x in zip(self.results, results, strict=True)})
+        self.sections[0].resume(self, (*arrays, *results), left)
+        self.leave()
+        return True
 
     def enter(self, arrays: Sequence[Any], memory: Mapping[Any, Any] = NOTHING) -> None:
         """Take the arrays of a call, and make those of its results."""
@@ -356,6 +337,7 @@ class BoundLaunches:
         for is_native, group in groupby(self.steps, lambda bound: bound.step.host is None):
             steps = tuple(group)
             self.sections += (Section(steps, self.replay_of(steps, arrays, numbers) if is_native else None),)
+        self.native = self.sections[0].native if len(self.sections) == 1 and not self.zeroed else None
 
     def replay_of(self, steps: Sequence[BoundStep], arrays: Sequence[Any], numbers: Mapping[Any, int]) -> Any:
         """The native replay of some launches; None where there is none."""
@@ -372,7 +354,17 @@ class BoundLaunches:
             if moves is None:
                 return None
             rows.append((bound.step.kernel, bound.step.grid, tuple(bound.arguments), moves, bound.step.wave))
-        return launcher.replay(rows, arrays, len(numbers))
+        return launcher.replay(rows, arrays, len(numbers), self.pairs(arrays), self.launches.is_distinct)
+
+    def pairs(self, arrays: Sequence[Array]) -> list[tuple[int, int, int, int]]:
+        """Inputs that must not overlap, by number, with the range that the distance of overlapping ones is in."""
+        pairs = []
+        for a, key in enumerate(self.inputs):
+            for b, other in enumerate(self.inputs[:a]):
+                if key in self.launches.written or other in self.launches.written:
+                    (low_a, high_a), (low_b, high_b) = reach(arrays[a]), reach(arrays[b])
+                    pairs.append((a, b, low_b - high_a, high_b - low_a))
+        return pairs
 
     def moves(self, bound: BoundStep, numbers: Mapping[Any, int]) -> tuple[tuple[int, int, int], ...] | None:
         """Which arguments differ from call to call, in which array of the call they lie, and where; None for copies."""
@@ -386,6 +378,13 @@ class BoundLaunches:
             offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
             moves.append((at, numbers[self.launches.aliases.get(ref.key, ref.key)], offset))
         return tuple(moves)
+
+
+def reach(array: Array) -> tuple[int, int]:
+    """Bytes from the first element of an array to the lowest one, and to the end of the highest."""
+    low, high = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+    start = array.__array_interface__["data"][0] if array.size else 0
+    return low - start, high - start
 
 
 def are_apart(written: Any, read: Sequence[Array]) -> bool:

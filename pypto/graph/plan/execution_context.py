@@ -58,8 +58,6 @@ class Frame(BoundLaunches):
 
     Attributes
     ----------
-    native : object or None
-        Replays all steps in one native call; None if an output is neither a result nor a view of one.
     picked : tuple of int
         The numbers of the results that are the outputs, or that they show.
     views : tuple of tuple of Movement
@@ -70,7 +68,6 @@ class Frame(BoundLaunches):
         self.plan = plan
         self.sizes = sizes
         self.called: dict[Any, Sequence[Array]] = {}
-        self.native: Any = None
         self.picked: tuple[int, ...] = ()
         self.views: tuple[tuple[Movement, ...], ...] = ()
         constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}, **self.unread()}
@@ -173,8 +170,9 @@ class Frame(BoundLaunches):
         super().prepare(arrays)
         number_of = {node: n for n, (node, _, _) in enumerate(self.results)}
         shown = [moved_from(node, self.stored) for node in self.plan.graph.outputs]
-        if len(self.sections) == 1 and all(node in number_of for node, _ in shown):
-            self.native = self.sections[0].native
+        if not all(node in number_of for node, _ in shown):
+            self.native = None  # an output is neither a result nor a view of one
+        else:
             self.picked = tuple(number_of[node] for node, _ in shown)
             views = tuple(tuple(Movement(n.op, self.attrs(n)) for n in path) for _, path in shown)
             self.views = views if any(views) else ()

@@ -152,10 +152,13 @@ class Launcher:
         """The table of a kernel's direct launches, which take the parameters in `names`; None if these are too many."""
         return DirectTable(self, kernel, python, mode, plain, names) if 0 < len(names) <= PARAMETERS else None
 
-    def replay(self, rows: Iterable[tuple[Any, ...]], like: Sequence[Any], arrays: int) -> Replay | None:
+    def replay(
+        self, rows: Iterable[tuple[Any, ...]], like: Sequence[Any], arrays: int, pairs: Sequence[Sequence[int]],
+        is_distinct: bool,
+    ) -> Replay | None:  # fmt: skip
         """Return a `Replay` of launches that are made again and again, or None where native code does not know one."""
         with suppress(LookupError):
-            return Replay(self, [ReplayedLaunch(*row) for row in rows], like, arrays)
+            return Replay(self, [ReplayedLaunch(*row) for row in rows], like, arrays, pairs, is_distinct)
         return None
 
     def provide(self, size: int) -> None:

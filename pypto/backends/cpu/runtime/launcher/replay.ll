@@ -4,13 +4,15 @@
 ;
 ; %replay: what all kernels share, launches and their number, the launch to begin with, arrays and their number, the
 ; place for the units of a wave, and what the first arrays are like: each as its type, dtype, number of axes, sizes,
-; then strides. %launch: the table of its kernel, its entry, its block, what of the arrays goes
+; then strides; the number of pairs of arrays that must not
+; overlap, and these; whether an array may be given twice. %launch: the table of its kernel, its entry, its block, what of the arrays goes
 ; where in it, the number of these, and how many launches are a wave that begins here. %unit: a part of a wave, as
 ; body, block, first program and the one behind the last.
-%replay = type { ptr, ptr, i64, i64, i64, i64, ptr, ptr }
+%replay = type { ptr, ptr, i64, i64, i64, i64, ptr, ptr, i64, ptr, i64 }
 %launch = type { ptr, ptr, ptr, ptr, i64, i64 }
 %move = type { i64, i64, i64 }  ; the bytes behind the address of an array go to a slot: slot, array, bytes
 %unit = type { ptr, ptr, i64, i64 }
+%pair = type { i64, i64, i64, i64 }  ; two arrays, which overlap where the distance of their addresses is between these
 declare ptr @PyLong_FromLongLong(i64)
 
 ; The entry for some arguments, as a number, with the block filled in; 0 where there is none, or the grid is no tuple.
@@ -46,7 +48,10 @@ start:
   br i1 %fits, label %compare, label %others
 compare:
   %alike = call i1 @alike(ptr %r, ptr %args)
-  br i1 %alike, label %begin, label %others
+  br i1 %alike, label %separate, label %others
+separate:
+  %apart = call i1 @apart(ptr %r, ptr %args)
+  br i1 %apart, label %begin, label %others
 begin:
   %next.p = getelementptr %replay, ptr %r, i64 0, i32 3
   %first = load i64, ptr %next.p
@@ -106,13 +111,16 @@ others:
   ret ptr %minus
 }
 
-; Whether the first arrays are like those that the blocks were filled in for, and none is given twice.
+; Whether the first arrays are like those that the blocks were filled in for, and none is given twice that may not be.
 define internal i1 @alike(ptr %r, ptr %args) {
 start:
   %count.p = getelementptr %replay, ptr %r, i64 0, i32 5
   %count = load i64, ptr %count.p
   %rows.p = getelementptr %replay, ptr %r, i64 0, i32 7
   %rows = load ptr, ptr %rows.p
+  %repeats.p = getelementptr %replay, ptr %r, i64 0, i32 10
+  %repeats = load i64, ptr %repeats.p
+  %distinct = icmp eq i64 %repeats, 0
   br label %head
 head:
   %n = phi i64 [ 0, %start ], [ %n1, %strides.done ]
@@ -144,7 +152,8 @@ fields:
 seek:  ; an array that is given twice is one array of the plan, and not two
   %m = phi i64 [ 0, %fields ], [ %m1, %other ]
   %before = icmp ult i64 %m, %n
-  br i1 %before, label %other, label %dimensions
+  %asks = and i1 %before, %distinct
+  br i1 %asks, label %other, label %dimensions
 other:
   %m1 = add i64 %m, 1
   %earlier.p = getelementptr ptr, ptr %args, i64 %m
@@ -182,6 +191,47 @@ axis.look:
 strides.done:
   %following = getelementptr i64, ptr %strides.want, i64 %axes
   br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether no pair of arrays overlaps.
+define internal i1 @apart(ptr %r, ptr %args) {
+start:
+  %count.p = getelementptr %replay, ptr %r, i64 0, i32 8
+  %count = load i64, ptr %count.p
+  %pairs.p = getelementptr %replay, ptr %r, i64 0, i32 9
+  %pairs = load ptr, ptr %pairs.p
+  br label %head
+head:
+  %n = phi i64 [ 0, %start ], [ %n1, %look ]
+  %left = icmp ult i64 %n, %count
+  br i1 %left, label %look, label %yes
+look:
+  %n1 = add i64 %n, 1
+  %a.p = getelementptr %pair, ptr %pairs, i64 %n, i32 0
+  %a = load i64, ptr %a.p
+  %b.p = getelementptr %pair, ptr %pairs, i64 %n, i32 1
+  %b = load i64, ptr %b.p
+  %low.p = getelementptr %pair, ptr %pairs, i64 %n, i32 2
+  %low = load i64, ptr %low.p
+  %high.p = getelementptr %pair, ptr %pairs, i64 %n, i32 3
+  %high = load i64, ptr %high.p
+  %one.p = getelementptr ptr, ptr %args, i64 %a
+  %one = load ptr, ptr %one.p
+  %one.data.p = getelementptr i8, ptr %one, i64 <array.data>
+  %one.data = load i64, ptr %one.data.p
+  %other.p = getelementptr ptr, ptr %args, i64 %b
+  %other = load ptr, ptr %other.p
+  %other.data.p = getelementptr i8, ptr %other, i64 <array.data>
+  %other.data = load i64, ptr %other.data.p
+  %distance = sub i64 %one.data, %other.data
+  %above = icmp sgt i64 %distance, %low
+  %below = icmp slt i64 %distance, %high
+  %meet = and i1 %above, %below
+  br i1 %meet, label %no, label %head
 yes:
   ret i1 true
 no:

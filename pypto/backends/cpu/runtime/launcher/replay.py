@@ -12,7 +12,8 @@ import numpy as np
 from pypto.backends.base import FIXED_SLOTS
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS
 
-_HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like")
+_HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like", "count",
+    "pairs", "repeats")  # fmt: skip
 _PARTS: Final = 8  # of a wave, for each thread
 _UNIT: Final = 4  # words
 
@@ -45,7 +46,7 @@ class Replay:
     """A function that makes all launches of a replay, on the arrays of a call.
 
     It gives None when all are done, the number of a launch that Python is to make before it calls again, and -1 where
-    the arrays of the call are of other types, shapes or strides than those that it was made with.
+    the arrays of the call are of other types, shapes or strides than those that it was made with, or overlap.
 
     Parameters
     ----------
@@ -55,6 +56,10 @@ class Replay:
         The first arrays of a call, as they are compared.
     arrays : int
         How many there are in all.
+    pairs : sequence of (int, int, int, int)
+        Arrays that must not overlap, by number, and the range in which the distance of their addresses must not lie.
+    is_distinct : bool
+        Whether no array may be given twice.
 
     Raises
     ------
@@ -62,7 +67,10 @@ class Replay:
         When native code does not know a launch.
     """
 
-    def __init__(self, launcher: Any, rows: Sequence[ReplayedLaunch], like: Sequence[Any], arrays: int) -> None:
+    def __init__(
+        self, launcher: Any, rows: Sequence[ReplayedLaunch], like: Sequence[Any], arrays: int,
+        pairs: Sequence[Sequence[int]], is_distinct: bool,
+    ) -> None:  # fmt: skip
         self.keep: list[Any] = [launcher]
         launches = [word for row in rows for word in self.launch(launcher, row)]
         threads, scratch = self.prepared(rows)
@@ -71,7 +79,8 @@ class Replay:
         units = self.words([0] * _UNIT * (2 * len(rows) + _PARTS * threads))
         parts = {"shared": ctypes.addressof(launcher.shared), "launches": self.words(launches),
             "total": len(rows), "arrays": arrays, "compared": len(like), "units": units,
-            "like": self.words(described(like))}  # fmt: skip
+            "like": self.words(described(like)), "count": len(pairs),
+            "pairs": self.words([word for pair in pairs for word in pair]), "repeats": not is_distinct}  # fmt: skip
         self.keep.append([x.dtype for x in like])
         self.head = (ctypes.c_int64 * len(_HEAD))(*(parts.get(name, 0) for name in _HEAD))
         address = ctypes.addressof(self.head).to_bytes(8, "little")
