@@ -79,6 +79,13 @@ class ScatteredOperand(Diagnostic, ValueError):
     example = calls("lib.topk(x[:, ::2], k=2)", "lib.topk(np.ascontiguousarray(x[:, ::2]), k=2)")
 
 
+class OverlappingOperands(Diagnostic, ValueError):
+    code = "E327"
+    template = "{operator} updates `{arg}` and `{other}`, and they share memory"
+    hint = "nothing was written; pass an array of its own for each, such as `{arg}.copy()`"
+    example = calls("lib.adamw(x, x, x, x + 1)", "lib.adamw(x, x.copy(), x.copy(), x + 1)")
+
+
 class NoSuchOperator(Diagnostic, LookupError):
     code = "E374"
     template = "the library has no operator {name}{suggestion}"

@@ -2,9 +2,10 @@
 
 ``library.rms_norm(x, g)`` calls an operator, ``library.rows["rms_norm"]`` is its row, ``library.register`` adds a row.
 
-Read `row`, `signature`, `expressions`, `conditions`, `leading`, `binding` and `call_cache`, then `registry`,
-`tolerance`, `checking`, `items`, `timing`, `residency` and `card`. Rows: `norms`, `activations`, `losses`, `moe`,
-`optim`, `residual`, `transforms`, `image`, `attention_rows`, `quantized_rows`. Beside them: `kernels`, `gradients`.
+Read `row`, `signature`, `expressions`, `conditions`, `leading`, `binding`, `recording` and `call_cache`, then
+`registry`, `tolerance`, `checking`, `items`, `timing`, `residency` and `card`. Rows: `norms`, `activations`, `losses`,
+`moe`, `optim`, `residual`, `transforms`, `image`, `attention_rows`, `quantized_rows`. Beside them: `kernels`,
+`gradients`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pypto.errors.library import (
     OperandDtype,
     OperandShape,
     OperandValue,
+    OverlappingOperands,
     ScatteredOperand,
     UnrelatedSizes,
     UnstoredNaN,
@@ -27,10 +28,13 @@ from pypto.errors.library import (
 from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
 from pypto.library.leading import LeadingDims, flat_info, outer_dimensions
+from pypto.library.recording import RecordedArray
 from pypto.library.signature import FREE, ArraySpec, Signature
 from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
 from pypto.runtime.device_arrays import host_view
 from pypto.runtime.tensors import is_autograds
+
+_MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,30 @@ class Binder:
         for spec, info in present:
             self.check(spec, info, dims, first.dtype)
         check_writable(self.operator, self.effects, given_infos)
+        if self.has_pairs:
+            self.check_apart(values)
         if not all(info.writable for _, info in present):
             self.check_gradients(present, first.dtype)
         read = self.signature.conditions.arrays
         self.check_conditions(dims, {spec.name: host_array(info) for spec, info in present if spec.name in read})
         written = {spec.name: spec.shape(dims)[1:] for spec in self.signature.outputs if spec.is_free}
         return Bound(values, dims, first.dtype, leading and replace(leading, widths={**leading.widths, **written}))
+
+    @property
+    def has_pairs(self) -> bool:
+        """Says whether a call updates several arrays."""
+        return len(self.effects) > 1
+
+    def check_apart(self, values: Mapping[str, Any]) -> None:
+        """Refuses arrays that are updated and share memory, because each update would change the other."""
+        for number, name in enumerate(self.effects):
+            for other in self.effects[:number]:
+                a, b = values[name], values[other]
+                if type(a) is np.ndarray and type(b) is np.ndarray and not np.may_share_memory(a, b):
+                    continue
+                one, two = array_info(a, self.operator, name), array_info(b, self.operator, other)
+                if one is not None and two is not None and share_memory(one, two):
+                    raise OverlappingOperands(operator=self.operator, arg=name, other=other)
 
     def flatten(self, infos: dict[str, ArrayInfo | None]) -> LeadingDims | None:
         """Replaces arrays with free leading dimensions by their views with one; None if all have one."""
@@ -230,6 +252,27 @@ class Binder:
         raise WrongOperands(operator=self.operator, problem=problem, signature=self.signature.text)
 
 
+def share_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
+    """Says whether two arrays of one place have a byte in common; True if the exact test takes too long."""
+    if one.device is not two.device and one.device != two.device:
+        return False
+    ends = [(x.address + x.reach[0], x.address + x.reach[1]) for x in (one, two)]
+    if not one.address or ends[0][1] <= ends[1][0] or ends[1][1] <= ends[0][0]:
+        return False
+    try:
+        return np.shares_memory(placed(one), placed(two), max_work=_MOST_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def placed(info: ArrayInfo) -> np.ndarray[Any, Any]:
+    """Returns an array with a place and a layout, whose elements nobody may read: they may be a device's."""
+    size = info.dtype.itemsize
+    interface = {"data": (info.address, True), "shape": info.shape, "typestr": f"|V{size}", "version": 3,
+        "strides": tuple(stride * size for stride in info.strides)}  # fmt: skip
+    return np.asarray(type("Placed", (), {"__array_interface__": interface})())
+
+
 def host_array(info: ArrayInfo) -> np.ndarray[Any, Any]:
     """Returns an array's integers in host memory; an array on a device is copied after its writer has finished."""
     owner = info.owner
@@ -272,6 +315,8 @@ def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
 def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any], Any]:
     """Returns a function that allocates an array of this shape and dtype, of the same kind as its argument."""
     kind = dtype.numpy
+    if isinstance(like, RecordedArray):
+        return lambda _: like.allocate(shape, dtype)
     if isinstance(like, np.ndarray) and type(like) is not np.ndarray:
         return lambda like: np.empty_like(like, kind, "C", False, shape)
     if isinstance(like, np.ndarray) or not hasattr(like, "new_empty"):
@@ -283,6 +328,13 @@ def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any]
         allocate: Callable[[Any], Any] = torch.empty_like
         return allocate
     return lambda like: like.new_empty(shape, dtype=numbers)
+
+
+def copied(value: Any) -> Any:
+    """Copies an array with its strides; numbers stay as they are."""
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    return value.clone() if hasattr(value, "clone") else value
 
 
 def backend_in_force() -> Plugin:

@@ -1,4 +1,4 @@
-"""Caches the checks of calls: a call like an earlier one allocates its results and launches its kernels at once.
+"""Caches the checks of calls: a call like an earlier one allocates its results and replays its launches at once.
 
 A call's key has all that its checks depend on: which arguments are given, their types, dtypes, shapes and strides, the
 numbers that sizes and conditions use, and what autograd records. Elements of arrays are no part of a key, so integers
@@ -17,12 +17,16 @@ import numpy as np
 
 from pypto.library.binding import Binder
 from pypto.library.leading import LeadingDims
+from pypto.library.recording import Numbers, RecordedCall, recorded
 from pypto.library.signature import Signature
 from pypto.runtime.mode import MODE, PLAIN
 
 Key = tuple[Any, ...]
 NUMBERS: Final = (int, float, bool)
 MOST: Final = 256  # calls that a row keeps
+RECORDINGS: Final = 4  # of a call's launches, each for other numbers
+WAIT: Final = 4  # repeated calls before launches are recorded
+CACHE_BYTES: Final = 1 << 22  # bytes between launches that the calls of a row keep
 
 
 @dataclass(slots=True)
@@ -55,11 +59,15 @@ class CheckedCall:
     names: tuple[str, ...] = field(init=False)
     first: str = field(init=False)
     read: frozenset[str] = field(init=False)
+    pairs: bool = field(init=False)
+    recording: RecordedCall | None = field(default=None, init=False)
+    recorder: Recorder | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Derives from the signature what every call needs."""
         signature = self.binder.signature
         self.names, self.first, self.read = signature.names, signature.inputs[0].name, signature.conditions.arrays
+        self.pairs = self.binder.has_pairs
 
     def __call__(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
         """Checks the integers, allocates the results and launches the kernels."""
@@ -69,14 +77,27 @@ class CheckedCall:
         if self.read:
             arrays = {name: host_elements(x) for name in self.read if (x := values[name]) is not None}
             self.binder.check_conditions(self.dims, arrays)
-        return self.launch(values)
+        return self.results_of(values)
 
-    def launch(self, values: dict[str, Any]) -> Any:
+    def results_of(self, values: dict[str, Any]) -> Any:
         """Allocates the results and launches the kernels, on arguments that were checked."""
         like, results = values[self.first], []
         for name, allocate in self.results:
             values[name] = result = allocate(like)
             results.append(result)
+        if self.recording is None or not self.recording.replay(values):
+            if self.pairs:
+                self.binder.check_apart(values)
+            if self.leading is None and self.run is not None:
+                self.run(**values)
+            else:
+                self.launch(values)
+            if self.recorder is not None:
+                self.recorder.record(self, values)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def launch(self, values: dict[str, Any]) -> None:
+        """Launches the kernels one by one."""
         if self.run is None:
             pass
         elif self.leading is None:
@@ -84,7 +105,45 @@ class CheckedCall:
         else:
             for part in self.leading.parts(values):
                 self.run(**part)
-        return results[0] if len(results) == 1 else tuple(results) or None
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records the launches of a call as a list, once several calls were like it.
+
+    It ends with calls that are no list, and with numbers that change from call to call.
+    """
+
+    cache: CallCache
+    waits: int = WAIT
+    recordings: int = 0
+
+    def record(self, call: CheckedCall, values: dict[str, Any]) -> None:
+        """Records the launches for the numbers of this call, if enough calls were like it."""
+        self.waits -= 1
+        if self.waits:
+            return
+        self.waits, self.recordings = WAIT, self.recordings + 1
+        self.cache.release(call)
+        if call.run is not None and self.recordings <= RECORDINGS:
+            call.recording = self.recorded_call(call, values)
+        if call.recording is None:
+            call.recorder = None
+        else:
+            self.cache.nbytes += call.recording.launches.arena.nbytes
+
+    def recorded_call(self, call: CheckedCall, values: dict[str, Any]) -> RecordedCall | None:
+        """Returns the launches of a call on numpy arrays as a list; None if they are none."""
+        binder, cache = call.binder, self.cache
+        signature = binder.signature
+        names = [spec.name for spec in (*signature.inputs, *signature.outputs) if values[spec.name] is not None]
+        if any(type(values[name]) is not np.ndarray for name in names):
+            return None
+        launches = recorded(call.launch, values, names, frozenset(binder.effects), CACHE_BYTES - cache.nbytes)
+        if launches is None or (len(launches.steps) < 2 and call.leading is None and not call.pairs):
+            return None  # a single launch takes no longer without a list
+        numbers = Numbers([name for name in signature.numbers if name not in cache.sizes], values)
+        return RecordedCall(launches, tuple(names), numbers, numbers.of(values), binder.check_apart)
 
 
 @dataclass(slots=True)
@@ -104,6 +163,7 @@ class CallCache:
     effects: tuple[str, ...] = ()
     session: Callable[[], Any] | None = None
     calls: dict[Key, CheckedCall] = field(default_factory=dict)
+    nbytes: int = field(default=0, init=False)
     names: tuple[str, ...] = field(init=False)
     sizes: frozenset[str] = field(init=False)
 
@@ -154,8 +214,16 @@ class CallCache:
         if key is None or self.default_device() is not None:
             return
         if len(self.calls) >= MOST:
-            self.calls.pop(next(iter(self.calls)), None)
-        self.calls[key] = call
+            oldest = self.calls.pop(next(iter(self.calls)), None)
+            if oldest is not None:
+                self.release(oldest)
+        call.recorder, self.calls[key] = Recorder(self), call
+
+    def release(self, call: CheckedCall) -> None:
+        """Releases the recorded launches of a call with their memory."""
+        if call.recording is not None:
+            self.nbytes -= call.recording.launches.arena.nbytes
+        call.recording = None
 
     def default_device(self) -> Any:
         """Returns the device that launches run on by default; None is the host."""

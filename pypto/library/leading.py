@@ -47,9 +47,13 @@ class LeadingDims:
     def parts(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the arguments of every launch: views with one leading dimension."""
         inner = prod(self.shape[self.outer :])
+        if not self.outer:
+            given = ((name, values[name], width) for name, width in self.widths.items())
+            yield {**values, **{name: flat(x, (inner, *width)) for name, x, width in given if x is not None}}
+            return
         for index in np.ndindex(self.shape[: self.outer]):
             views = {
-                name: flat(values[name][index] if index else values[name], (inner, *width))
+                name: flat(values[name][index], (inner, *width))
                 for name, width in self.widths.items()
                 if values[name] is not None
             }

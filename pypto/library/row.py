@@ -18,7 +18,7 @@ from pypto.backends.plugin import Plugin
 from pypto.backends.registry import HOST, plugin_of
 from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
-from pypto.library.binding import Binder, Bound, allocator, backend_in_force, empty
+from pypto.library.binding import Binder, Bound, allocator, backend_in_force, copied, empty
 from pypto.library.call_cache import CallCache, CheckedCall
 from pypto.library.signature import Signature
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
@@ -189,7 +189,8 @@ class Operator(Shown):
 
         Raises
         ------
-        WrongOperands, OperandShape, OperandDtype, ReadOnlyArgument, RecordedArgument, RepeatedArgument
+        WrongOperands, OperandShape, OperandDtype, ReadOnlyArgument, RecordedArgument, RepeatedArgument,
+        OverlappingOperands
             Before anything is written.
         LostGradient
             When a result would have no gradient, and autograd records an argument.
@@ -213,7 +214,7 @@ class Operator(Shown):
                 return operator_call(self, args, given, version)
             bound = self.bind(args, given)
             call = self.checked_call(bound, dict(zip(self.signature.names, args, strict=False)) | given, version)
-            results = call.launch({**bound.values})
+            results = call.results_of({**bound.values})
             self.call_cache.keep(key, call)
             return results
 
@@ -221,6 +222,11 @@ class Operator(Shown):
     def call_cache(self) -> CallCache:
         """The calls that passed all checks."""
         return CallCache(self.signature, self.effects)
+
+    def install(self, implementations: tuple[Implementation, ...]) -> None:
+        """Replaces the implementations, and forgets the calls that know the old ones."""
+        object.__setattr__(self, "implementations", implementations)
+        vars(self).pop("call_cache", None)
 
     def checked_call(self, bound: Bound, given: Values, version: str) -> CheckedCall:
         """Returns what calls like a checked one launch and allocate."""
@@ -245,8 +251,8 @@ class Operator(Shown):
     @cached_property
     def binder(self) -> Binder:
         """The checks of its arguments."""
-        is_independent = bool(self.items) and self.items == self.signature.free
-        return Binder(self.name, self.signature, self.effects, self.why_no_gradient, is_independent)
+        is_free = bool(self.items) and self.items == self.signature.free
+        return Binder(self.name, self.signature, self.effects, self.why_no_gradient, is_free)
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
         """Returns the first implementation that runs on a backend and dtype, or the named one."""
@@ -377,13 +383,6 @@ def normal(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Any:
     if dtype.is_int:
         return rng.integers(-127, 128, shape).astype(dtype.numpy)
     return rng.standard_normal(shape, np.float32).astype(dtype.numpy)
-
-
-def copied(value: Any) -> Any:
-    """Copies an array with its strides; numbers stay as they are."""
-    if isinstance(value, np.ndarray):
-        return value.copy(order="K")
-    return value.clone() if hasattr(value, "clone") else value
 
 
 def bf(x: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pypto.ir.types import DType
-from pypto.library.row import copied
+from pypto.library.binding import copied
 from pypto.library.tolerance import EXACT, Close, Tolerance
 from pypto.runtime.arrays import array_info
 from pypto.testing.close import as_numpy

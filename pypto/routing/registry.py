@@ -65,9 +65,7 @@ class RowRoute(Route):
             vars(self.row)["route"] = self.routed
 
     def changed(self) -> None:
-        versions = tuple(version.implementation for version in self.versions.values())
-        object.__setattr__(self.row, "implementations", versions)
-        vars(self.row).pop("call_cache", None)  # calls that know the old ones
+        self.row.install(tuple(version.implementation for version in self.versions.values()))
 
 
 class FunctionRoute(Route):

@@ -20,7 +20,6 @@ from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
 from pypto.runtime.arena import Arena, Buffer, Ref
 from pypto.runtime.device_arrays import zero
-from pypto.runtime.launch_text import lines
 from pypto.runtime.places import HostDevice
 
 Array = np.ndarray[Any, Any]
@@ -157,6 +156,8 @@ class LaunchList:
         raise WrongArguments(kernel="launch list", problem=problem, way=way)
 
     def __str__(self) -> str:
+        from pypto.runtime.launch_text import lines
+
         return "\n".join(lines(self))
 
 
