@@ -13,7 +13,7 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.arguments import Slot, leaves, mapped
-from pypto.graph.tracing.launches import results_of
+from pypto.graph.tracing.numpy_steps import results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.trace import Traced, trace
 from pypto.graph.tracing.ufuncs import lift

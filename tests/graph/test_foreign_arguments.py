@@ -46,8 +46,6 @@ def scaled(x: Any, y: Any = 2) -> Any:
 
 
 FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
-    "complex": (lambda: X + 1j, "array of complex numbers"),
-    "a complex number": (lambda: 1j, "complex number"),
     "dates": (lambda: np.array(["2020-01-01"], "M8[D]"), "array of times"),
     "a date": (lambda: datetime.date(2020, 1, 1), "date"),
     "texts": (lambda: np.array(["a"]), "array of texts"),

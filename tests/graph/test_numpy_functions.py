@@ -142,6 +142,17 @@ def test_a_result_of_another_shape_is_an_error_of_the_call() -> None:
         f(np.array([1, 9]))
 
 
+def test_a_step_that_raises_leaves_arguments_as_they_were() -> None:
+    def f(x: Any, m: Any) -> Any:
+        x += 1
+        return np.linalg.inv(m)
+
+    x = np.zeros(3)
+    with pytest.raises(np.linalg.LinAlgError):
+        pto.fuse(f)(x, np.zeros((2, 2)))
+    np.testing.assert_array_equal(x, np.zeros(3))
+
+
 REFUSED = {
     "bincount": (NotTraced, np.bincount, "minlength"),
     "histogram": (NotTraced, lambda k: np.histogram(k, bins="auto"), "number of bins"),

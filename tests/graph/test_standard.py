@@ -148,7 +148,6 @@ def test_what_counts_elements_is_numpys_and_refused_while_traced(name: str) -> N
     [
         (lambda x: pt.cumulative_sum(x), "running result of several dimensions"),  # noqa: PLW0108
         (lambda x: pt.linalg.cross(x, x), "three elements"),
-        (lambda x: np.fft.fft(x), "np.fft.fft"),  # noqa: PLW0108
     ],
 )
 def test_what_is_not_offered_is_an_error_at_its_line(function: Any, problem: str) -> None:

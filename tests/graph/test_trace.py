@@ -208,7 +208,7 @@ WRONG: dict[str, tuple[type[Exception], Callable[..., Any], str]] = {
     "a mask picks": (NotTraced, lambda x: x[x > 0], "np.where"),
     "a function": (NotTraced, np.unique, "compute it outside"),
     "a method": (NotTraced, lambda x: x.tobytes(), "compute it outside"),
-    "a ufunc": (NotTraced, np.isnat, "no op of the table"),
+    "a ufunc": (NotTraced, np.isnat, "cast the operands"),
     "shapes": (WrongShapes, lambda x: x + x.T, ""),
     "a product": (WrongShapes, lambda x: x @ x, ""),
     "out of bounds": (WrongShapes, lambda x: x[3], ""),
@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[type[Exception], Callable[..., Any], str]] = {
     "a broadcast array is written": (NotTraced, lambda x: np.broadcast_to(x, (2, 3, 4)).__iadd__(1), "copy"),
     "an array from outside is written": (NotTraced, lambda x: np.exp(x, out=np.loadtxt(["1"])), "return a new array"),
     "a view or a copy": (SharedMemory, lambda x: (x.T * X.T).reshape(-1).__iadd__(1), ".copy()"),
-    "complex": (NotTraced, lambda x: x * 1j, "cast"),
+    "objects": (NotTraced, lambda x: x * np.frombuffer(b"abc", "S1"), "an array of numbers"),
     "a result that is no array": (NotTraced, lambda x: {1, 2}, "return arrays"),
 }
 

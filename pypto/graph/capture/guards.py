@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.node import key_of
-from pypto.ir.types import from_numpy
+from pypto.graph.ir.types import element_type
 
 LIBRARIES: Final = frozenset(
     ("numpy", "scipy", "pypto", "torch", "jax", "jaxlib", "pandas", "numba", "ml_dtypes", "matplotlib", "pytest")
@@ -126,8 +126,6 @@ def objection(value: Any) -> tuple[str, str] | None:
     """Return why fused functions refuse an array-like value, and what to write instead, or None."""
     if is_array(value):
         return of_class(value) or of_dtype(value.dtype)
-    if isinstance(value, complex | np.complexfloating):
-        return "a complex number", "pass its real and its imaginary part as two numbers"
     return of_library(value, type(value).__module__.partition(".")[0], type(value).__name__)
 
 
@@ -187,10 +185,8 @@ _ALWAYS: Final = frozenset(("__module__", "__doc__", "__dict__", "__weakref__", 
 
 def of_dtype(dtype: np.dtype[Any]) -> tuple[str, str] | None:
     """Return why arrays of an element type are refused."""
-    if from_numpy(dtype) is not None:
+    if element_type(dtype) is not None:
         return None
-    if dtype.kind == "c":
-        return f"an array of complex numbers ({dtype})", "pass its real and its imaginary part: `x.real`, `x.imag`"
     if dtype.kind in "Mm":
         return f"an array of times ({dtype})", "pass numbers: `(x - x[0]) / np.timedelta64(1, 's')`"
     if dtype.kind in "USOT":

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,18 @@ from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.ir.types import DType, from_numpy
 
 Shape = tuple[int, ...]
+COMPLEX: Final = (  # element types of arrays that numpy computes with between kernels
+    DType("c64", "complex", 64, "complex64", "complex64"),
+    DType("c128", "complex", 128, "complex128", "complex128"),
+)
+
+
+def element_type(dtype: Any) -> DType | None:
+    """Return the element type of a numpy dtype, or None if graphs have no such type."""
+    numpy_type = np.dtype(dtype)
+    if numpy_type.kind == "c" and numpy_type.isnative:
+        return next((d for d in COMPLEX if d.public == numpy_type.name), None)
+    return from_numpy(numpy_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class TensorType:
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> TensorType | None:
         """Return the type of a numpy array, or None if its element type is not supported."""
-        dtype = from_numpy(array.dtype)
+        dtype = element_type(array.dtype)
         return None if dtype is None else TensorType(tuple(array.shape), dtype)
 
 

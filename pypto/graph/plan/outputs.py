@@ -14,7 +14,6 @@ from pypto.graph.ir.node import Node, base_of
 from pypto.graph.plan.plan import Plan
 from pypto.graph.plan.schedule import Schedule, ends_of, is_in_place
 from pypto.graph.tracing.arguments import leaves
-from pypto.graph.tracing.exponents import ExponentCheck
 from pypto.graph.tracing.trace import Slot, Traced
 
 Array = np.ndarray[Any, Any]
@@ -54,9 +53,9 @@ def run_into(
 
 
 def may_raise(plan: Plan) -> bool:
-    """Whether a step may raise for negative exponents, so that no array of the caller may be written before it."""
+    """Whether a step may raise, as for negative exponents, so that no array of the caller may be written before it."""
     calls = (step.nodes[-1] for step in plan.steps if step.kernel is None)
-    return any(node.is_call and isinstance(node.attr("function"), ExponentCheck) for node in calls)
+    return any(node.is_call and getattr(node.attr("function"), "may_raise", False) for node in calls)
 
 
 def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Target]:

@@ -237,6 +237,8 @@ def least(dtype: np.dtype[Any], name: str) -> Any:
 class EmptyCheck:
     """A step that raises if a mask picks no element, and returns true otherwise."""
 
+    may_raise = True
+
     def __init__(self, name: str, place: Any) -> None:
         self.name = name
         self.place = place

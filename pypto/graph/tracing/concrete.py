@@ -17,13 +17,13 @@ import numpy as np
 from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import captured, tensor_type
+from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.ufuncs import captured
 
 Array = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
 
-KINDS: Final = "biufV"  # of dtypes that are traced
+KINDS: Final = "biufcV"  # of dtypes that are traced
 _MUTATING: Final = frozenset(
     (
         "__setitem__", "fill", "sort", "partition", "put", "resize", "at", "copyto", "place", "putmask",
@@ -70,7 +70,7 @@ class ConcreteStorage(Storage):
         if self._node is None:
             assert self.value is not None
             self.is_used = True
-            if self.fill is None:
+            if self.fill is None or self.value.dtype.kind == "c":
                 self._node = captured(self.graph, self.value).node
             else:
                 number = np.asarray(self.fill).astype(self.value.dtype).item()

@@ -14,8 +14,8 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import here
 from pypto.graph.tracing import movement
 from pypto.graph.tracing.concrete import KINDS, ConcreteArray, ConcreteStorage, is_concrete, unwrapped
-from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import cast, lift, tensor_type
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.ufuncs import cast, lift
 
 Create = Callable[..., Any]
 _FILLS: Final[Mapping[str, int]] = MappingProxyType({"zeros": 0, "ones": 1, "empty": 0})

@@ -10,16 +10,16 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import here
-from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
+from pypto.graph.tracing import complex_arrays, methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.boolean_indexing import MaskedElements, select
 from pypto.graph.tracing.concrete import as_constant
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
 from pypto.graph.tracing.indexing import by_places, index_of, refuse, view
 from pypto.graph.tracing.numerical import NUMERICAL, TWO_RESULTS, outer
-from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy
+from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy, is_complex
 from pypto.graph.tracing.standard import STANDARD
-from pypto.graph.tracing.tensor import Tensor, TensorGraph
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
 ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number
@@ -38,6 +38,8 @@ _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_ufunc__`."""
+    if is_complex((*inputs, kwargs.get("dtype"))):
+        return complex_arrays.ufunc_of(ufunc, method, inputs, kwargs)
     if ufunc.__name__ in UNLOWERED or method in ("at", "outer", "reduceat", "accumulate"):
         return unlowered(graph, ufunc, method, inputs, kwargs)
     if not kwargs and method == "__call__" and ufunc.__name__ not in _PRODUCTS:
@@ -48,7 +50,7 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
     if method == "reduce":
         result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
     elif method != "__call__":
-        raise ufuncs.untraced(f"{ufunc.__name__}.{method}", "it is not offered")
+        raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
     elif ufunc.__name__ in _PRODUCTS:
         result = products.of_ufunc(graph, ufunc.__name__, inputs, kwargs)
     else:
@@ -57,7 +59,7 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
         return result
     if not isinstance(targets[0], Tensor):
         way = "let it return a new array, or make the array that is written by `np.zeros_like(x, shape=…)`"
-        raise ufuncs.untraced(ufunc.__name__, "`out` is an array that is not traced", way)
+        raise untraced(ufunc.__name__, "`out` is an array that is not traced", way)
     if targets[0].is_number:  # `x += 1` gives a new number
         return result
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
@@ -73,7 +75,7 @@ def refuse_strange(ufunc: Any, kwargs: dict[str, Any]) -> None:
     """
     strange = {name for name, value in kwargs.items() if name not in _ALLOWED and not is_default(value)}
     if strange:
-        raise ufuncs.untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+        raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
 
 
 def unlowered(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,6 +103,8 @@ def is_default(value: Any) -> bool:
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_function__`."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    if is_complex((args, kwargs)) and not complex_arrays.is_view(name):
+        return complex_arrays.function_of(name, function, args, kwargs)
     implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name) or NUMERICAL.get(name)
     if implementation is not None:
         return called(name, implementation, args, kwargs)
@@ -151,6 +155,10 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 def attribute(tensor: Tensor, name: str) -> Any:
     """Return a method or property of arrays by name."""
+    if tensor.dtype.kind == "c":
+        value = complex_arrays.attribute_of(tensor, name)
+        if value is not None:
+            return value
     if name in methods.PROPERTIES:
         return methods.like_numpy(name, methods.PROPERTIES[name](tensor), tensor)
     if name in methods.METHODS:
@@ -169,6 +177,8 @@ def read(tensor: Tensor, key: Any) -> Any:
     part = view(tensor, index)
     if index.array is None:
         return part
+    if tensor.dtype.kind == "c":
+        return complex_arrays.read(tensor, as_constant(key))
     if index.others:
         return ordering.take_several(part, (index.array, *index.others), index.axis)
     if getattr(index.array, "dtype", None) == np.bool_:
@@ -185,6 +195,9 @@ def write_at(tensor: Tensor, key: Any, value: Any) -> None:
     part = view(tensor, index)
     if index.array is None:
         assign(part, value)
+        return
+    if tensor.dtype.kind == "c":
+        complex_arrays.write_at(tensor, key, as_constant(value))
         return
     if type(value) is MaskedElements:
         value = value.into(tensor, lift(tensor.graph, index.array))

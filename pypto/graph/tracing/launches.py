@@ -7,7 +7,7 @@ that the function updates, without a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,23 +20,12 @@ from pypto.graph.ir.dims import hint, is_fixed, unasked
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph
+from pypto.graph.tracing.numpy_steps import results_of
+from pypto.graph.tracing.tensor import Steps, Storage, Tensor
 from pypto.graph.tracing.ufuncs import captured
 from pypto.runtime.mode import MODE
 
 Array = np.ndarray[Any, Any]
-
-
-def results_of(
-    graph: TensorGraph, function: Callable[..., Sequence[Array]], inputs: list[Node], types: list[TensorType]
-) -> list[Tensor]:
-    """Add the nodes for the results of a function that runs between kernels."""
-    place = here()
-    nodes = [
-        graph.add("call", *inputs, place=place, type=type, function=function, result=number)
-        for number, type in enumerate(types)
-    ]
-    return [Tensor.fresh(graph, node) for node in nodes]
 
 
 def watched(kernel: Any, grid: Any, values: tuple[Any, ...], interpret: bool) -> None:

@@ -20,8 +20,8 @@ from pypto.graph.loops.syntax import loaded_names
 from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import captured, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.ufuncs import captured
 
 UNROLLED: Final = 16  # iterations that are traced one by one
 Variables = dict[str, Any]

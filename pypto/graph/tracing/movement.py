@@ -13,8 +13,8 @@ import numpy as np
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.node import checked, here
-from pypto.graph.tracing.tensor import Tensor, graph_of
-from pypto.graph.tracing.ufuncs import cast, lift, tensor_type, to_out
+from pypto.graph.tracing.tensor import Tensor, graph_of, tensor_type
+from pypto.graph.tracing.ufuncs import cast, lift, to_out
 
 _WINDOWS: Final = "`np.lib.stride_tricks.sliding_window_view`"
 _MOST: Final = 256  # elements of a window
@@ -116,6 +116,8 @@ def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bo
     sizes = x.node.shape if shape is None else sizes_of(shape)
     if isinstance(value, Tensor):
         return copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
+    if np.dtype(dtype or x.dtype).kind == "c":
+        return copy(broadcast_to(lift(x.graph, complex(value), dtype or x.dtype), sizes))
     type = tensor_type(sizes, dtype or x.dtype)
     number = np.asarray(value).astype(type.dtype.numpy).item()
     return Tensor.fresh(x.graph, x.graph.constant(number, type, here()))

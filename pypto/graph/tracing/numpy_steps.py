@@ -16,10 +16,9 @@ import numpy as np
 from pypto.errors.graph import OtherShape
 from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.node import here
-from pypto.graph.tracing.launches import results_of
-from pypto.graph.tracing.tensor import Tensor, graph_of
-from pypto.graph.tracing.ufuncs import tensor_type, untraced
+from pypto.graph.ir.node import Node, here
+from pypto.graph.ir.types import TensorType
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, tensor_type, untraced
 from pypto.loc import UNKNOWN, Caller
 
 DECOMPOSITIONS: Final = (
@@ -31,8 +30,35 @@ FUNCTIONS: Final = (
     "nanargmax", "nanargmin", "nanmedian", "nanpercentile", "nanquantile", "packbits", "partition", "percentile",
     "poly", "polydiv", "polyfit", "quantile", "roots", "unpackbits", "unwrap",
 )  # fmt: skip
+TRANSFORMS: Final = (
+    "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "rfftn",
+)  # fmt: skip
 HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
 UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
+
+
+def results_of(
+    graph: TensorGraph, function: Callable[..., Sequence[Any]], inputs: list[Node], types: list[TensorType]
+) -> list[Tensor]:
+    """Add the nodes for the results of a function that runs between kernels."""
+    place = here()
+    nodes = [
+        graph.add("call", *inputs, place=place, type=type, function=function, result=number)
+        for number, type in enumerate(types)
+    ]
+    return [Tensor.fresh(graph, node) for node in nodes]
+
+
+def is_complex(value: Any) -> bool:
+    """Whether an operand, or something that it contains, is complex."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return any(map(is_complex, value))
+    if kind is dict:
+        return is_complex(list(value.values()))
+    dtype = getattr(value, "dtype", None)
+    return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
 
 
 class Argument:
@@ -56,6 +82,8 @@ class NumpyStep:
     place : Caller or Loc
         The user's line.
     """
+
+    may_raise = True
 
     def __init__(
         self, name: str, function: Callable[..., Any], args: tuple[Any, Any], several: bool, place: Any
@@ -92,6 +120,7 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
     """Trace a numpy function that runs between kernels."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
+        graph = graph_of(*args, *kwargs.values())
         tensors: list[Tensor] = []
 
         def placed(value: Any) -> Any:
@@ -100,6 +129,8 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
                 return kind(map(placed, value))
             if not issubclass(kind, Tensor):
                 return pinned(value)
+            if value.node.is_constant:
+                return np.full(value.node.shape, value.node.attr("value"), value.dtype)
             tensors.append(value)
             return Argument(len(tensors) - 1)
 
@@ -107,12 +138,16 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
         text = name or f"np.{function.__name__}"
         if not all(is_fixed(n) for x in tensors for n in x.node.shape):
             raise untraced(text.removeprefix("np."), "a dimension has a name", "leave its dimensions without names")
+        if not tensors:
+            args, kwargs = filled(places, ())
+            value = np.asarray(function(*args, **kwargs))
+            return graph.argument(f"captured{len(graph.inputs)}", value)
         example = trial(function, places, tensors)
         several = isinstance(example, tuple | list)
         types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
         step = NumpyStep(text, function, places, several, here())
         step.shapes = [x.shape for x in types]
-        results = results_of(graph_of(*tensors), step, [x.node for x in tensors], types)
+        results = results_of(graph, step, [x.node for x in tensors], types)
         if not several:
             return results[0]
         return type(example)(*results) if hasattr(example, "_fields") else type(example)(results)
@@ -160,6 +195,7 @@ STEPS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         **{f"linalg.{name}": by_numpy(getattr(np.linalg, name), f"np.linalg.{name}") for name in DECOMPOSITIONS},
         **{name: by_numpy(getattr(np, name)) for name in FUNCTIONS},
+        **{f"fft.{name}": by_numpy(getattr(np.fft, name), f"np.fft.{name}") for name in TRANSFORMS},
         **{name: with_bins(getattr(np, name)) for name in HISTOGRAMS},
         "bincount": bincount,
     }

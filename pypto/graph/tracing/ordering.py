@@ -19,8 +19,8 @@ from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.reductions import PIECE, axes_of, reduce
 from pypto.graph.tracing.reductions import positions as positions_along
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of
-from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, untraced, where
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, untraced
+from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, where
 from pypto.ir.types import int32
 from pypto.tuning.tile_sizes import TILES
 

@@ -16,8 +16,8 @@ from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
 from pypto.graph.tracing.movement import diagonal, reshape, squeeze, transpose
 from pypto.graph.tracing.reductions import plus_zero, reduce
-from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import call, cast, lift, untraced
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
+from pypto.graph.tracing.ufuncs import call, cast, lift
 
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {"vecdot": "...i,...i->...", "matvec": "...ij,...j->...i", "vecmat": "...i,...ij->...j"}

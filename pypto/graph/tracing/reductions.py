@@ -14,8 +14,8 @@ from pypto.graph.ir.node import checked, here
 from pypto.graph.ir.type_rules import may_propagate_nan
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing.movement import concatenate, full_like, reshape
-from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, untraced, where
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
+from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, where
 from pypto.ir.types import int32
 from pypto.ops.rules import normal_axes, reduced_shape
 from pypto.tuning.tile_sizes import TILES

@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
+from pypto.graph.capture.guards import of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, here, line_of, source_of
-from pypto.graph.ir.types import TensorType, contiguous
+from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.markup import Markup, note, tag
 from pypto.runtime.arrays import ArrayInfo
@@ -28,6 +30,22 @@ _LEAVE: Final = (
     "`np.zeros_like(x, shape=…)`"
 )
 Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+
+
+element_of = lru_cache(maxsize=64)(element_type)
+
+
+def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
+    return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
+
+
+def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
+    """Return the type of an array of a numpy dtype."""
+    element = element_of(np.dtype(dtype))
+    if element is None:
+        what, way = of_dtype(np.dtype(dtype)) or ("", "")
+        raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
+    return TensorType(shape, element)
 
 
 class Storage:
@@ -43,6 +61,10 @@ class Storage:
     def clear(self) -> None:
         """Say that its content is arbitrary."""
         self.blank = self.node
+
+    def share(self) -> None:
+        """Say that numpy may or may not have a view of it elsewhere, so that an update is refused."""
+        self.shared = True
 
     def replace(self, node: Node) -> None:
         """Hold a new node, as all views of it do then."""
@@ -272,6 +294,9 @@ class Tensor(NDArrayOperatorsMixin):
         way = "print it behind the call, or return it; `print(x)` and `{x!r}` show its type"
         array = self.needs_value("a format", way)
         return format(array if array.ndim else array[()], how)
+
+    def __complex__(self) -> complex:
+        return complex(self.needs_value("`complex(…)`", _LEAVE))
 
     def __int__(self) -> int:
         return int(self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own"))

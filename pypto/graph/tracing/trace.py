@@ -18,15 +18,16 @@ from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
-from pypto.graph.ir.types import TensorType, contiguous
+from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
 from pypto.graph.tracing.boolean_indexing import MaskedElements
 from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts
-from pypto.graph.tracing.ufuncs import captured, lift, tensor_type
+from pypto.graph.tracing.numpy_steps import by_numpy
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts, tensor_type
+from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.loc import Caller, Loc
 from pypto.markup import card
 from pypto.runtime.mode import mode
@@ -312,6 +313,9 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
     )  # what is written is so after all steps
     if storage is tensor.storage and is_left and not base.is_number:
         return node
+    if node.type.dtype in COMPLEX:
+        copied: Tensor = by_numpy(np.ndarray.copy, "copy")(Tensor.fresh(graph, node))
+        return copied.node
     return graph.append("copy", (node,), {}, node.type, node.place)
 
 

@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
-from pypto.graph.capture.guards import is_array, is_scalar, of_dtype
+from pypto.graph.capture.guards import is_array, is_scalar
 from pypto.graph.capture.scalars import Scalar, computed, number_of
 from pypto.graph.ir.dims import Size
 from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.types import TensorType, broadcast, in_c_order
 from pypto.graph.tracing import ufunc_decompositions
-from pypto.graph.tracing.tensor import Tensor, TensorGraph
-from pypto.ir.types import DType, from_numpy
+from pypto.graph.tracing.numpy_steps import by_numpy, is_complex
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type, untraced
 from pypto.ops.table import TABLE
 
 # numpy's name, where the row has another one.
@@ -44,10 +44,6 @@ _LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
 _COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
-def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
-    return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
-
-
 def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
     """Convert an operand to a tensor: numbers become constants, arrays from outside become inputs."""
     if isinstance(value, Tensor):
@@ -61,6 +57,8 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
         return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
     if is_array(value) and value.ndim:
         return lift(graph, captured(graph, value), dtype)
+    if isinstance(value, complex | np.complexfloating):
+        return captured(graph, np.asarray(value, dtype))
     if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
         raise NotTraced(
             here().loc(), what=f"a {type(value).__name__}", problem="it is neither array nor number",
@@ -92,21 +90,6 @@ def fitting(value: Scalar, dtype: np.dtype[Any]) -> Any:
     if type(value.value) is not int or dtype.kind not in "iu":
         return value
     return value if computed(partial(holds, dtype), value) else value.pin()
-
-
-@lru_cache(maxsize=64)
-def element_of(dtype: np.dtype[Any]) -> DType | None:
-    """Return the element type of a numpy dtype."""
-    return from_numpy(dtype)
-
-
-def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
-    """Return the type of an array of a numpy dtype."""
-    element = element_of(np.dtype(dtype))
-    if element is None:
-        what, way = of_dtype(np.dtype(dtype)) or ("", "")
-        raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
-    return TensorType(shape, element)
 
 
 def weak(value: Any) -> Any:
@@ -141,6 +124,9 @@ def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
 def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
     """Trace a ufunc on its operands."""
     name = ufunc.__name__
+    if is_complex(inputs) or (dtype is not None and np.dtype(dtype).kind == "c"):
+        result: Tensor = by_numpy(ufunc)(*inputs, **({} if dtype is None else {"dtype": dtype}))
+        return result
     if ufunc.nout > 1:
         raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
     *wanted, result = resolved(ufunc, inputs, dtype)
@@ -209,6 +195,8 @@ def truth(graph: TensorGraph, value: Any) -> Tensor:
     x = lift(graph, value)
     if x.dtype == np.bool_:
         return x
+    if x.dtype.kind == "c":
+        return call(graph, np.not_equal, (x, 0))
     zero = graph.constant(0, TensorType((), x.type.dtype), here())
     return Tensor.fresh(graph, graph.add("ne", x.node, zero, place=here()))
 
@@ -218,6 +206,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     source = x.node
     if source.type.dtype.numpy == dtype:
         return x
+    if "c" in (x.dtype.kind, np.dtype(dtype).kind):
+        result: Tensor = by_numpy(np.ndarray.astype, "astype")(x, np.dtype(dtype))
+        return result
     element = tensor_type((), dtype).dtype
     if element.is_bool:
         return truth(x.graph, x)
@@ -228,6 +219,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 def where(condition: Any, a: Any, b: Any) -> Tensor:
     """Trace ``np.where`` with three operands."""
     graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
+    if is_complex((a, b)):
+        result: Tensor = by_numpy(np.where)(condition, a, b)
+        return result
     kinds = [weak(x) for x in (a, b)]
     pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
     values = [x for x, kind in pairs if isinstance(kind, type)]

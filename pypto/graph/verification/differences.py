@@ -60,15 +60,18 @@ class Difference:
 
     @staticmethod
     def of(got: Array, expected: Array, tolerance: Tolerance, steps: int = 1) -> Difference:
-        dtype = from_numpy(got.dtype)
+        is_complex = got.dtype.kind == "c"
+        dtype = from_numpy(got.real.dtype)
         assert dtype is not None
-        widened = np.longdouble if dtype.bits == 64 else np.float64
+        widened: Any = np.longdouble if dtype.bits == 64 else np.float64
+        if is_complex:
+            widened = np.result_type(widened, np.complex64)
         with np.errstate(all="ignore"):
             x: Any = got.astype(widened)
             y: Any = expected.astype(widened)
             distance = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
             far = ~(distance <= tolerance.allowed(dtype, y, steps))
-            in_ulp = distance / spacing(y, dtype) if dtype.is_float else None
+            in_ulp = distance / spacing(np.abs(y), dtype) if dtype.is_float else None
         largest = float(np.max(distance, initial=0.0))
         size = np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
         ulp = None if in_ulp is None else float(largest / spacing(np.asarray(size), dtype))
