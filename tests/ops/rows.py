@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -153,11 +153,14 @@ AXES: Final = tuple(row for row in COMPUTING if not row.elementwise and row.name
 QUICK: Final = ("i1", "i8", "i32", "u64", "f16", "f32")
 
 
-def at_levels(pairs: list[tuple[OpRow, DType]], levels: tuple[str, ...] = LEVELS) -> Any:
+def at_levels(
+    pairs: list[tuple[OpRow, DType]], levels: tuple[str, ...] = LEVELS, slow: Collection[tuple[OpRow, DType]] = ()
+) -> Any:
     """Tests of rows and dtypes on the feature levels; on lower ones not every dtype is quick enough for each run."""
     made = []
     for row, dtype in pairs:
         for level in levels:
-            marks = [pytest.mark.slow] if level and dtype.mnemonic not in QUICK else []
+            is_slow = (level and dtype.mnemonic not in QUICK) or (row, dtype) in slow
+            marks = [pytest.mark.slow] if is_slow else []
             made.append(pytest.param(row, dtype, level, marks=marks, id=f"{row.name}-{dtype}-{level or 'host'}"))
     return pytest.mark.parametrize(("row", "dtype", "level"), made, indirect=["level"])

@@ -68,6 +68,7 @@ def test_masked_loads_and_stores(dtype: DType, text: str, level: str) -> None:
         assert_same(y, expected.astype(dtype.numpy), f"copy of {dtype}")
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("row", "dtype"), PAIRS, ids=lambda x: x.name)
 def test_atomics_give_the_old_value_and_leave_the_new_one(row: OpRow, dtype: DType) -> None:
     kernel, combine = define(ATOMIC.format(name=row.name)), NUMPY[row.name.removeprefix("atomic_")]

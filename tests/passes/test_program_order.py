@@ -60,6 +60,7 @@ def product(affinity: str, m: int, n: int, k: int, threads: int) -> tuple[Any, A
     return c, a.astype(np.float64) @ b
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("affinity", ["a", "b", "c"])
 @pytest.mark.parametrize(("m", "n", "k"), [(257, 300, 130), (1, 900, 700), (70, 33, 1100), (600, 700, 200)])
 def test_products_are_the_same_in_any_order(affinity: str, m: int, n: int, k: int) -> None:

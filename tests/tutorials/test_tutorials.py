@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
@@ -27,6 +27,11 @@ CHECKS: Final = MappingProxyType({
     "05_flash_attention": ("causal=False: largest", "causal=True: largest"),
 })  # fmt: skip
 
+LONG: Final = (  # to run; `make docs` executes them, too
+    "05_flash_attention", "12_cache_and_specialisation", "16_a_transformer_as_arrays",
+    "18_sparse_attention_over_a_paged_cache", "19_gradients_of_kernels",
+)  # fmt: skip
+
 
 def output(name: str) -> str:
     """What a tutorial prints when it is run as a script."""
@@ -38,7 +43,11 @@ def output(name: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", CHECKS)
+def long_ones_are_slow(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in names]
+
+
+@pytest.mark.parametrize("name", long_ones_are_slow(CHECKS))
 def test_a_tutorial_runs_checks_itself_and_prints_speed(name: str) -> None:
     said = output(name)
     for words in (*CHECKS[name], "times as fast"):
@@ -59,6 +68,7 @@ def test_matmul_on_the_cube() -> None:
         assert words in said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="the simulated device needs a C++ compiler")
 def test_attention_on_ascend() -> None:
     said = output("09_attention_on_ascend")
@@ -97,10 +107,7 @@ TOLD: Final = MappingProxyType({
 })  # fmt: skip
 
 
-LONG: Final = ("16_a_transformer_as_arrays", "18_sparse_attention_over_a_paged_cache", "19_gradients_of_kernels")
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in TOLD])
+@pytest.mark.parametrize("name", long_ones_are_slow(TOLD))
 def test_a_tutorial_checks_itself_and_shows_what_it_speaks_of(name: str) -> None:
     said = output(name)
     for words in TOLD[name]:
