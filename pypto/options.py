@@ -125,10 +125,11 @@ def no_option(function: str, name: str, known: Iterable[str]) -> WrongOption:
 
 
 def suggestion(name: str, known: Iterable[str], form: str = "; did you mean {}?") -> str:
-    """A hint at the nearest known name, or nothing."""
+    """A hint at the nearest known name, or nothing; names of protocols, which `hasattr` asks for, are never meant."""
     from difflib import get_close_matches
 
-    close_names = get_close_matches(name, [n for n in known if not n.startswith((".", "__"))], 1)
+    likely = [] if name.startswith("__") else [n for n in known if not n.startswith((".", "__"))]
+    close_names = get_close_matches(name, likely, 1)
     return form.format(close_names[0]) if close_names else ""
 
 

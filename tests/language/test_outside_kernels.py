@@ -28,3 +28,13 @@ def test_a_function_of_tiles_on_an_array_names_itself_and_the_users_line(name: s
 def test_a_name_that_others_have_says_where_to_look(name: str, way: str) -> None:
     with pytest.raises(AttributeError, match=way):
         getattr(pto, name)
+
+
+def test_no_similar_name_is_searched_for_one_of_a_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hasattr` asks for such a name wherever a kernel reads a module, and a search takes milliseconds."""
+    searched: list[str] = []
+    monkeypatch.setattr("difflib.get_close_matches", lambda name, names, most: searched.extend(names) or [])
+    assert not hasattr(pto, "__array_interface__") and not hasattr(pto, "__dlpack__")
+    assert searched == []
+    assert not hasattr(pto, "soft_max")
+    assert "softmax" in searched
