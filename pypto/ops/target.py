@@ -12,22 +12,7 @@ from pypto.options import suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetConstants:
-    """The facts of one machine; None stands for a fact that its backend does not give.
-
-    Attributes
-    ----------
-    name : str
-        ``"cpu"``, or the name of a chip such as ``"ascend910b2"``.
-    cores : int
-        Cores that run programs: threads of the pool on a CPU, vector cores on Ascend.
-    cube_cores : int
-        Cores that compute matrix products, on chips that have separate ones for them.
-    l2_bytes : int
-        Bytes of the second-level cache: of one core on a CPU, of the chip on Ascend.
-    vector_bytes : int
-        Bytes that one vector instruction processes.
-    has_exp2 : bool
-        Whether `exp2` takes fewer instructions than `exp`; on Ascend `exp` is an instruction, and `exp2` is not.
+    """The facts of one machine, as `pto.target` says what they are; None is a fact that its backend does not give.
 
     Examples
     --------
