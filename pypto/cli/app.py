@@ -11,21 +11,36 @@ from pypto.cli import caching, compiling, creating, facts, inspecting, library, 
 
 Command = Callable[..., Any]
 COMMANDS: Final[tuple[tuple[str, Command], ...]] = (
-    ("run", running.run), ("compile", compiling.compile_kernel), ("inspect", inspecting.inspect),
-    ("explain", compiling.explain), ("tune", tuning.tune), ("bench", running.bench), ("quant", quantising.quantise),
-    ("ops", facts.ops), ("doctor", facts.doctor), ("new", creating.new),
-)  # fmt: skip
+    ("run", running.run),
+    ("compile", compiling.compile_kernel),
+    ("inspect", inspecting.inspect),
+    ("explain", compiling.explain),
+    ("tune", tuning.tune),
+    ("bench", running.bench),
+    ("quant", quantising.quantise),
+    ("ops", facts.ops),
+    ("doctor", facts.doctor),
+    ("new", creating.new),
+)
 CACHE: Final[tuple[tuple[str, Command], ...]] = (
-    ("stat", caching.stat), ("list", caching.list_entries), ("why", caching.why), ("verify", caching.verify),
-    ("clear", caching.clear), ("export", caching.export), ("import", caching.load),
-)  # fmt: skip
+    ("stat", caching.stat),
+    ("list", caching.list_entries),
+    ("why", caching.why),
+    ("verify", caching.verify),
+    ("clear", caching.clear),
+    ("export", caching.export),
+    ("import", caching.load),
+)
 TUTORIALS: Final[tuple[tuple[str, Command], ...]] = (
     ("list", creating.list_tutorials),
     ("copy", creating.copy_tutorials),
 )
 LIBRARY: Final[tuple[tuple[str, Command], ...]] = (
-    ("list", library.list_operators), ("show", library.show), ("check", library.check), ("bench", library.bench),
-)  # fmt: skip
+    ("list", library.list_operators),
+    ("show", library.show),
+    ("check", library.check),
+    ("bench", library.bench),
+)
 
 
 def group(text: str, commands: tuple[tuple[str, Command], ...]) -> typer.Typer:

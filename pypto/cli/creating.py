@@ -17,9 +17,13 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _TEMPLATES: Final = Path(__file__).resolve().parent / "template"
 # File of the template -> file of the project.
 _FILES: Final = (
-    ("readme.txt", "README.md"), ("pyproject.txt", "pyproject.toml"), ("kernel.txt", "$name.py"),
-    ("test.txt", "tests/test_$name.py"), ("benchmark.txt", "benchmark.py"), ("tune.txt", "tune.py"),
-)  # fmt: skip
+    ("readme.txt", "README.md"),
+    ("pyproject.txt", "pyproject.toml"),
+    ("kernel.txt", "$name.py"),
+    ("test.txt", "tests/test_$name.py"),
+    ("benchmark.txt", "benchmark.py"),
+    ("tune.txt", "tune.py"),
+)
 _FORMS: Final = ("py", "ipynb", "both")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder; it is made if need be.")]
 

@@ -31,9 +31,24 @@ from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
 _ROOMS = (
-    ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, gradients, library, routing,
-    project, quant, inductor, advice,
-)  # fmt: skip
+    ir,
+    frontend,
+    launch,
+    interp,
+    language,
+    ascend,
+    device,
+    tuning,
+    aot,
+    graph,
+    gradients,
+    library,
+    routing,
+    project,
+    quant,
+    inductor,
+    advice,
+)
 
 
 class NoSuchCode(PyptoError, LookupError):

@@ -27,10 +27,15 @@ SCOPES: Final = ("gpu", "cta", "sys")
 # The new value in memory, from the old one and the operand.
 COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
-        "xor": np.bitwise_xor, "xchg": lambda old, new: new,
+        "add": np.add,
+        "max": np.fmax,
+        "min": np.fmin,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "xchg": lambda old, new: new,
     }
-)  # fmt: skip
+)
 
 
 def takes_turns(ops: Iterable[Op]) -> bool:
@@ -112,9 +117,19 @@ ROWS = (
     atomic("or", "Bitwise or with memory."),
     atomic("xor", "Bitwise exclusive or with memory."),
     atomic("xchg", "Puts the value into memory."),
-    OpRow("atomic_cas", params=(Param("pointer"), Param("cmp"), Param("val"), *_ORDER), infer=infer_cas,
-        reference=None, lane_rule=STRUCTURAL, bind_arguments=bind_cas, effect=Effect.ATOMIC, attrs=_ATTRS,
-        dtypes="number", dims=dims.elementwise,
-        doc="Where memory holds `cmp`, puts `val` there. Gives the old values.", example="atomic_cas(x, 0, 1)",
-        adjoint=BY_SWEEP),
-)  # fmt: skip
+    OpRow(
+        "atomic_cas",
+        params=(Param("pointer"), Param("cmp"), Param("val"), *_ORDER),
+        infer=infer_cas,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        bind_arguments=bind_cas,
+        effect=Effect.ATOMIC,
+        attrs=_ATTRS,
+        dtypes="number",
+        dims=dims.elementwise,
+        doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",
+        example="atomic_cas(x, 0, 1)",
+        adjoint=BY_SWEEP,
+    ),
+)

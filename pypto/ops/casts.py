@@ -226,11 +226,15 @@ _TO = Param("dtype", "dtype", REQUIRED, "element type of the result")
 _CAST = (
     Param("input", doc="a tile or scalar"),
     Param("dtype", "elem", REQUIRED, "element type of the result; pointers: `pto.pointer_type`"),
-    Param("fp_downcast_rounding", "str", None,
-        "to a narrower float: 'rtne' (to nearest even, the default) or 'rtz' (towards zero)"),
+    Param(
+        "fp_downcast_rounding",
+        "str",
+        None,
+        "to a narrower float: 'rtne' (to nearest even, the default) or 'rtz' (towards zero)",
+    ),
     Param("bitcast", "any", False, "keep the bits in place of the value; sizes must be equal"),
     Param("saturate", "any", False, "what is larger than the result's greatest number becomes that"),
-)  # fmt: skip
+)
 _ELEMENTWISE = frozenset({"elementwise"})
 
 ROWS = (
@@ -248,13 +252,29 @@ ROWS = (
         example="cast(x, pto.float16)",
         adjoint=adjoint_math.cast,
     ),
-    OpRow("bitcast", params=(_X, _TO), infer=infer_bitcast, reference=bitcast_reference,
-        lane_rule=lambda e, op, a: e.bitcast(a, op.attrs["dtype"]), bind_arguments=bind_bitcast,
+    OpRow(
+        "bitcast",
+        params=(_X, _TO),
+        infer=infer_bitcast,
+        reference=bitcast_reference,
+        lane_rule=lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
+        bind_arguments=bind_bitcast,
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
-        doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)",
-        adjoint=OF_BITS),
-    OpRow("ptr_cast", params=(_X, Param("dtype", "elem")), infer=infer_ptr_cast, reference=None, lane_rule=STRUCTURAL,
-        public=False, dims=dims.elementwise, traits=frozenset({"indexable"}),
-        doc="Pointers from addresses or of another element type, and addresses from pointers.", adjoint=BY_SWEEP),
-)  # fmt: skip
+        doc="The same bits under another element type of the same size.",
+        example="bitcast(x, pto.int32)",
+        adjoint=OF_BITS,
+    ),
+    OpRow(
+        "ptr_cast",
+        params=(_X, Param("dtype", "elem")),
+        infer=infer_ptr_cast,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        public=False,
+        dims=dims.elementwise,
+        traits=frozenset({"indexable"}),
+        doc="Pointers from addresses or of another element type, and addresses from pointers.",
+        adjoint=BY_SWEEP,
+    ),
+)
 __all__ = ["ROWS", "cast_value", "convert"]

@@ -92,9 +92,13 @@ def structural(name: str, infer: Any, doc: str, check: Any = None, traits: tuple
 
 
 ROWS = (
-    structural("if", nothing,
-        "Runs its first region when the condition holds, else its second; yields what that one yields.", check_if,
-        ("control", "declared")),
+    structural(
+        "if",
+        nothing,
+        "Runs its first region when the condition holds, else its second; yields what that one yields.",
+        check_if,
+        ("control", "declared"),
+    ),
     structural(
         "for",
         loop_results,
@@ -110,11 +114,21 @@ ROWS = (
         check_while,
     ),
     structural("yield", nothing, "Ends a region and gives its values.", traits=("terminator",)),
-    OpRow("assert_", params=(Param("condition"), Param("message", "str", ""),
-        Param("wraps", "str", "", "the dtype of an index that wraps around")), infer=nothing, reference=None,
-        lane_rule=STRUCTURAL, effect=Effect.SYNC, public=False,
+    OpRow(
+        "assert_",
+        params=(
+            Param("condition"),
+            Param("message", "str", ""),
+            Param("wraps", "str", "", "the dtype of an index that wraps around"),
+        ),
+        infer=nothing,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        effect=Effect.SYNC,
+        public=False,
         doc="Reports the message where the condition is false, in checked mode and in the interpreter.",
-        adjoint=BY_SWEEP),
+        adjoint=BY_SWEEP,
+    ),
     OpRow(
         "print_",
         params=(Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)),
@@ -127,6 +141,15 @@ ROWS = (
         doc="Prints values for every program: on the CPU when all are done, in the interpreter at once; on Ascend, nothing.",
         adjoint=BY_SWEEP,
     ),
-    OpRow("breakpoint_", params=(), infer=nothing, reference=None, lane_rule=STRUCTURAL, effect=Effect.SYNC,
-        public=False, doc="Stops in the debugger, in the interpreter; compiled code goes on.", adjoint=BY_SWEEP),
-)  # fmt: skip
+    OpRow(
+        "breakpoint_",
+        params=(),
+        infer=nothing,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        effect=Effect.SYNC,
+        public=False,
+        doc="Stops in the debugger, in the interpreter; compiled code goes on.",
+        adjoint=BY_SWEEP,
+    ),
+)

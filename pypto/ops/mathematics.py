@@ -24,7 +24,16 @@ from pypto.ops.math import trig as math_trig
 from pypto.ops.math.reference import erf
 
 ROWS = (
-    *math_exp.ROWS, *math_log.ROWS, *math_hyper.ROWS, *math_power.ROWS, *math_trig.ROWS, *math_arc.ROWS,
-    *math_erf.ROWS, *math_gamma.ROWS, *math_bessel.ROWS, *math_round.ROWS, *math_bits.ROWS,
-)  # fmt: skip
+    *math_exp.ROWS,
+    *math_log.ROWS,
+    *math_hyper.ROWS,
+    *math_power.ROWS,
+    *math_trig.ROWS,
+    *math_arc.ROWS,
+    *math_erf.ROWS,
+    *math_gamma.ROWS,
+    *math_bessel.ROWS,
+    *math_round.ROWS,
+    *math_bits.ROWS,
+)
 __all__ = ["ROWS", "erf"]

@@ -117,13 +117,29 @@ _DOT = (
     Param("input_precision", "str", None, _PRECISION),
     Param("allow_tf32", "any", None, "True asks for tf32"),
     Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
-    Param("out_dtype", "dtype", None,
-        "element type of the result, of floats; by default that of acc, else float32 (float64, int32)"),
-)  # fmt: skip
+    Param(
+        "out_dtype",
+        "dtype",
+        None,
+        "element type of the result, of floats; by default that of acc, else float32 (float64, int32)",
+    ),
+)
 
 ROWS = (
-    OpRow("dot", params=_DOT, infer=infer_dot, reference=dot_reference, lane_rule=STRUCTURAL, bind_arguments=bind_dot,
-        check=check_dot, attrs=(), options=("parts",), dtypes="number", dims=dims.dot,
+    OpRow(
+        "dot",
+        params=_DOT,
+        infer=infer_dot,
+        reference=dot_reference,
+        lane_rule=STRUCTURAL,
+        bind_arguments=bind_dot,
+        check=check_dot,
+        attrs=(),
+        options=("parts",),
+        dtypes="number",
+        dims=dims.dot,
         doc="Matrix product, accumulated in float32; of float64 in float64, of integers in int32.",
-        example="dot(a, b, acc)", adjoint=adjoint_tiles.dot),
-)  # fmt: skip
+        example="dot(a, b, acc)",
+        adjoint=adjoint_tiles.dot,
+    ),
+)

@@ -114,10 +114,18 @@ ROWS = (
             "it sorts keys, which are integers: sort the values along with their indices by `argsort`, and gather"
         ),
     ),
-    OpRow("slice", params=(Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")),
-        infer=infer_slice, reference=slice_reference, lane_rule=STRUCTURAL, public=False, dims=dims.slice_,
+    OpRow(
+        "slice",
+        params=(Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")),
+        infer=infer_slice,
+        reference=slice_reference,
+        lane_rule=STRUCTURAL,
+        public=False,
+        dims=dims.slice_,
         traits=frozenset({"indexable", "width_preserving"}),
-        doc="Element i is element starts + i * steps of x, in every dimension.", adjoint=adjoint_tiles.slice_),
+        doc="Element i is element starts + i * steps of x, in every dimension.",
+        adjoint=adjoint_tiles.slice_,
+    ),
     OpRow(
         "gather",
         params=(Param("src"), Param("index"), Param("axis", "int")),
@@ -132,4 +140,4 @@ ROWS = (
         example="gather(x, indices, axis=0)",
         adjoint=adjoint_tiles.gather,
     ),
-)  # fmt: skip
+)

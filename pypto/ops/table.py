@@ -10,9 +10,17 @@ from pypto.ops import arith, atomic, casts, control, mathematics, matmul, memory
 from pypto.ops.row import OpRow
 
 ROWS: Final = (
-    *arith.ROWS, *casts.ROWS, *mathematics.ROWS, *shape.ROWS, *reduce.ROWS, *matmul.ROWS, *select.ROWS,
-    *memory.ROWS, *atomic.ROWS, *control.ROWS,
-)  # fmt: skip
+    *arith.ROWS,
+    *casts.ROWS,
+    *mathematics.ROWS,
+    *shape.ROWS,
+    *reduce.ROWS,
+    *matmul.ROWS,
+    *select.ROWS,
+    *memory.ROWS,
+    *atomic.ROWS,
+    *control.ROWS,
+)
 TABLE: Final[Mapping[str, OpRow]] = MappingProxyType({row.name: row for row in ROWS})
 
 

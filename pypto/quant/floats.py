@@ -68,8 +68,10 @@ class FloatFormat:
 
 
 FORMATS: Final = {
-    "e4m3": FloatFormat(4, 3, 7, 0x7E), "e5m2": FloatFormat(5, 2, 15, 0x7B), "e2m1": FloatFormat(2, 1, 1, 7),
-}  # fmt: skip
+    "e4m3": FloatFormat(4, 3, 7, 0x7E),
+    "e5m2": FloatFormat(5, 2, 15, 0x7B),
+    "e2m1": FloatFormat(2, 1, 1, 7),
+}
 
 
 @cache

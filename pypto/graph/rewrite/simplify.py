@@ -146,9 +146,13 @@ def widens(a: DType, b: DType) -> bool:
 
 FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "cast": fold_cast, "take": fold_take, "place": fold_place, "window": fold_window, "concat": fold_concat,
+        "cast": fold_cast,
+        "take": fold_take,
+        "place": fold_place,
+        "window": fold_window,
+        "concat": fold_concat,
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

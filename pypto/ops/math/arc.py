@@ -15,24 +15,52 @@ from pypto.ops.math.trig import HALF_PI, PI
 _QUARTER_PI = 0.7853981633974483, 3.061616997868383e-17
 # (atan(t) / t - 1) / t² in |t| ≤ √2 - 1, Chebyshev interpolants: 3e-18 of atan(t) / t, for float32 8.1e-11.
 _ATAN = (
-    -0.3333333333333333, 0.19999999999999804, -0.14285714285659828, 0.11111111105155447, -0.09090908753500877,
-    0.07692296375032143, -0.06666424885738255, 0.05878928997834775, -0.05230454270650244, 0.04551593220626549,
-    -0.034570561981427744, 0.016285756855221028,
-)  # fmt: skip
+    -0.3333333333333333,
+    0.19999999999999804,
+    -0.14285714285659828,
+    0.11111111105155447,
+    -0.09090908753500877,
+    0.07692296375032143,
+    -0.06666424885738255,
+    0.05878928997834775,
+    -0.05230454270650244,
+    0.04551593220626549,
+    -0.034570561981427744,
+    0.016285756855221028,
+)
 _ATAN_SHORT = (
-    -0.333333332792548, 0.19999977258688387, -0.14284151193628614, 0.11071365021884794, -0.08624676145249494,
+    -0.333333332792548,
+    0.19999977258688387,
+    -0.14284151193628614,
+    0.11071365021884794,
+    -0.08624676145249494,
     0.050481385120797445,
-)  # fmt: skip
+)
 # (asin(s) / s - 1) / s² in |s| ≤ ½, Chebyshev interpolants: 5.4e-18 of asin(s) / s, for float32 6.2e-11.
 _ASIN = (
-    0.16666666666666669, 0.07499999999998433, 0.04464285714635543, 0.030381944138531247, 0.02237217294214989,
-    0.017352392720869973, 0.013971212973552933, 0.011479177415184906, 0.01032281435018578, 0.005457506718640358,
-    0.01740087944269402, -0.014851887071247204, 0.028757851367421566,
-)  # fmt: skip
+    0.16666666666666669,
+    0.07499999999998433,
+    0.04464285714635543,
+    0.030381944138531247,
+    0.02237217294214989,
+    0.017352392720869973,
+    0.013971212973552933,
+    0.011479177415184906,
+    0.01032281435018578,
+    0.005457506718640358,
+    0.01740087944269402,
+    -0.014851887071247204,
+    0.028757851367421566,
+)
 _ASIN_SHORT = (
-    0.16666666686085643, 0.07499992404401838, 0.04464766388813485, 0.030269138728589183, 0.023611817008891752,
-    0.010574415516912909, 0.030974540371355073,
-)  # fmt: skip
+    0.16666666686085643,
+    0.07499992404401838,
+    0.04464766388813485,
+    0.030269138728589183,
+    0.023611817008891752,
+    0.010574415516912909,
+    0.030974540371355073,
+)
 
 
 def angle(y: Term, x: Term) -> Pair:
@@ -91,11 +119,35 @@ def acos(x: Term) -> Term:
 
 
 ROWS = (
-    function("asin", np.arcsin, widened(asin), "Inverse sine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0),
-        adjoint=adjoint_math.asin, kink="infinite at 1 and at -1."),
-    function("acos", np.arccos, widened(acos), "Inverse cosine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0),
-        adjoint=adjoint_math.acos, kink="infinite at 1 and at -1."),
+    function(
+        "asin",
+        np.arcsin,
+        widened(asin),
+        "Inverse sine in radians: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.asin,
+        kink="infinite at 1 and at -1.",
+    ),
+    function(
+        "acos",
+        np.arccos,
+        widened(acos),
+        "Inverse cosine in radians: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.acos,
+        kink="infinite at 1 and at -1.",
+    ),
     function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0), adjoint=adjoint_math.atan),
-    function("atan2", np.arctan2, widened(atan2), "Angle of the point (x, y) in radians, in the right quadrant.",
-        (0.6, 1.0), names="y x", adjoint=adjoint_math.atan2, kink="0 at the origin."),
-)  # fmt: skip
+    function(
+        "atan2",
+        np.arctan2,
+        widened(atan2),
+        "Angle of the point (x, y) in radians, in the right quadrant.",
+        (0.6, 1.0),
+        names="y x",
+        adjoint=adjoint_math.atan2,
+        kink="0 at the origin.",
+    ),
+)

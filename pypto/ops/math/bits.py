@@ -73,9 +73,20 @@ def row(
 
 
 ROWS = (
-    row("popc", lambda x: popc(x).to(int32), each(lambda bits, x: x.bit_count()), "Number of bits that are set.",
-        infer=to_int32),
+    row(
+        "popc",
+        lambda x: popc(x).to(int32),
+        each(lambda bits, x: x.bit_count()),
+        "Number of bits that are set.",
+        infer=to_int32,
+    ),
     row("brev", brev, each(lambda bits, x: int(f"{x:0{bits}b}"[::-1], 2)), "Bits in reverse order."),
-    row("umulhi", umulhi, each(lambda bits, x, y: x * y >> bits),
-        "Upper half of the product of two integers, both taken as unsigned.", "x y", public=True),
-)  # fmt: skip
+    row(
+        "umulhi",
+        umulhi,
+        each(lambda bits, x, y: x * y >> bits),
+        "Upper half of the product of two integers, both taken as unsigned.",
+        "x y",
+        public=True,
+    ),
+)

@@ -23,22 +23,39 @@ _WHOLE = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
 # exp on ±log(2)/2. float32: Chebyshev interpolant of degree 6, error 2.0e-9. float64: 1/k!, error 4e-18.
 _EXP = {
     "f32": (
-        1.0, 1.000000037716214, 0.5000000047117757, 0.16666415514653277, 0.04166635289677516, 0.008375126398153335,
+        1.0,
+        1.000000037716214,
+        0.5000000047117757,
+        0.16666415514653277,
+        0.04166635289677516,
+        0.008375126398153335,
         0.0013941108433972674,
     ),
     "f64": tuple(1 / math.factorial(k) for k in range(14)),
-}  # fmt: skip
+}
 # (exp(r) - 1 - r - r²/2) / r³ on ±log(2)/2, Chebyshev interpolant: 1.2e-18 of r.
 _EXP_REST = (
-    0.16666666666666666, 0.04166666666666667, 0.008333333333333333, 0.0013888888888883752, 0.00019841269841266418,
-    2.4801587325533363e-05, 2.7557319239947517e-06, 2.7557273661348637e-07, 2.5052078014485868e-08,
-    2.0914679376583935e-09, 1.6084322823993442e-10,
-)  # fmt: skip
+    0.16666666666666666,
+    0.04166666666666667,
+    0.008333333333333333,
+    0.0013888888888883752,
+    0.00019841269841266418,
+    2.4801587325533363e-05,
+    2.7557319239947517e-06,
+    2.7557273661348637e-07,
+    2.5052078014485868e-08,
+    2.0914679376583935e-09,
+    1.6084322823993442e-10,
+)
 # (exp(r) - 1 - r) / r² there, for float32: 4.9e-10 of r.
 _EXP_SHORT = (
-    0.5000000013457727, 0.16666666681614256, 0.04166646500604005, 0.008333310934448869, 0.0013933641031986701,
+    0.5000000013457727,
+    0.16666666681614256,
+    0.04166646500604005,
+    0.008333310934448869,
+    0.0013933641031986701,
     0.00019890980869750327,
-)  # fmt: skip
+)
 
 
 def reduce_exp(x: Term) -> tuple[Term, Term]:
@@ -180,14 +197,50 @@ def sigmoid(x: Term) -> Term:
 
 
 ROWS = (
-    function("exp", np.exp, native(exp), "e to the power of x.", (1.4, 1.0), (-100.0, 90.0),
-        adjoint=adjoint_math.exp),
-    function("exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0),
-        adjoint=adjoint_math.exp2),
-    function("exp10", lambda x: np.power(10.0, x), widened(exp10), "10 to the power of x.", (0.6, 1.0), (-45.0, 39.0),
-        public=False, adjoint=adjoint_math.exp10),
-    function("expm1", np.expm1, by_size(expm1_short, expm1), "exp(x) - 1, with all its digits near 0.", (1.5, 1.0),
-        (-20.0, 90.0), adjoint=adjoint_math.expm1),
-    function("sigmoid", lambda x: 1 / (1 + np.exp(-x)), by_size(sigmoid_short, sigmoid), "1 / (1 + exp(-x)).",
-        (1.6, 1.0), (-110.0, 30.0), adjoint=adjoint_math.sigmoid),
-)  # fmt: skip
+    function(
+        "exp",
+        np.exp,
+        native(exp),
+        "e to the power of x.",
+        (1.4, 1.0),
+        (-100.0, 90.0),
+        adjoint=adjoint_math.exp,
+    ),
+    function(
+        "exp2",
+        np.exp2,
+        native(exp2),
+        "2 to the power of x.",
+        (1.3, 1.0),
+        (-150.0, 128.0),
+        adjoint=adjoint_math.exp2,
+    ),
+    function(
+        "exp10",
+        lambda x: np.power(10.0, x),
+        widened(exp10),
+        "10 to the power of x.",
+        (0.6, 1.0),
+        (-45.0, 39.0),
+        public=False,
+        adjoint=adjoint_math.exp10,
+    ),
+    function(
+        "expm1",
+        np.expm1,
+        by_size(expm1_short, expm1),
+        "exp(x) - 1, with all its digits near 0.",
+        (1.5, 1.0),
+        (-20.0, 90.0),
+        adjoint=adjoint_math.expm1,
+    ),
+    function(
+        "sigmoid",
+        lambda x: 1 / (1 + np.exp(-x)),
+        by_size(sigmoid_short, sigmoid),
+        "1 / (1 + exp(-x)).",
+        (1.6, 1.0),
+        (-110.0, 30.0),
+        adjoint=adjoint_math.sigmoid,
+    ),
+)

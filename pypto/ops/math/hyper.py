@@ -13,9 +13,13 @@ from pypto.ops.math.term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
 TANH = (
-    -0.33333333171275803, 0.1333330342585789, -0.05395922855611955, 0.021768666325116613, -0.008343119638547832,
+    -0.33333333171275803,
+    0.1333330342585789,
+    -0.05395922855611955,
+    0.021768666325116613,
+    -0.008343119638547832,
     0.0022918094207610654,
-)  # fmt: skip
+)
 
 
 def tanh_short(x: Term) -> Term:
@@ -101,14 +105,36 @@ def finite(x: Term, result: Pair) -> Term:
 
 
 ROWS = (
-    function("tanh", np.tanh, by_size(tanh_short, tanh), "Hyperbolic tangent.", (1.5, 1.0),
-        adjoint=adjoint_math.tanh),
+    function(
+        "tanh",
+        np.tanh,
+        by_size(tanh_short, tanh),
+        "Hyperbolic tangent.",
+        (1.5, 1.0),
+        adjoint=adjoint_math.tanh,
+    ),
     function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.sinh),
-    function("cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0),
-        adjoint=adjoint_math.cosh),
+    function(
+        "cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.cosh
+    ),
     function("asinh", np.arcsinh, widened(asinh), "Inverse hyperbolic sine.", (0.6, 1.0), adjoint=adjoint_math.asinh),
-    function("acosh", np.arccosh, widened(acosh), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0), (1.0, 100.0),
-        adjoint=adjoint_math.acosh, kink="infinite at 1."),
-    function("atanh", np.arctanh, widened(atanh), "Inverse hyperbolic tangent: NaN beyond ±1.", (0.6, 1.0),
-        (-1.0, 1.0), adjoint=adjoint_math.atanh),
-)  # fmt: skip
+    function(
+        "acosh",
+        np.arccosh,
+        widened(acosh),
+        "Inverse hyperbolic cosine: NaN below 1.",
+        (0.6, 1.0),
+        (1.0, 100.0),
+        adjoint=adjoint_math.acosh,
+        kink="infinite at 1.",
+    ),
+    function(
+        "atanh",
+        np.arctanh,
+        widened(atanh),
+        "Inverse hyperbolic tangent: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.atanh,
+    ),
+)

@@ -20,9 +20,15 @@ from pypto.ops.math.term import Term, polynomial, where
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
 # (artanh(s) / s - 1 - s²/3) / s⁴ in s² < 0.0295, Chebyshev interpolant: 1.1e-20 of artanh(s) / s.
 _REST = (
-    0.2, 0.1428571428571469, 0.1111111111082441, 0.09090909168496285, 0.07692297395881176, 0.06667406985646002,
-    0.058529940782504536, 0.05862885610905572,
-)  # fmt: skip
+    0.2,
+    0.1428571428571469,
+    0.1111111111082441,
+    0.09090909168496285,
+    0.07692297395881176,
+    0.06667406985646002,
+    0.058529940782504536,
+    0.05862885610905572,
+)
 # (artanh(s) / s - 1) / s² there, for float32: 1.1e-13.
 _SHORT = (0.33333333333691384, 0.19999999393441642, 0.14285878334073157, 0.11095632799585983, 0.09682639210878612)
 THIRD: Final = 1 / 3, 1.850371707708594e-17
@@ -118,12 +124,40 @@ def log_of(x: Pair) -> Pair:
 
 
 ROWS = (
-    function("log", np.log, native(log), "Natural logarithm: -inf at 0, NaN below.", (1.0, 1.0), (0.0, 1e4),
-        adjoint=adjoint_math.log),
-    function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4),
-        adjoint=adjoint_math.log2),
-    function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4),
-        adjoint=adjoint_math.log10),
-    function("log1p", np.log1p, native(log1p), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4),
-        adjoint=adjoint_math.log1p),
-)  # fmt: skip
+    function(
+        "log",
+        np.log,
+        native(log),
+        "Natural logarithm: -inf at 0, NaN below.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        adjoint=adjoint_math.log,
+    ),
+    function(
+        "log2",
+        np.log2,
+        native(log_to(2)),
+        "Logarithm to base 2.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        adjoint=adjoint_math.log2,
+    ),
+    function(
+        "log10",
+        np.log10,
+        native(log_to(10)),
+        "Logarithm to base 10.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        adjoint=adjoint_math.log10,
+    ),
+    function(
+        "log1p",
+        np.log1p,
+        native(log1p),
+        "log(1 + x), with all its digits near 0.",
+        (1.0, 1.0),
+        (-1.0, 1e4),
+        adjoint=adjoint_math.log1p,
+    ),
+)

@@ -24,15 +24,24 @@ HALF_PI: Final = 1.5707963267948966, 6.123233995736766e-17
 PI: Final = 3.141592653589793, 1.2246467991473532e-16
 # (sin(r) / r - 1) / r² in r² ≤ (π/4)², Chebyshev interpolants: 5.7e-18 of sin(r) / r, for float32 1.8e-11.
 _SIN = (
-    -0.16666666666666666, 0.008333333333333331, -0.00019841269841265065, 2.7557319219339167e-06,
-    -2.5052106232447578e-08, 1.6058531618986147e-10, -7.586697117706918e-13,
-)  # fmt: skip
+    -0.16666666666666666,
+    0.008333333333333331,
+    -0.00019841269841265065,
+    2.7557319219339167e-06,
+    -2.5052106232447578e-08,
+    1.6058531618986147e-10,
+    -7.586697117706918e-13,
+)
 _SIN_SHORT = (-0.1666666666385529, 0.008333331874710208, -0.00019840086735384846, 2.724992580305979e-06)
 # (cos(r) - 1 + r²/2) / r⁴ there: 8.9e-19 of cos(r), for float32 9e-13.
 _COS = (
-    0.041666666666666664, -0.0013888888888887398, 2.480158729876569e-05, -2.7557317271729793e-07,
-    2.08761462684032e-09, -1.1382632425521717e-11,
-)  # fmt: skip
+    0.041666666666666664,
+    -0.0013888888888887398,
+    2.480158729876569e-05,
+    -2.7557317271729793e-07,
+    2.08761462684032e-09,
+    -1.1382632425521717e-11,
+)
 _COS_SHORT = (0.0416666666643212, -0.001388888767201679, 2.480060037715673e-05, -2.730095920390147e-07)
 # For float32 lanes: π/2 in three parts of 13 bits, whose products with 11-bit numbers are exact, and the rest; sin and cos
 # as above, to 1.3e-8 of sin(r) / r and 7.7e-10 of cos(r).
@@ -311,14 +320,49 @@ def cospi(x: Term) -> Term:
 
 
 ROWS = (
-    function("sin", np.sin, by_size(sin_single, sin), "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0),
-        adjoint=adjoint_math.sin),
-    function("cos", np.cos, by_size(cos_single, cos), "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0),
-        adjoint=adjoint_math.cos),
-    function("tan", np.tan, widened(tan), "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0),
-        adjoint=adjoint_math.tan),
-    function("sinpi", reference.half_turns(0), widened(sinpi), "sin(π x), exact at multiples of ½.", (0.6, 1.0),
-        public=False, adjoint=adjoint_math.sinpi),
-    function("cospi", reference.half_turns(1), widened(cospi), "cos(π x), exact at multiples of ½.", (0.6, 1.0),
-        public=False, adjoint=adjoint_math.cospi),
-)  # fmt: skip
+    function(
+        "sin",
+        np.sin,
+        by_size(sin_single, sin),
+        "Sine of an angle in radians.",
+        (1.0, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.sin,
+    ),
+    function(
+        "cos",
+        np.cos,
+        by_size(cos_single, cos),
+        "Cosine of an angle in radians.",
+        (1.0, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.cos,
+    ),
+    function(
+        "tan",
+        np.tan,
+        widened(tan),
+        "Tangent of an angle in radians.",
+        (0.6, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.tan,
+    ),
+    function(
+        "sinpi",
+        reference.half_turns(0),
+        widened(sinpi),
+        "sin(π x), exact at multiples of ½.",
+        (0.6, 1.0),
+        public=False,
+        adjoint=adjoint_math.sinpi,
+    ),
+    function(
+        "cospi",
+        reference.half_turns(1),
+        widened(cospi),
+        "cos(π x), exact at multiples of ½.",
+        (0.6, 1.0),
+        public=False,
+        adjoint=adjoint_math.cospi,
+    ),
+)

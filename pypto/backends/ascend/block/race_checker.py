@@ -50,8 +50,14 @@ from pypto.backends.ascend.target import AscendTarget
 
 Operand = tuple[View, bool, int | None, tuple[int, int] | None]  # is written, bytes, stride of repeats
 EXECUTION_PATHS: Final = (
-    (3, (True,)), (3, (False,)), (4, (True, False)), (2, (False, True, True)), (1, (True,)), (0, (False,)), (3, ()),
-)  # fmt: skip
+    (3, (True,)),
+    (3, (False,)),
+    (4, (True, False)),
+    (2, (False, True, True)),
+    (1, (True,)),
+    (0, (False,)),
+    (3, ()),
+)
 VERSION_OUTCOMES: Final = ((True,), (False,), (True, False, False))
 
 

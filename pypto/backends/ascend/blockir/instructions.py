@@ -10,11 +10,16 @@ PIPES: Final = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 EVENTS: Final = frozenset(  # for other pairs there are barriers
     f"{of}_{to}"
     for of, targets in {
-        "S": "V MTE2 MTE3", "V": "S V M MTE1 MTE2 MTE3", "M": "S V MTE1 MTE2 FIX", "MTE1": "V M MTE2 MTE3 FIX",
-        "MTE2": "S V M MTE1 MTE3 FIX", "MTE3": "S V MTE1 MTE2", "FIX": "S M MTE1 MTE2 MTE3 FIX",
+        "S": "V MTE2 MTE3",
+        "V": "S V M MTE1 MTE2 MTE3",
+        "M": "S V MTE1 MTE2 FIX",
+        "MTE1": "V M MTE2 MTE3 FIX",
+        "MTE2": "S V M MTE1 MTE3 FIX",
+        "MTE3": "S V MTE1 MTE2",
+        "FIX": "S M MTE1 MTE2 MTE3 FIX",
     }.items()
     for to in targets.split()
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +219,17 @@ INSTRUCTIONS: Final = MappingProxyType({row.name: row for row in _ROWS})
 # What one Cast brings together, and how it may round, on every chip: with any other mode the instruction does nothing.
 _ROUNDS: Final = "CAST_RINT CAST_FLOOR CAST_CEIL CAST_ROUND CAST_TRUNC"
 _CASTS: Final = (
-    ("int8 uint8", "float16", "CAST_NONE"), ("int16", "float16", _ROUNDS),
-    ("int16 float16 bfloat16", "float32", "CAST_NONE"), ("int32", "int16 int64", "CAST_NONE"),
-    ("int64", "int32", "CAST_NONE"), ("int32 int64 float32", "float32", _ROUNDS),
-    ("float16", "int8 uint8 int16 int32", _ROUNDS), ("bfloat16", "int32", _ROUNDS),
-    ("float32", "int16 int32 int64 bfloat16", _ROUNDS), ("float32", "float16", f"CAST_NONE CAST_ODD {_ROUNDS}"),
-)  # fmt: skip
+    ("int8 uint8", "float16", "CAST_NONE"),
+    ("int16", "float16", _ROUNDS),
+    ("int16 float16 bfloat16", "float32", "CAST_NONE"),
+    ("int32", "int16 int64", "CAST_NONE"),
+    ("int64", "int32", "CAST_NONE"),
+    ("int32 int64 float32", "float32", _ROUNDS),
+    ("float16", "int8 uint8 int16 int32", _ROUNDS),
+    ("bfloat16", "int32", _ROUNDS),
+    ("float32", "int16 int32 int64 bfloat16", _ROUNDS),
+    ("float32", "float16", f"CAST_NONE CAST_ODD {_ROUNDS}"),
+)
 CASTS: Final = MappingProxyType({
     (a, b): tuple(modes.split()) for of, to, modes in _CASTS for a in of.split() for b in to.split()
 })  # fmt: skip

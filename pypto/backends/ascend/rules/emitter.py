@@ -33,8 +33,11 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/",
               "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 _ROUND = {"floor": "CAST_FLOOR", "ceil": "CAST_CEIL", "trunc": "CAST_TRUNC", "even": "CAST_RINT"}
 _ROUNDED: Mapping[str, Callable[[float], int]] = {
-    "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "even": round,
-}  # fmt: skip
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "even": round,
+}
 _BITS_OF_FLOATS = {32: float32, 16: float16}
 
 

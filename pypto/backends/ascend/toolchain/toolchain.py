@@ -29,9 +29,13 @@ from pypto.loc import Loc
 
 VARIABLES: Final = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 PLACES: Final = (
-    "/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann", "/usr/local/Ascend/latest",
-    "~/Ascend/ascend-toolkit/latest", "~/Ascend/cann", "~/Ascend/latest",
-)  # fmt: skip
+    "/usr/local/Ascend/ascend-toolkit/latest",
+    "/usr/local/Ascend/cann",
+    "/usr/local/Ascend/latest",
+    "~/Ascend/ascend-toolkit/latest",
+    "~/Ascend/cann",
+    "~/Ascend/latest",
+)
 _PROGRAMS: Final = ("bin", "compiler/ccec_compiler/bin", "tools/bisheng_compiler/bin", "ccec_compiler/bin",
     "aarch64-linux/ccec_compiler/bin", "x86_64-linux/ccec_compiler/bin")  # fmt: skip
 _VERSIONS: Final = ("version.info", "compiler/version.info", "toolkit/version.info", "runtime/version.info",
