@@ -220,6 +220,10 @@ class Backend(ABC):
     def run(self, executable: Any, args: int, programs: int, cost: float, threads: int) -> None:
         """Run all programs with the argument block at an address; returns when they are done or queued."""
 
+    def located(self, artifact: Artifact, executable: Any, place: str) -> None:
+        """Note where the text of a user's kernel is, for what a crash of the process says."""
+        return None
+
     def sources(self) -> Path:
         """The folder of the backend, whose sources are part of the key of the code; or a module outside of packages."""
         module = sys.modules[type(self).__module__]

@@ -78,7 +78,16 @@ def version_for(kernel: Kernel, infos: Mapping[str, Any], specs: Mapping[str, Ar
             manifest.keep(known[-1])
         if "specialize" in shared.settings.log:
             print(f"pypto: {kernel.signature.kernel} compiled for {known[-1]}", file=sys.stderr)
+        if place := text_place(kernel):
+            backend.located(known[-1].program.artifact, known[-1].program.executable, place)
         return known[-1]
+
+
+def text_place(kernel: Kernel) -> str:
+    """Where the text of a user's kernel begins; empty for kernels of pypto itself."""
+    code = getattr(kernel.function, "__code__", None)
+    is_ours = kernel.origins or (kernel.function.__module__ or "").startswith("pypto.")
+    return "" if code is None or is_ours else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def compile_version(

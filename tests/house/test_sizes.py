@@ -41,7 +41,7 @@ ROOM_TOKEN_LINES = {
     "gradients": 1030,
     "profiler": 930,
     "routing": 710,
-    "jit": 680,
+    "jit": 688,
     "ir": 670,
 }
 

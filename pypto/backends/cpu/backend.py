@@ -89,6 +89,10 @@ class CpuBackend(Backend):
         loaded.bounded = artifact.bounded
         return loaded
 
+    def located(self, artifact: Artifact, executable: Loaded, place: str) -> None:
+        if self.crashes is not None and not artifact.checks:
+            self.crashes.add(artifact.name, executable.address, artifact.code, place)
+
     @functools.cached_property
     def crashes(self) -> CrashHandler | None:
         """The handler that names the kernel when it ends the process; None on systems without it."""

@@ -2,7 +2,8 @@
 
 An unchecked kernel that leaves its arrays may touch unmapped memory, and then the system ends the process. A signal
 handler in native code writes the line and calls the handler before it, such as Python's `faulthandler`. Launches pay
-nothing: the handler finds the kernel by the address of the instruction.
+nothing: the handler finds the kernel by the address of the instruction. A store outside of an array that hits mapped
+memory ends the process later, elsewhere: then the line names the kernel that was compiled last.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SIGNAL_CONTEXTS: Final = MappingProxyType(
         "aarch64": (440, 424, "%back = add i64 %held, 0"),
     }
 )
-_ROW_WORDS: Final = 4  # first and last address, address and bytes of the line
+_ROW_WORDS: Final = 6  # first and last address, address and bytes of the line, and of the line for faults elsewhere
 _INITIAL_ROWS: Final = 256  # of a table, before it grows
 
 
@@ -49,17 +50,20 @@ class CrashHandler:
         self.words = allocate_table(_INITIAL_ROWS)
         ctypes.CFUNCTYPE(None)(loaded.addresses[0])()
 
-    def add(self, name: str, address: int, code: bytes) -> None:
-        """Add a loaded kernel: the address of its symbol, and the object that it was loaded from."""
+    def add(self, name: str, address: int, code: bytes, place: str = "") -> None:
+        """Add a loaded kernel: the address of its symbol, the object that it was loaded from, and where its text is."""
         before, size = symbol_range(code, name)
-        message = f"pypto: kernel `{name}` touched memory that is in none of its arrays, and ends this process; "
-        text = (message + "run with PYPTO_CHECKED=1 to see where\n").encode()
+        kernel, way = f"`{name}` ({place})" if place else f"`{name}`", "run with PYPTO_CHECKED=1 to see where\n"
+        fault = f"kernel {kernel} touched memory that is in none of its arrays, and ends this process"
+        later = "this process ends by a fault outside of kernels, perhaps since a kernel stored outside of its arrays"
+        suspicion = f"pypto: {later}; the latest compiled is {kernel}; {way}" if place else ""
         with self.lock:
             if _ROW_WORDS * (self.count + 1) > len(self.words):
                 larger = allocate_table(2 * self.count)
                 larger[: len(self.words)] = self.words[:]
                 self.words = larger
-            row = address - before, address - before + size, ctypes.addressof(immortal_bytes(text)), len(text)
+            texts = (word for t in (f"pypto: {fault}; {way}", suspicion) for word in immortal_text(t))
+            row = address - before, address - before + size, *texts
             for n, word in enumerate(row, _ROW_WORDS * self.count):
                 self.words[n] = word
             self.count += 1
@@ -73,8 +77,9 @@ def allocate_table(rows: int) -> Any:
     return words
 
 
-def immortal_bytes(text: bytes) -> Any:
-    """A text in memory that is never freed."""
-    buffer = ctypes.create_string_buffer(text)
+def immortal_text(text: str) -> tuple[int, int]:
+    """Address and bytes of a text in memory that is never freed."""
+    encoded = text.encode()
+    buffer = ctypes.create_string_buffer(encoded)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
-    return buffer
+    return ctypes.addressof(buffer), len(encoded)
