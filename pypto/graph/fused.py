@@ -23,9 +23,9 @@ from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
 from pypto.graph.plan.on_device import device_call
-from pypto.graph.plan.outputs import check_updates, run_into, write_back
+from pypto.graph.plan.outputs import check_updates, donated_inputs, run_into, write_back
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
-from pypto.graph.plan.plan import NO_SIZES, Plan, PlanCache, Version, without_arguments
+from pypto.graph.plan.plan import NO_DONATION, NO_SIZES, Donated, Plan, PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.arguments import (
     NO_SHAPES,
@@ -136,14 +136,18 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         except DeviceArgument:
             return device_call(self, args, kwargs if out is None else {**kwargs, "out": out})
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
-        if not self._donated and (self._fast_path is None or self._fast_path.frames is not version.plan.frames):
-            self._fast_path = self._fast_path_for(version, roots, args, kwargs)
+        donated = NO_DONATION
+        if self._donated:
+            given = [(row.path, row.find(args, kwargs)) for row in self._donated]
+            donated = donated_inputs(version.plan, version.traced, arrays, given)
+        known = self._fast_path
+        if known is None or known.frames is not version.plan.frames or known.donated != (*donated.values(),):
+            self._fast_path = self._fast_path_for(version, roots, args, kwargs, donated)
         if version.traced.updates:
             check_updates(version.plan, version.traced, arrays)
-        if out is None and not self._donated:
-            outputs = version.plan.run(arrays, sizes)
+        if out is None:
+            outputs = version.plan.run(arrays, sizes, donated=donated)
         else:
-            donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
             outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
         if version.traced.updates:
             write_back(version.traced, arrays, outputs)
@@ -341,7 +345,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
     def _fast_path_for(
-        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated
     ) -> FastPath | None:
         """Return the fast path for calls like this one, or None if a result needs more than its memory."""
         if version.traced.updates or (places := places_of(self._dims, self._named)) is None:
@@ -357,7 +361,9 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
         fill = None if alone else functools.partial(filled, result)
         constants = tuple(plan.fixed.values()) if alone and self._gives_out else None
-        return FastPath(plan.frames, places, fill, reader, constants)
+        if donated and plan.fixed:
+            return None  # every call compares what it gives away with the arrays from outside
+        return FastPath(plan.frames, places, fill, reader, constants, tuple(donated.values()))
 
     def _version(
         self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes

@@ -301,10 +301,14 @@ class BoundLaunches:
             return True
         if left < 0:
             return False
+        self.resume(arrays, results, left)
+        return True
+
+    def resume(self, arrays: Sequence[Any], results: Sequence[Any], left: int) -> None:
+        """Go on with the step that a native replay left to Python."""
         self.enter(arrays, {key: x for (key, _, _), x in zip(self.results, results, strict=True)})
         self.sections[0].resume(self, (*arrays, *results), left)
         self.leave()
-        return True
 
     def enter(self, arrays: Sequence[Any], memory: Mapping[Any, Any] = NOTHING) -> None:
         """Take the arrays of a call, and make those of its results."""

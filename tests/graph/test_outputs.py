@@ -146,6 +146,56 @@ def test_what_is_given_away_overlaps_nothing() -> None:
         pto.fuse(lambda x: x, donate=["y"])
 
 
+def replayed(fused: Any) -> bool:
+    """Whether the fast path of a function with donated arguments has a native replay."""
+    path = fused._fast_path
+    return path is not None and path.frames[(path.donated,)][0].native is not None
+
+
+def test_calls_with_donated_arguments_are_replayed() -> None:
+    fused = pto.fuse(lambda u, rate: u + rate * u, donate=["u"])
+    memory, rate = np.ones((9, 16), np.float32), np.full(16, 0.5, np.float32)
+    for n in range(1, 5):
+        u = memory[:8]
+        assert fused(u, rate) is u
+        np.testing.assert_array_equal(u, np.full((8, 16), 1.5**n, np.float32))
+    assert replayed(fused) and fused._fast_path is not None and fused._fast_path.call((u, rate), {}) is u
+    before = memory.copy()
+    with pytest.raises(WrongOut, match="`u`, which is given away,: it overlaps"):
+        fused(memory[:8], memory[7])
+    np.testing.assert_array_equal(memory, before)
+    fixed = memory[:8].copy()
+    fixed.flags.writeable = False
+    assert fused(fixed, rate) is not fixed
+    np.testing.assert_array_equal(fixed, before[:8])
+    out = np.empty_like(u)
+    assert fused(u, rate, out=out) is out
+    np.testing.assert_array_equal(u, before[:8])
+
+
+def test_launches_update_donated_memory() -> None:
+    def summed(total: Any, y: Any) -> Any:
+        result = total.copy()
+        added[result.shape[0]](result, y)
+        return result
+
+    fused = pto.fuse(summed, donate=["total"])
+    total, y = np.zeros((8, 16), np.float32), np.ones((8, 16), np.float32)
+    for n in range(1, 5):
+        assert fused(total, y) is total
+        np.testing.assert_array_equal(total, n * y)
+    assert replayed(fused)
+    plain = pto.fuse(summed)(total, y)
+    np.testing.assert_array_equal(plain, total + 1)
+
+
+@pto.jit
+def added(x, y):  # type: ignore[no-untyped-def]
+    """Add a row."""
+    i = pto.program_id(0)
+    x[i, :] = x[i, :] + y[i, :]
+
+
 def test_overlap_is_exact_where_that_is_quick() -> None:
     x = np.zeros((8, 8))
     assert not overlap(x[::2], x[1::2])

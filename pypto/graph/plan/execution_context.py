@@ -32,7 +32,7 @@ from pypto.graph.tracing.launches import Launch, Operand, launch_of
 from pypto.jit import Kernel
 from pypto.process import get_num_threads
 from pypto.runtime.arena import ArrayRef, Buffer
-from pypto.runtime.launches import HOST, BoundLaunches, LaunchList, LaunchStep
+from pypto.runtime.launches import HOST, NOTHING, BoundLaunches, LaunchList, LaunchStep
 from pypto.runtime.mode import MODE, PLAIN
 from pypto.runtime.specialization import Specialization
 
@@ -59,13 +59,18 @@ class Frame(BoundLaunches):
     Attributes
     ----------
     picked : tuple of int
-        The numbers of the results that are the outputs, or that they show.
+        The numbers of the results, and behind them of the inputs, that are the outputs or that they show.
     views : tuple of tuple of Movement
         How each output shows its result; empty if all outputs are results.
     """
 
-    def __init__(self, plan: Schedule, given: int, sizes: Sizes, memory: Any = HOST) -> None:
+    def __init__(
+        self, plan: Schedule, given: int, sizes: Sizes, memory: Any = HOST, donated: Mapping[Node, Node] = NOTHING
+    ) -> None:
+        """`donated` maps results to the donated inputs whose memory they are made in."""
         self.plan = plan
+        self.aliases = {**plan.buffer_aliases, **donated}
+        self.donated = donated
         self.sizes = sizes
         self.called: dict[Any, Sequence[Array]] = {}
         self.picked: tuple[int, ...] = ()
@@ -75,7 +80,7 @@ class Frame(BoundLaunches):
             constants = {node: memory.array(array) for node, array in constants.items()}
         written = [n for s in plan.steps for n in s.writes]
         self.stored = {*constants, *plan.lifetimes, *written}
-        results = (n for n in written if n not in plan.lifetimes and n not in plan.buffer_aliases)
+        results = (n for n in written if n not in plan.lifetimes and n not in self.aliases)
         super().__init__(
             LaunchList(
                 tuple(self.launch_step(step, wave) for step, wave in zip(plan.steps, plan.waves, strict=True)),
@@ -83,8 +88,9 @@ class Frame(BoundLaunches):
                 tuple(map(self.buffer, results)),
                 plan.arena(sizes),
                 constants,
-                plan.buffer_aliases,
+                self.aliases,
                 memory=memory,
+                written=frozenset(donated.values()),
             )
         )
 
@@ -128,7 +134,7 @@ class Frame(BoundLaunches):
 
     def owner(self, key: Any) -> Any:
         """Return the array whose memory an array lies in."""
-        return self.plan.buffer_aliases.get(key, key)
+        return self.aliases.get(key, key)
 
     def unread(self) -> dict[Any, Array]:
         """Return memory for arrays that launches write and nothing reads."""
@@ -169,6 +175,7 @@ class Frame(BoundLaunches):
     def prepare(self, arrays: Sequence[Array]) -> None:
         super().prepare(arrays)
         number_of = {node: n for n, (node, _, _) in enumerate(self.results)}
+        number_of |= {node: len(self.results) + self.inputs.index(owner) for node, owner in self.donated.items()}
         shown = [moved_from(node, self.stored) for node in self.plan.graph.outputs]
         if not all(node in number_of for node, _ in shown):
             self.native = None  # an output is neither a result nor a view of one
@@ -178,7 +185,7 @@ class Frame(BoundLaunches):
             self.views = views if any(views) else ()
 
     def outputs_of(self, results: Sequence[Array]) -> list[Array]:
-        """Return the outputs of a replay from its results."""
+        """Return the outputs of a replay from its results, and the inputs behind them."""
         outputs = [results[n] for n in self.picked]
         for number, views in enumerate(self.views):
             for view in views:

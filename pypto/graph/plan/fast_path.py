@@ -178,13 +178,16 @@ class FastPath:
         are positional arrays, and the function reads nothing from outside.
     constants : sequence of ndarray, optional
         Arrays from outside of the function that an `out` may not overlap; None if calls take no `out`.
+    donated : tuple of int
+        The inputs whose memory becomes results.
     """
 
-    frames: Mapping[tuple[int, ...], list[Frame]]
+    frames: Mapping[tuple[Any, ...], list[Frame]]
     places: Sequence[tuple[int, int | None]]
     fill: Callable[..., Any] | None
     reader: CallReader | None = None
     constants: Sequence[Array] | None = None
+    donated: tuple[int, ...] = ()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result, or NOT_REPLAYED if the call does not fit and nothing ran."""
@@ -200,6 +203,10 @@ class FastPath:
             arrays = leaves
         try:
             sizes = [index(args[n]) if axis is None else args[n].shape[axis] for n, axis in self.places]
+            if self.donated:
+                if out is not None or not all(arrays[n].flags.writeable for n in self.donated):
+                    return NOT_REPLAYED
+                sizes.append(self.donated)
             frames = self.frames[tuple(sizes)]
             frame = frames.pop()
         except (LookupError, AttributeError, TypeError):
@@ -216,9 +223,14 @@ class FastPath:
                 return NOT_REPLAYED
             at = frame.picked[0]
         results = [out if n == at else np.empty(shape, dtype) for n, (_, shape, dtype) in enumerate(frame.results)]
-        if frame.native.run(*arrays, *results) is not None:
+        left = frame.native.run(*arrays, *results)
+        if left is not None and (left < 1 or not self.donated):
             frame.native.restart()
             return NOT_REPLAYED
+        if left is not None:  # memory of the call has been written
+            frame.resume(arrays, results, left)
+        if self.donated:
+            results += arrays
         if self.fill is not None:
             return self.fill(outputs=frame.outputs_of(results), sizes=frame.sizes)
         return frame.outputs_of(results)[0] if frame.views else results[frame.picked[0]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +11,10 @@ from pypto.errors.graph import WrongOut
 from pypto.graph.capture.guards import is_array
 from pypto.graph.ir.dims import Sizes, value_of
 from pypto.graph.ir.node import Node, base_of
-from pypto.graph.plan.plan import Plan
-from pypto.graph.plan.schedule import Schedule, ends_of, is_in_place
+from pypto.graph.plan.plan import NO_DONATION, Plan
+from pypto.graph.plan.schedule import Schedule, Step, ends_of, is_in_place
 from pypto.graph.tracing.arguments import leaves
+from pypto.graph.tracing.launches import launch_of
 from pypto.graph.tracing.trace import Slot, Traced
 
 Array = np.ndarray[Any, Any]
@@ -22,34 +23,48 @@ _MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
 
 
 def run_into(
-    plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Sequence[tuple[str, Array]]
+    plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Mapping[Node, int]
 ) -> list[Array]:
-    """Run a plan, and write its outputs to the arrays of `out` and to donated arguments.
+    """Run a plan, and write its outputs to the arrays of `out`, others to donated inputs.
 
     Raises
     ------
     WrongOut
         Before anything was written.
     """
-    targets = [] if out is None else targets_of(traced.result, out, plan, sizes)
-    given = {id(array) for _, array in donated}
-    live = [*(a for a in arrays if id(a) not in given), *plan.fixed.values()]
+    targets = targets_of(traced.result, out, plan, sizes)
     check_apart([("`out`", array) for _, array in targets], [*arrays, *plan.fixed.values()])
-    check_apart([(f"`{path}`, which is given away,", array) for path, array in donated], live)
-    memory = {}
-    updated = {number for number, _ in traced.updates}
-    numbers = [n for n, a in enumerate(arrays) if id(a) in given and n not in updated and a.flags.writeable]
-    for number, node in donations(plan, numbers).items():
-        memory[node] = arrays[number]
-    for number, array in targets:
-        memory[plan.graph.outputs[number]] = array
+    memory = {plan.graph.outputs[number]: array for number, array in targets}
     usable = {node: array for node, array in memory.items() if array.flags.c_contiguous and not may_raise(plan)}
-    outputs = plan.run(arrays, sizes, usable)
+    others = {node: number for node, number in donated.items() if node not in usable}
+    outputs = plan.run(arrays, sizes, usable, others)
     for number, array in targets:
         if outputs[number] is not array:
             np.copyto(array, outputs[number])
             outputs[number] = array
     return outputs
+
+
+def donated_inputs(
+    plan: Plan, traced: Traced, arrays: list[Array], donated: Sequence[tuple[str, Array]]
+) -> Mapping[Node, int]:
+    """Map results to the numbers of the donated inputs whose memory they are made in.
+
+    Raises
+    ------
+    WrongOut
+        When a donated array overlaps another one that the function reads, or another donated one.
+    """
+    given = {id(array) for _, array in donated}
+    live = [*(a for a in arrays if id(a) not in given), *plan.fixed.values()]
+    check_apart([(f"`{path}`, which is given away,", array) for path, array in donated], live)
+    if may_raise(plan):
+        return NO_DONATION
+    updated = {number for number, _ in traced.updates}
+    flags = [array.flags for array in arrays]
+    numbers = [n for n, a in enumerate(arrays) if id(a) in given and n not in updated]
+    usable = (n for n in numbers if flags[n].writeable and flags[n].c_contiguous)
+    return {result: number for number, result in donations(plan, usable).items()}
 
 
 def may_raise(plan: Plan) -> bool:
@@ -67,7 +82,7 @@ def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Targ
         When its structure differs from the result's, or an array has the wrong shape or type, or is read-only.
     """
     wanted = {path: leaf for path, leaf in leaves(result) if isinstance(leaf, Slot)}
-    given = {path: leaf for path, leaf in leaves(out) if leaf is not None}
+    given = {} if out is None else {path: leaf for path, leaf in leaves(out) if leaf is not None}
     targets = []
     for path, array in given.items():
         name = f"`out{'.' if path else ''}{path}`"
@@ -137,6 +152,16 @@ def overlap(a: Array, b: Array) -> bool:
         return True
 
 
+def is_overwritten(step: Step, source: Node, result: Node) -> bool:
+    """Whether a step may write a result over an array that it reads: in place, or by a launch that updates it."""
+    launch = launch_of(result)
+    if launch is None:
+        return is_in_place(step, source, result)
+    updated = launch.written[result.attr("result")].source
+    places = [n for n, x in enumerate(result.inputs) if base_of(x, {source}) is source]
+    return updated is not None and places == [updated] and result.inputs[updated] is source
+
+
 def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     """Map donated inputs to the results that may use their memory.
 
@@ -155,7 +180,7 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
         fitting = (
             r for n, r in rows
             if r.type == node.type
-            and (n > behind or (ends[n] == (last, last) and is_in_place(plan.steps[n], node, r)))
+            and (n > behind or (ends[n] == (last, last) and is_overwritten(plan.steps[n], node, r)))
         )  # fmt: skip
         result = None if node in live else next(fitting, None)
         if result is not None:

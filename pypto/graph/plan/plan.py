@@ -45,6 +45,8 @@ from pypto.runtime.specialization import Specialization
 Array = np.ndarray[Any, Any]
 NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
 NO_SIZES: Final[Sizes] = MappingProxyType({})
+Donated = Mapping[Node, int]  # the inputs, by number, whose memory becomes results
+NO_DONATION: Final[Donated] = MappingProxyType({})
 Versions = Mapping[Kernel, Specialization]
 DRAWINGS: Final = ("tensor", "execution", "arena")
 # The views of a plan, by the names of functions of a later stage, which are imported at first use.
@@ -71,7 +73,7 @@ class Plan(Shown, Schedule):
     """
 
     reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
-    frames: dict[tuple[int, ...], list[Frame]] = field(default_factory=dict)
+    frames: dict[tuple[Any, ...], list[Frame]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_compiled: bool = False
     keep: Callable[[Plan, Versions], None] | None = None  # called when its kernels have been compiled
@@ -89,16 +91,21 @@ class Plan(Shown, Schedule):
         return tuple(dict.fromkeys(s.kernel for s in self.steps if s.kernel is not None))
 
     def run(
-        self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY
-    ) -> list[Array]:
-        """Run the plan on input arrays, and return the outputs; `memory` has C-order arrays for results."""
+        self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY,
+        donated: Donated = NO_DONATION,
+    ) -> list[Array]:  # fmt: skip
+        """Run the plan on input arrays, and return the outputs.
+
+        `memory` has C-order arrays for results, and `donated` the numbers of inputs whose memory becomes a result's.
+        """
         if not self.is_compiled:
             self.compile(arrays)
-        frames = self.frames_for(tuple(sizes.values()))
+        frames = self.frames_for((*sizes.values(), *([tuple(donated.values())] if donated else [])))
         try:
             frame = frames.pop()
         except IndexError:
-            frame = Frame(self, len(arrays), dict(sizes))
+            owners = {result: self.graph.inputs[number] for result, number in donated.items()}
+            frame = Frame(self, len(arrays), dict(sizes), donated=owners)
         results = frame.run(arrays, memory)
         frames.append(frame)
         return results
@@ -113,7 +120,7 @@ class Plan(Shown, Schedule):
                 self.keep(self, versions)
             self.is_compiled = True
 
-    def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
+    def frames_for(self, key: tuple[Any, ...]) -> list[Frame]:
         """Return the unused frames for some sizes; frames of the oldest sizes are dropped if there are too many."""
         frames = self.frames.get(key)
         if frames is None:
