@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,27 @@ import kernels
 x = np.arange({size}, dtype=np.{dtype})
 y = np.zeros_like(x)
 kernels.{name}[(1,)](x, y, {constant})
-print(y[1], "pypto.frontend.build" in sys.modules, "llvmlite.binding" in sys.modules)
+print("launched", y[1], "pypto.frontend.build" in sys.modules)
+"""
+EACH = """
+import json, os, sys, traceback
+import numpy as np
+import pypto as pto
+for prepare, code in json.loads(sys.argv[1]):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        try:
+            exec(prepare)
+            exec(code)
+            sys.stdout.flush()
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
 """
 
 
@@ -100,33 +122,42 @@ def write(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
-def edit(folder: Path, name: str, old: str, new: str) -> None:
-    text = (folder / name).read_text(encoding="utf-8")
-    assert old in text
-    write(folder, name, text.replace(old, new))
+def launch(before: str = "", name: str = "kernel", constant: str = "1", dtype: str = "float32", size: int = 64) -> str:
+    """What a process runs that launches a kernel."""
+    return RUN.format(before=before, name=name, constant=constant, dtype=dtype, size=size)
 
 
-def run(
-    folder: Path, before: str = "", name: str = "kernel", constant: str = "1", dtype: str = "float32", size: int = 64,
-    **environment: str,
-) -> tuple[float, bool]:  # fmt: skip
+def run(folder: Path, code: str = "", **environment: str) -> tuple[float, bool]:
     """In a new process, the second element that a kernel writes, and whether its source was read."""
-    code = RUN.format(before=before, name=name, constant=constant, dtype=dtype, size=size)
+    return results(folder, [code or launch()], environment)[-1]
+
+
+def run_each(folder: Path, *codes: str, prepare: Sequence[str] = ()) -> list[tuple[float, bool]]:
+    """The same for some launches, each the first one of a fork of a new process that has loaded the package.
+
+    To `prepare`, a fork runs code before it loads the kernels.
+    """
+    steps = [*zip(prepare or [""] * len(codes), codes, strict=True)]
+    return results(folder, [EACH, json.dumps(steps)], {})
+
+
+def results(folder: Path, code: Sequence[str], environment: Mapping[str, str]) -> list[tuple[float, bool]]:
     settings = {
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))), "PYPTO_CACHE_DIR": str(folder / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    command = [sys.executable, "-W", "error", "-c", code]
+    command = [sys.executable, "-W", "error", "-c", *code]
     environ = {**os.environ, **settings, **environment}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=limit(120), check=False)
     assert done.returncode == 0, done.stderr
-    number, was_read, _ = done.stdout.splitlines()[-1].split()
-    return float(number), was_read == "True"
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("launched ")]
+    return [(float(number), was_read == "True") for _, number, was_read in lines]
 
 
 def test_a_second_process_reads_no_source_and_needs_no_llvm(folder: Path) -> None:
     assert run(folder) == (117, True)
-    assert run(folder) == (117, False)
+    without = "import atexit, os; atexit.register(lambda: 'llvmlite.binding' in sys.modules and os._exit(3))"
+    assert run(folder, launch(without)) == (117, False)
 
 
 CHANGES = {
@@ -147,23 +178,29 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_change_is_noticed(what: str, folder: Path) -> None:
-    file, old, new, expected = CHANGES[what]
-    run(folder)
-    edit(folder, file, old, new)
-    assert run(folder) == (expected, True)
+def rewritten(folder: Path, file: str, text: str) -> str:
+    """What writes a file, as code."""
+    return f"open({str(folder / file)!r}, 'w').write({text!r})"
+
+
+def test_a_change_is_noticed(folder: Path) -> None:
+    prepare, restore = [""], ""
+    for file, old, new, _ in CHANGES.values():
+        assert old in FILES[file]
+        prepare.append(f"{restore}; {rewritten(folder, file, FILES[file].replace(old, new))}".lstrip("; "))
+        restore = rewritten(folder, file, FILES[file])
+    (first, _), *found = run_each(folder, *[launch()] * len(prepare), prepare=prepare)
+    assert first == 117
+    assert dict(zip(CHANGES, found, strict=True)) == {what: (change[3], True) for what, change in CHANGES.items()}
 
 
 @pytest.mark.parametrize("what", ["module", "helper"])
 def test_a_changed_source_has_a_manifest_and_one_that_is_changed_back_finds_its_own(what: str, folder: Path) -> None:
     file, old, new, expected = CHANGES[what]
-    run(folder)
-    edit(folder, file, old, new)
-    assert [run(folder) for _ in range(2)] == [(expected, True), (expected, False)]
-    edit(folder, file, new, old)
-    number, _ = run(folder)
-    assert number == 117
+    changed, restored = (rewritten(folder, file, text) for text in (FILES[file].replace(old, new), FILES[file]))
+    (first, _), *found, (last, _) = run_each(folder, *[launch()] * 4, prepare=["", changed, "", restored])
+    assert found == [(expected, True), (expected, False)]
+    assert first == last == 117
 
 
 REBOUND = {
@@ -172,32 +209,29 @@ REBOUND = {
     "sign of a zero": ("kernels.PAIR = (3, 0.0)", 117),
     "module": ("import settings; settings.SHIFT = 0", 17),
     "another module": (OTHER_MODULE, 24),
-    "helper": ("kernels.scaled = kernels.pto.jit(lambda v, by: v - by)", None),
+    "helper": ("import other; kernels.scaled = other.scaled", 114),
     "cell": ("kernels.kernel.function.__closure__[0].cell_contents = 30", 137),
     "default": ("kernels.scaled.function.__defaults__ = (1000,)", 1117),
     "global over a builtin": ("kernels.max = min", 115),
 }
 
 
-@pytest.mark.parametrize("what", REBOUND)
-def test_what_a_program_binds_anew_is_noticed(what: str, folder: Path) -> None:
-    run(folder)
-    before, expected = REBOUND[what]
-    if expected is None:
-        write(folder, "other.py", "import pypto as pto\n\n@pto.jit\ndef scaled(v, by):\n    return v - by\n")
-        before, expected = "import other; kernels.scaled = other.scaled", 114
-    assert run(folder, before)[0] == expected
-    assert run(folder)[0] == 117
+def test_what_a_program_binds_anew_is_noticed(folder: Path) -> None:
+    write(folder, "other.py", "import pypto as pto\n\n@pto.jit\ndef scaled(v, by):\n    return v - by\n")
+    codes = [launch(), *(code for before, _ in REBOUND.values() for code in (launch(before), launch()))]
+    first, *found = (number for number, _ in run_each(folder, *codes))
+    assert dict(zip(REBOUND, found[::2], strict=True)) == {what: expected for what, (_, expected) in REBOUND.items()}
+    assert {first, *found[1::2]} == {117}
 
 
 def test_arguments_and_options_have_manifests_of_their_own(folder: Path) -> None:
-    run(folder)
-    assert run(folder, constant="2") == (127, True)
-    assert run(folder, constant="True")[1]
-    assert run(folder, dtype="float64") == (117, True)
-    assert run(folder, size=65) == (117, True)
-    assert run(folder, "kernels.kernel = kernels.kernel.with_options(disable=('peeling',))") == (117, True)
-    assert run(folder, "kernels.kernel = kernels.kernel.with_options(num_threads=1)") == (117, True)
+    found = run_each(
+        folder, launch(), launch(constant="2"), launch(constant="True"), launch(dtype="float64"), launch(size=65),
+        launch("kernels.kernel = kernels.kernel.with_options(disable=('peeling',))"),
+        launch("kernels.kernel = kernels.kernel.with_options(num_threads=1)"),
+    )  # fmt: skip
+    assert [number for number, _ in found] == [117, 127, 117, 117, 117, 117, 117]
+    assert all(was_read for _, was_read in found)
     level = "x86-64-v2" if os.uname().machine == "x86_64" else "host"
     assert run(folder, PYPTO_LEVEL=level)[0] == 117
     assert run(folder, PYPTO_CACHE="off") == (117, True)
@@ -207,48 +241,42 @@ def test_arguments_and_options_have_manifests_of_their_own(folder: Path) -> None
 
 
 def test_overlapping_arrays_have_a_manifest_of_their_own(folder: Path) -> None:
-    shared = "import numpy\nreal = numpy.zeros_like\nnumpy.zeros_like = lambda x: x"
-    for expected in (True, False):
-        assert run(folder, shared) == (117, expected)
-        assert run(folder) == (117, expected)
+    shared = launch("import numpy\nreal = numpy.zeros_like\nnumpy.zeros_like = lambda x: x")
+    found = run_each(folder, shared, launch(), shared, launch())
+    assert found == [(117, True), (117, True), (117, False), (117, False)]
 
 
 def test_a_module_in_a_module_is_read_anew(folder: Path) -> None:
-    assert run(folder, name="nested")[0] == 5
-    edit(folder, "package/inner.py", "FACTOR = 5", "FACTOR = 7")
-    assert run(folder, name="nested")[0] == 7
-    assert run(folder, "import package.inner; package.inner.FACTOR = 8", name="nested")[0] == 8
+    changed = FILES["package/inner.py"].replace("FACTOR = 5", "FACTOR = 7")
+    nested, bound = launch(name="nested"), launch("import package.inner; package.inner.FACTOR = 8", "nested")
+    prepare = ["", rewritten(folder, "package/inner.py", changed), ""]
+    assert [number for number, _ in run_each(folder, nested, nested, bound, prepare=prepare)] == [5, 7, 8]
 
 
 def test_a_module_that_is_missing_elsewhere_is_noticed(folder: Path) -> None:
-    assert run(folder, name="chosen")[0] == 0
-    assert run(folder, "import package.inner; package.inner.extra = None", name="chosen")[0] == 2
-    assert run(folder, name="chosen")[0] == 0
+    missing = launch("import package.inner; package.inner.extra = None", "chosen")
+    found = run_each(folder, launch(name="chosen"), missing, launch(name="chosen"))
+    assert [number for number, _ in found] == [0, 2, 0]
 
 
 def test_what_the_front_end_says_is_said_each_time(folder: Path) -> None:
-    assert run(folder, name="says") == (1, True)
-    assert run(folder, name="says") == (1, True)
+    says = launch(name="says")
+    assert run_each(folder, says, says) == [(1, True)] * 2
 
 
 def test_an_edit_of_the_package_is_noticed(folder: Path) -> None:
     """The key knows files by their times."""
-    run(folder)
     module = "from importlib import import_module; m = import_module('pypto.jit.manifest'); m.package_files"
-    changed = f"{module} = lambda: 'others'"
-    assert run(folder, changed) == (117, True)
-    edited = f"{module} = lambda: ''"
-    assert run(folder, edited) == (117, True)
+    changed, edited = (launch(f"{module} = lambda: {text!r}") for text in ("others", ""))
+    assert run_each(folder, launch(), changed, edited) == [(117, True)] * 3
 
 
 def test_a_damaged_manifest_is_a_miss(folder: Path) -> None:
-    run(folder)
     spoiled = "import pypto.runtime.disk_cache.cache as c; c.unframe = lambda key, blob: None"
-    code = f"import warnings; warnings.simplefilter('ignore'); {spoiled}"
-    assert run(folder, code) == (117, True)
-    assert run(folder) == (117, False)
+    code = launch(f"import warnings; warnings.simplefilter('ignore'); {spoiled}")
+    assert run_each(folder, launch(), code, launch()) == [(117, True), (117, True), (117, False)]
 
 
 def test_explanations_read_the_source_when_asked(folder: Path) -> None:
     run(folder)
-    assert run(folder, EXPLAINED) == (117, False)
+    assert run(folder, launch(EXPLAINED)) == (117, False)
