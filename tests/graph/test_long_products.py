@@ -19,7 +19,7 @@ PROGRAMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("name", "depth"), [
-    *((name, 4099) for name in PROGRAMS), *(("a Gram matrix", depth) for depth in (4096, 5000, 20_000)),
+    *((name, 5000) for name in PROGRAMS), *(("a Gram matrix", depth) for depth in (4096, 4099, 20_000)),
 ])  # fmt: skip
 def test_long_products(name: str, depth: int) -> None:
     rng = np.random.default_rng(0)
