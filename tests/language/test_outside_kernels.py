@@ -33,7 +33,12 @@ def test_a_name_that_others_have_says_where_to_look(name: str, way: str) -> None
 def test_no_similar_name_is_searched_for_one_of_a_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     """`hasattr` asks for such a name wherever a kernel reads a module, and a search takes milliseconds."""
     searched: list[str] = []
-    monkeypatch.setattr("difflib.get_close_matches", lambda name, names, most: searched.extend(names) or [])
+
+    def search(name: str, names: list[str], most: int) -> list[str]:
+        searched.extend(names)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", search)
     assert not hasattr(pto, "__array_interface__") and not hasattr(pto, "__dlpack__")
     assert searched == []
     assert not hasattr(pto, "soft_max")
