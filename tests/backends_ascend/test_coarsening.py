@@ -14,6 +14,7 @@ from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.tile.coarsening import coarsen
 from pypto.debug.simulate import function_of
 from tests.conformance.networks import softmax_online
+from tests.conformance.running import quick_part
 from tests.sim.device import needs_compiler
 
 B2 = ascend_target("ascend910b2")
@@ -121,7 +122,7 @@ def group_of(kernel: Any, args: tuple[Any, ...], given: dict[str, Any]) -> int:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_part(2, CASES))
 def test_same_as_on_the_cpu(name: str) -> None:
     kernel, programs, args, given = CASES[name]()
     here, there = ([x.copy() if isinstance(x, np.ndarray) else x for x in args] for _ in range(2))

@@ -11,6 +11,7 @@ import pytest
 import pypto as pto
 from pypto.errors import Diagnostic
 from tests.backends_ascend import vector_kernels as kernels
+from tests.conformance.running import quick_part
 from tests.sim.device import needs_compiler
 
 Array = np.ndarray[Any, Any]
@@ -90,7 +91,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_part(2, CASES))
 def test_same_as_on_the_cpu(name: str) -> None:
     kernel, grid, arguments, tolerance = CASES[name]()
     there = {n: like(x) if isinstance(x, np.ndarray) else x for n, x in arguments.items()}

@@ -32,7 +32,7 @@ def arrays(lines: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-@pytest.mark.parametrize("lines", [200, 400])
+@pytest.mark.parametrize("lines", [200, pytest.param(400, marks=pytest.mark.slow)])
 def test_large_kernels_are_right(kind: str, lines: int) -> None:
     kernel, (x, y), (_, wanted) = kernel_of(kind, lines), arrays(lines), arrays(lines)
     with pto.interpreter():

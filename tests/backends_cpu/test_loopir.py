@@ -18,7 +18,7 @@ from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks
 from tests.conformance.cases import Launch
-from tests.conformance.running import ALL, make_launch
+from tests.conformance.running import make_launch, quick_part
 
 GOLDEN = Path(__file__).with_name("golden")
 SCHEDULES = ("softmax_native", "layer_norm", "matmul_native")
@@ -58,7 +58,7 @@ def test_golden_schedules(name: str, update_golden: bool) -> None:
     assert text == file.read_text(encoding="utf-8"), "see the change with `git diff` after `pytest --update-golden`"
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", quick_part(2))
 def test_two_runs_give_one_text_and_no_tile_is_one_vector(name: str) -> None:
     """Chunks have a few registers' width, however large the tile is."""
     first, second = lowered(make_launch(name)), lowered(make_launch(name))

@@ -16,6 +16,7 @@ from docs.blocks import LANGUAGES, blocks, check, commands, needs, run_page
 ROOT = site.ROOT
 GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [*site.sources(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+LONG = ("command-line", "arrays", "attention-layer", "library", "quantisation")  # to run
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def has_code(path: Path) -> bool:
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:
     """What runs commands starts a process for each, and some compile many kernels; a page may need torch."""
-    slow = [pytest.mark.slow] if path.stem in ("command-line", "attention-layer", "library", "quantisation") else []
+    slow = [pytest.mark.slow] * (path.stem in LONG)
     return slow + ([pytest.mark.torch] if "torch" in needs(path.read_text(encoding="utf-8")) else [])
 
 

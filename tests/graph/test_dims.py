@@ -223,7 +223,7 @@ def test_questions_that_the_range_answers_are_no_guards() -> None:
 
 
 def test_threads_share_a_plan_of_many_sizes() -> None:
-    function = FUNCTIONS["attention"]
+    function = FUNCTIONS["rows and a norm"]
     fused = pto.fuse(function, dims={"x": (M, N, None)})
     rng = np.random.default_rng(4)
     w = rng.standard_normal((8, 8), np.float32)

@@ -179,6 +179,7 @@ def test_the_encoder_is_near_float64(lengths: tuple[int, ...]) -> None:
     assert np.abs(vectors - plain.embed(weights, batch, np.float64)).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_interpreter_and_cpu_agree_on_the_encoder() -> None:
     weights, batch = random_weights(width=384, hidden=1536), random_batch((3, 1))
     encoder = load_tutorial("06_sentence_encoder").Encoder(weights)

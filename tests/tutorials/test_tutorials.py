@@ -29,7 +29,7 @@ CHECKS: Final = MappingProxyType({
 
 LONG: Final = (  # to run; `make docs` executes them, too
     "05_flash_attention", "12_cache_and_specialisation", "16_a_transformer_as_arrays",
-    "18_sparse_attention_over_a_paged_cache", "19_gradients_of_kernels",
+    "18_sparse_attention_over_a_paged_cache", "19_gradients_of_kernels", "23_a_pipeline_for_pictures",
 )  # fmt: skip
 
 
@@ -61,6 +61,7 @@ def test_softmax_on_ascend() -> None:
         assert words in said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="the simulated device needs a C++ compiler")
 def test_matmul_on_the_cube() -> None:
     said = output("08_matmul_on_the_cube")
