@@ -63,6 +63,7 @@ bench: $(VENV)/.installed
 docs: $(VENV)/.docs model
 	$(PY) -m docs.reference
 	$(PY) -m docs.triton_names
+	$(PY) -m docs.triton_packages
 	$(PY) -m docs.features
 	$(PY) -m docs.errors
 	$(PY) -m docs.settings

@@ -26,6 +26,19 @@ def test_kernels_are_defined_and_not_launched(triton: ModuleType) -> None:
             use()
 
 
+def test_decorators_find_the_parameters(triton: ModuleType) -> None:
+    """Packages tune Gluon's kernels beside those under `triton.jit`, and choose later."""
+    gluon = importlib.import_module("triton.experimental.gluon")
+
+    def scale(x: Any, n: Any, BLOCK: Any) -> None:
+        """Scales."""
+
+    tuned = triton.autotune([triton.Config({"BLOCK": 4})], key=["n"])(gluon.jit(scale))
+    assert tuned.arg_names == ["x", "n", "BLOCK"]
+    with pytest.raises(NotImplementedError, match="Gluon kernels are written for the layouts of one GPU"):
+        tuned[(1,)](None, 3)
+
+
 @pytest.mark.parametrize("name", ["language.nvidia.hopper", "language.amd.cdna3", "nvidia.blackwell", "language.extra"])
 def test_modules_of_gpus(triton: ModuleType, name: str) -> None:
     assert importlib.import_module(f"triton.experimental.gluon.{name}").__spec__ is not None

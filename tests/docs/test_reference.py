@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
-from docs import errors, triton_names
+from docs import errors, triton_names, triton_packages
 from docs.reference import BESIDE, FOLDER, pages
 
 PAGES = pages()
@@ -34,6 +34,15 @@ def test_table_of_triton_names() -> None:
     assert triton_names.TABLE.read_text(encoding="utf-8") == triton_names.page(), "run `make docs`"
     assert " missing" not in triton_names.page()
     assert len(triton_names.names()) == 888
+
+
+def test_what_was_tried_of_packages_with_triton() -> None:
+    assert triton_packages.PAGE.read_text(encoding="utf-8") == triton_packages.page(), "run `make docs`"
+    right = {
+        name: sum(r == "right" for r in results.values()) for (name, _), results in triton_packages.packages().items()
+    }
+    least = {"sglang": 15, "flash-linear-attention": 40, "liger-kernel": 60, "flag-gems": 60, "unsloth": 10}
+    assert {name: right[name] >= count for name, count in least.items()} == dict.fromkeys(least, True)
 
 
 def test_list_of_errors() -> None:

@@ -33,7 +33,7 @@ ROOM_TOKEN_LINES = {
     "runtime": 2490,
     "errors": 1950,
     "tools": 1745,
-    "compat": 1900,
+    "compat": 1940,
     "cli": 1575,
     "tuning": 1572,
     "language": 1320,

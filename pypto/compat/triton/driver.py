@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -77,6 +78,16 @@ class DeviceInterface:
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
         return 0, 0
+
+    def get_device_name(self, device: Any = None) -> str:
+        return BACKEND
+
+    def get_device_properties(self, device: Any = None) -> SimpleNamespace:
+        """As of a GPU without a name; the cache is that of a current CPU's core."""
+        return SimpleNamespace(
+            name=BACKEND, major=0, minor=0, multi_processor_count=get_num_threads(), L2_cache_size=1 << 21,
+            warp_size=32, total_memory=1 << 33,
+        )  # fmt: skip
 
     @contextmanager
     def device(self, device: Any) -> Any:

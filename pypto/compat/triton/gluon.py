@@ -6,12 +6,11 @@ types that both languages share. A launch, and a call of a name that a GPU has t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from pypto import language
-from pypto.compat.triton import refused
+from pypto.compat.triton import kernels, refused
 from pypto.compat.triton.compiler import must_use_result
 
 Names = dict[str, Any]
@@ -50,17 +49,13 @@ _OF_MAKES: Final = {
 # fmt: on
 
 
-class GluonJITFunction:
-    """A kernel in Gluon: it has the name and the text of its function. Its launch is refused."""
+class GluonJITFunction(kernels.JITFunction):
+    """A kernel in Gluon: decorators find its parameters and its text. Its launch is refused."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, fn)
-        self.fn = fn
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def run(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{self.fn.__qualname__}: {_WAY}")
 
-    __getitem__ = __call__
+    __call__ = __getitem__ = run
 
 
 def jit(fn: Callable[..., Any] | None = None, **_: Any) -> Any:
