@@ -29,7 +29,7 @@ PARTS: Final = {
               "convolution-layer", "coming-from-triton", "triton", "torch", "features"),
     "Guides": ("language", "semantics", "library", "operators", "quantisation",
                "performance", "profiling", "debugging", "checked", "devices", "ascend",
-               "timing", "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks", "faq"),
+               "timing", "torch", "torch-compile", "vllm", "command-line", "ahead-of-time", "notebooks", "faq"),
     "Lists": ("reference/index", "glossary", "errors", "settings", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "compiler", "architecture", "stability", "security", "changelog"),
 }  # fmt: skip
