@@ -115,6 +115,9 @@ def test_a_triton_that_is_installed_stays(python: Path, folder: Path) -> None:
     environment["PYPTO_TRITON"] = "1"
     done = asked("-c", "from kernels import total; print(total(100))")
     assert (done.returncode, done.stdout, done.stderr) == (0, "9900.0\n", "")
+    assert asked("-m", "pypto_triton").stdout.startswith("`import triton` gives pypto")
+    environment["PYPTO_TRITON"] = "0"
+    assert "serves nothing" in asked("-m", "pypto_triton").stdout
     del environment["PYPTO_TRITON"]
     done = asked("-m", "pypto_triton")
     assert done.returncode == 1
