@@ -133,10 +133,10 @@ def join_dtypes(a: DType, b: DType) -> DType:
 def computed(op: Op, number_of: Callable[[Value], Number | None]) -> Number | None:
     """The value of an elementwise op's result by its row's reference, where the number of each operand is known."""
     row = TABLE[op.name]
-    if not row.elementwise or row.reference is None or op.result.dtype.kind == "bits":
+    if not row.elementwise or row.reference is None:
         return None
     numbers = [number_of(v) for v in op.operands]
-    if None in numbers:
+    if None in numbers or op.result.dtype.kind == "bits":
         return None
     dtype = op.result.dtype
     with np.errstate(all="ignore"):
