@@ -20,7 +20,7 @@ from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.mode import MODE, mode
 from pypto.runtime.owners import MOST_NUMBERS, Owners, OwnerStore
 
-HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 24, 8, 8 * 64  # layout of a report, see `bounds.ll`
+HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 24, 8, 8 * 64  # layout of a report, see `bounds.c`
 _MOST_OWNERS: Final = 2**38  # limit of watched elements; a pointer without an extent has more
 
 Array = np.ndarray[Any, Any]

@@ -25,7 +25,7 @@ _MAX_STEP: Final = 2**36  # bytes or elements of a step; spans of larger ones mi
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An array's record in the report, with its words 0, 1 and 5: see `bounds.ll`."""
+    """An array's record in the report, with its words 0, 1 and 5: see `bounds.c`."""
 
     record: str
     low: VectorValue

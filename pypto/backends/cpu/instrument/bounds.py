@@ -2,7 +2,7 @@
 
 A structured access through one pointer is tested once, by its range, as soon as its scalars are known: ahead of the
 nests of its region, which stay as they are. Only where the range does not decide (it leaves the array, or the array has
-gaps), and for stores whose owners are recorded, `bounds.ll` looks at the elements. A gather, or an access whose mask is
+gaps), and for stores whose owners are recorded, `bounds.c` looks at the elements. A gather, or an access whose mask is
 not a matter of extents, is tested in the nest, lanes at a time. A failure is written to the launch's report, and ends
 the programs of the thread; other threads end before their next program.
 
@@ -15,7 +15,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.backends.base import Slot
@@ -24,6 +23,7 @@ from pypto.backends.cpu.instrument.access_ranges import Ranges, Watched, item_of
 from pypto.backends.cpu.instrument.hooks import Unchecked
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Control, Item
+from pypto.backends.llvm.compiled import helpers
 from pypto.backends.llvm.value import VectorValue, vector
 from pypto.backends.sites import Check
 from pypto.ir.core import Op, Region, Value
@@ -42,12 +42,7 @@ _ACCESS_WORDS: Final = 8  # before the dimensions
 _MAX_ITERATIONS: Final = 2**26  # of a loop that is tested as a whole
 _STORES: Final = {"tile_store": 1, "store": 1}  # what an op does with owners; atomics do 2
 _OPS: Final = ("tile_load", "tile_store", "assert_")
-_DECLARED: Final = MappingProxyType({
-    "llvm.smul.with.overflow.i64": "declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)",
-    "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
-    "llvm.smin.i64": "declare i64 @llvm.smin.i64(i64, i64)",
-    "llvm.vector.reduce.or.v16i1": "declare i1 @llvm.vector.reduce.or.v16i1(<16 x i1>)",
-})  # fmt: skip
+_HELPERS: Final = Path(__file__).with_suffix(".c")
 
 
 @dataclass
@@ -148,7 +143,7 @@ class Checks(Unchecked):
 
     def blame(self, op: Op) -> str:
         args = f"ptr {self.report}, i64 {self.site(op)}, i64 0, i64 {self.number}, i64 -1"
-        return self.w.raw(f"call i1 @checks.fail({args})")
+        return self.w.raw(f"call i1 @checks_fail({args})")
 
     def exists(self, op: Op) -> None:
         """Test an access by integers alone: the element has to exist. Slices are clipped instead."""
@@ -163,7 +158,7 @@ class Checks(Unchecked):
             words = ["0", "0", str(len(access.offsets))]
             for at in access.offsets:
                 words += [scalar(at).text, "0", "0", "0"]
-            return self.w.raw(f"call i1 @checks.beyond(ptr {self.access(op, words, 'position')})")
+            return self.w.raw(f"call i1 @checks_beyond(ptr {self.access(op, words, 'position')})")
 
         self.rarely(functools.reduce(e.or_, outside).text, blame)
 
@@ -197,7 +192,7 @@ class Checks(Unchecked):
         return self.e.xor(condition, self.e.const(True, int1))
 
     def owning(self, op: Op) -> int:
-        """What an op does with owners, see `bounds.ll`."""
+        """What an op does with owners, see `bounds.c`."""
         kind = 2 if is_atomic(op) else _STORES.get(op.name, 0)
         return kind if self.races else 0
 
@@ -241,7 +236,7 @@ class Checks(Unchecked):
         sizes = [str(access.shape[d]) for d in dims]
         parts = [word for n, size in enumerate(sizes) for word in (*words[3 * n : 3 * n + 3], size)]
         record = self.access(op, [str(owns), scalar(access.base).text, str(len(dims)), *parts])
-        return self.w.raw(f"call i1 @checks.box(ptr {record})")
+        return self.w.raw(f"call i1 @checks_box(ptr {record})")
 
     def lanes(self, op: Op, base: VectorValue, index: IndexMap, at: Chunk, mask: VectorValue | None) -> bool:
         """Test an access lane by lane; False where it has been tested by its range."""
@@ -304,7 +299,7 @@ class Checks(Unchecked):
         self.w.line(f"store {byte_type} {mask_bytes}, ptr {mask_slot}, align 1")
         record = self.access(op, [str(self.owning(op)), "0", "0"])
         args = f"ptr {record}, ptr {value_slot}, ptr {mask_slot}, i64 {width}"
-        return self.w.raw(f"call i1 @checks.{function}({args})")
+        return self.w.raw(f"call i1 @checks_{function}({args})")
 
     def picked(self, op: Op, where: VectorValue, at: Chunk) -> bool:
         """Test the indices of a gather from a tile, whose result is not hoisted above the test."""
@@ -342,7 +337,7 @@ class Checks(Unchecked):
         return memo["slot", kind].text
 
     def access(self, op: Op, words: Iterable[str], kind: str = "") -> str:
-        """An access in the form of `bounds.ll`, in a stack slot; `words` begin with what it does with owners."""
+        """An access in the form of `bounds.c`, in a stack slot; `words` begin with what it does with owners."""
         roots = self.roots.get(op.operands[0], frozenset())
         record = self.slot(f"[{_ACCESS_WORDS + 4 * 8} x i64]")
         array = self.arrays[next(iter(roots))].record if len(roots) == 1 else "null"
@@ -363,14 +358,14 @@ class Checks(Unchecked):
 
     def text(self) -> str:
         """The helper functions."""
-        return Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
+        return helpers(_HELPERS)[0]
 
     def finish(self) -> None:
         """The end of the function, to which failed programs go."""
         self.w.label("leave")
         self.w.line("fence seq_cst")
         self.w.line("ret void")
-        self.w.declarations |= _DECLARED
+        self.w.declarations |= helpers(_HELPERS)[1]
 
 
 def scalars(access: Access) -> tuple[Value, ...]:

@@ -1,6 +1,6 @@
 """Timing for the profiler: a profiled kernel reads the cycle counter before and after each item of Loop IR.
 
-Each item but single scalars is a site. `timing.ll` adds the difference of two readings to tables behind each thread's
+Each item but single scalars is a site. `timing.c` adds the difference of two readings to tables behind each thread's
 scratch: totals, which are always complete; and events for the timeline and programs for minimum and median, as many as
 the launch has memory for. Where a nest runs statements with different labels row by row, each body is a site of its
 own, without events.
@@ -28,6 +28,7 @@ from pypto.backends.cpu.loopir.ir import (
     item_bytes,
     walk,
 )
+from pypto.backends.llvm.compiled import helpers
 from pypto.backends.sites import Site, area_bytes
 from pypto.ir.core import Op
 from pypto.loc import UNKNOWN, Loc
@@ -138,7 +139,7 @@ class Timer:
 
     @contextmanager
     def timed(self, site: Site, note: str, number: int | None = None) -> Iterator[None]:
-        """Time what is emitted within, and call ``profile.NOTE`` with both readings."""
+        """Time what is emitted within, and call ``profile_NOTE`` with both readings."""
         if number is None:
             number = len(self.sites)
             self.sites.append(replace(site, parent=self.open[-1]))
@@ -148,14 +149,11 @@ class Timer:
         end = self.w.raw(self.read)
         self.open.pop()
         where = f"i64 {number}" if note == "add" else f"i64 {number}, i64 {self.number}"
-        self.w.line(f"call void @profile.{note}(ptr {self.area}, {where}, i64 {begin}, i64 {end})")
+        self.w.line(f"call void @profile_{note}(ptr {self.area}, {where}, i64 {begin}, i64 {end})")
 
     def text(self) -> str:
         """The helper functions."""
-        text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
-        for name, value in (("sites", len(self.sites)), ("row", len(self.sites) + 1)):
-            text = text.replace(f"<{name}>", str(value))
-        return text + self.declared
+        return helpers(Path(__file__).with_suffix(".c"), profile_sites=len(self.sites))[0] + self.declared
 
     # --- what a site says ----------------------------------------------------------------------------------------
 

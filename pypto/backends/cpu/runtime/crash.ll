@@ -1,169 +1,219 @@
-; What a process says before a kernel ends it. The handler of SIGSEGV and SIGBUS looks for the instruction in a table of
-; the memory that holds kernels, writes a line for the one that it finds, and leaves the rest to the handler before it.
-; Where the instruction is in none, or the C library has found the heap to be broken (SIGABRT), it writes the line of the
-; latest kernel that may have done that. It calls `write`, `sigaction` and `raise` only, all of which may be called in a
-; signal handler. crash.py fills in what is in angle brackets.
-;
-; %row: where a kernel's code begins and ends, its line and how long that is, then the line for what happens later.
-; %action is glibc's `struct sigaction`.
-%row = type { i64, i64, ptr, i64, ptr, i64 }
-%action = type { ptr, [16 x i64], i32, ptr }
-@rows = internal global ptr null
-@count = internal global i64 0
-@said = internal global i32 0
-@segv = internal global %action zeroinitializer
-@bus = internal global %action zeroinitializer
-@abort = internal global %action zeroinitializer
-declare i64 @write(i32, ptr, i64)
+; Made from crash.c by clang 22: `python -m tests.house.compiled`.
+; sha256 047e2fc926674e966d77875504c58b942985b82104444e1be5d9dab2cc21ae28
+%struct.action = type { ptr, [16 x i64], i32, ptr }
+%struct.row = type { i64, i64, ptr, i64, ptr, i64 }
+
+@count = internal global i64 0, align 8
+@rows = internal global ptr null, align 8
+@crash_install.new = internal global %struct.action zeroinitializer, align 8
+@old_segv = internal global %struct.action zeroinitializer, align 8
+@old_bus = internal global %struct.action zeroinitializer, align 8
+@old_abort = internal global %struct.action zeroinitializer, align 8
+@crash_counter = external constant i64, align 8
+@crash_link = external constant i64, align 8
+@crash_is_stacked = external constant i64, align 8
+@said = internal global i32 0, align 4
+
+define void @crash_table(ptr %table, i64 %size) nounwind {
+entry:
+  store atomic i64 0, ptr @count seq_cst, align 8
+  %0 = ptrtoint ptr %table to i64
+  store atomic i64 %0, ptr @rows seq_cst, align 8
+  store atomic i64 %size, ptr @count seq_cst, align 8
+  ret void
+}
+
+define void @crash_install() nounwind {
+entry:
+  store ptr @handle, ptr @crash_install.new, align 8
+  store i32 134217732, ptr getelementptr inbounds nuw (i8, ptr @crash_install.new, i64 136), align 8
+  %call = tail call i32 @sigaction(i32 11, ptr @crash_install.new, ptr @old_segv)
+  %call1 = tail call i32 @sigaction(i32 7, ptr @crash_install.new, ptr @old_bus)
+  %call2 = tail call i32 @sigaction(i32 6, ptr @crash_install.new, ptr @old_abort)
+  ret void
+}
+
+define internal void @handle(i32 %signal, ptr %info, ptr %context) nounwind {
+entry:
+  %add.ptr = getelementptr inbounds nuw i8, ptr %info, i64 8
+  %0 = load i32, ptr %add.ptr, align 4
+  %cmp = icmp sgt i32 %0, 0
+  br i1 %cmp, label %if.then, label %if.else
+
+if.then:
+  %1 = load i64, ptr @crash_counter, align 8
+  %add.ptr.i = getelementptr inbounds i8, ptr %context, i64 %1
+  %2 = load i64, ptr %add.ptr.i, align 8
+  %3 = load atomic i64, ptr @count seq_cst, align 8
+  %4 = load atomic i64, ptr @rows seq_cst, align 8
+  %5 = inttoptr i64 %4 to ptr
+  %tobool.not12.i.i = icmp eq i64 %3, 0
+  br i1 %tobool.not12.i.i, label %if.then.i, label %while.body.i.i
+
+while.body.i.i:
+  %dec13.in.i.i = phi i64 [ %dec13.i.i, %if.end.i.i ], [ %3, %if.then ]
+  %dec13.i.i = add i64 %dec13.in.i.i, -1
+  %arrayidx.i.i = getelementptr inbounds %struct.row, ptr %5, i64 %dec13.i.i
+  %6 = load i64, ptr %arrayidx.i.i, align 8
+  %cmp.not.i.i = icmp ult i64 %2, %6
+  br i1 %cmp.not.i.i, label %if.end.i.i, label %land.lhs.true.i.i
+
+land.lhs.true.i.i:
+  %end.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
+  %7 = load i64, ptr %end.i.i, align 8
+  %cmp3.i.i = icmp ult i64 %2, %7
+  br i1 %cmp3.i.i, label %if.then5.i, label %if.end.i.i
+
+if.end.i.i:
+  %tobool.not.i.i = icmp eq i64 %dec13.i.i, 0
+  br i1 %tobool.not.i.i, label %if.then.i, label %while.body.i.i
+
+if.then.i:
+  %8 = load i64, ptr @crash_link, align 8
+  %add.ptr1.i = getelementptr inbounds i8, ptr %context, i64 %8
+  %9 = load i64, ptr %add.ptr1.i, align 8
+  %10 = load i64, ptr @crash_is_stacked, align 8
+  %tobool2.not.i = icmp eq i64 %10, 0
+  br i1 %tobool2.not.i, label %cond.end.i, label %cond.true.i
+
+cond.true.i:
+  %11 = inttoptr i64 %9 to ptr
+  %12 = load i64, ptr %11, align 8
+  br label %cond.end.i
+
+cond.end.i:
+  %cond.i = phi i64 [ %12, %cond.true.i ], [ %9, %if.then.i ]
+  %13 = load atomic i64, ptr @count seq_cst, align 8
+  %14 = load atomic i64, ptr @rows seq_cst, align 8
+  %15 = inttoptr i64 %14 to ptr
+  %tobool.not12.i12.i = icmp eq i64 %13, 0
+  br i1 %tobool.not12.i12.i, label %if.else.i, label %while.body.i13.i
+
+while.body.i13.i:
+  %dec13.in.i14.i = phi i64 [ %dec13.i15.i, %if.end.i21.i ], [ %13, %cond.end.i ]
+  %dec13.i15.i = add i64 %dec13.in.i14.i, -1
+  %arrayidx.i16.i = getelementptr inbounds %struct.row, ptr %15, i64 %dec13.i15.i
+  %16 = load i64, ptr %arrayidx.i16.i, align 8
+  %cmp.not.i17.i = icmp ult i64 %cond.i, %16
+  br i1 %cmp.not.i17.i, label %if.end.i21.i, label %land.lhs.true.i18.i
+
+land.lhs.true.i18.i:
+  %end.i19.i = getelementptr inbounds nuw i8, ptr %arrayidx.i16.i, i64 8
+  %17 = load i64, ptr %end.i19.i, align 8
+  %cmp3.i20.i = icmp ult i64 %cond.i, %17
+  br i1 %cmp3.i20.i, label %if.then5.i, label %if.end.i21.i
+
+if.end.i21.i:
+  %tobool.not.i22.i = icmp eq i64 %dec13.i15.i, 0
+  br i1 %tobool.not.i22.i, label %if.else.i, label %while.body.i13.i
+
+if.then5.i:
+  %row.0.i = phi ptr [ %arrayidx.i16.i, %land.lhs.true.i18.i ], [ %arrayidx.i.i, %land.lhs.true.i.i ]
+  %line.i = getelementptr inbounds nuw i8, ptr %row.0.i, i64 16
+  %18 = load ptr, ptr %line.i, align 8
+  %size.i = getelementptr inbounds nuw i8, ptr %row.0.i, i64 24
+  %19 = load i64, ptr %size.i, align 8
+  %20 = atomicrmw xchg ptr @said, i32 1 seq_cst, align 4
+  %tobool.not.i25.i = icmp eq i32 %20, 0
+  br i1 %tobool.not.i25.i, label %if.then.i.i, label %if.end4
+
+if.then.i.i:
+  %call.i.i = tail call i64 @write(i32 2, ptr %18, i64 %19)
+  br label %if.end4
+
+if.else.i:
+  %21 = load atomic i64, ptr @count seq_cst, align 8
+  %22 = load atomic i64, ptr @rows seq_cst, align 8
+  %23 = inttoptr i64 %22 to ptr
+  br label %while.cond.i.i
+
+while.cond.i.i:
+  %size.0.i.i = phi i64 [ %21, %if.else.i ], [ %dec.i.i, %while.body.i28.i ]
+  %tobool.not.i27.i = icmp eq i64 %size.0.i.i, 0
+  br i1 %tobool.not.i27.i, label %if.end4, label %while.body.i28.i
+
+while.body.i28.i:
+  %dec.i.i = add i64 %size.0.i.i, -1
+  %arrayidx.i29.i = getelementptr inbounds %struct.row, ptr %23, i64 %dec.i.i
+  %later_size.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i29.i, i64 40
+  %24 = load i64, ptr %later_size.i.i, align 8
+  %tobool2.not.i.i = icmp eq i64 %24, 0
+  br i1 %tobool2.not.i.i, label %while.cond.i.i, label %if.then.i30.i
+
+if.then.i30.i:
+  %later.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i29.i, i64 32
+  %25 = load ptr, ptr %later.i.i, align 8
+  %26 = atomicrmw xchg ptr @said, i32 1 seq_cst, align 4
+  %tobool.not.i.i.i = icmp eq i32 %26, 0
+  br i1 %tobool.not.i.i.i, label %if.then.i.i.i, label %if.end4
+
+if.then.i.i.i:
+  %call.i.i.i = tail call i64 @write(i32 2, ptr %25, i64 %24)
+  br label %if.end4
+
+if.else:
+  %cmp1 = icmp eq i32 %signal, 6
+  %cmp2 = icmp eq i32 %0, -6
+  %or.cond = and i1 %cmp1, %cmp2
+  br i1 %or.cond, label %if.then3, label %if.end4
+
+if.then3:
+  %27 = load atomic i64, ptr @count seq_cst, align 8
+  %28 = load atomic i64, ptr @rows seq_cst, align 8
+  %29 = inttoptr i64 %28 to ptr
+  br label %while.cond.i
+
+while.cond.i:
+  %size.0.i = phi i64 [ %27, %if.then3 ], [ %dec.i, %while.body.i ]
+  %tobool.not.i = icmp eq i64 %size.0.i, 0
+  br i1 %tobool.not.i, label %if.end4, label %while.body.i
+
+while.body.i:
+  %dec.i = add i64 %size.0.i, -1
+  %arrayidx.i = getelementptr inbounds %struct.row, ptr %29, i64 %dec.i
+  %later_size.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 40
+  %30 = load i64, ptr %later_size.i, align 8
+  %tobool2.not.i29 = icmp eq i64 %30, 0
+  br i1 %tobool2.not.i29, label %while.cond.i, label %if.then.i30
+
+if.then.i30:
+  %later.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 32
+  %31 = load ptr, ptr %later.i, align 8
+  %32 = atomicrmw xchg ptr @said, i32 1 seq_cst, align 4
+  %tobool.not.i.i31 = icmp eq i32 %32, 0
+  br i1 %tobool.not.i.i31, label %if.then.i.i32, label %if.end4
+
+if.then.i.i32:
+  %call.i.i33 = tail call i64 @write(i32 2, ptr %31, i64 %30)
+  br label %if.end4
+
+if.end4:
+  %cmp5 = icmp eq i32 %signal, 11
+  %cmp6 = icmp eq i32 %signal, 7
+  %cond = select i1 %cmp6, ptr @old_bus, ptr @old_abort
+  %cond7 = select i1 %cmp5, ptr @old_segv, ptr %cond
+  %33 = load ptr, ptr %cond7, align 8
+  %cmp8 = icmp ugt ptr %33, inttoptr (i64 1 to ptr)
+  br i1 %cmp8, label %if.then9, label %if.end11
+
+if.then9:
+  tail call void %33(i32 %signal, ptr %info, ptr %context)
+  br label %cleanup
+
+if.end11:
+  %call = tail call i32 @sigaction(i32 %signal, ptr %cond7, ptr null)
+  br i1 %cmp, label %cleanup, label %if.then13
+
+if.then13:
+  %call14 = tail call i32 @raise(i32 %signal)
+  br label %cleanup
+
+cleanup:
+  ret void
+}
+
 declare i32 @sigaction(i32, ptr, ptr)
+
 declare i32 @raise(i32)
 
-; The table from now on; the one before it stays where it is.
-define void @crash_table(ptr %rows, i64 %count) {
-  store atomic i64 0, ptr @count seq_cst, align 8
-  store atomic ptr %rows, ptr @rows seq_cst, align 8
-  store atomic i64 %count, ptr @count seq_cst, align 8
-  ret void
-}
-
-define void @crash_install() {
-  %new = alloca %action
-  store %action zeroinitializer, ptr %new
-  store ptr @handle, ptr %new
-  %flags.p = getelementptr %action, ptr %new, i32 0, i32 2
-  store i32 134217732, ptr %flags.p  ; SA_SIGINFO, SA_ONSTACK
-  %a = call i32 @sigaction(i32 11, ptr %new, ptr @segv)
-  %b = call i32 @sigaction(i32 7, ptr %new, ptr @bus)
-  %c = call i32 @sigaction(i32 6, ptr %new, ptr @abort)
-  ret void
-}
-
-; The row of an address; null where no kernel is.
-define internal ptr @row_of(i64 %address) {
-start:
-  %count = load atomic i64, ptr @count seq_cst, align 8
-  %rows = load atomic ptr, ptr @rows seq_cst, align 8
-  br label %head
-head:
-  %n = phi i64 [ %count, %start ], [ %n1, %look ]
-  %some = icmp ne i64 %n, 0
-  br i1 %some, label %look, label %none
-look:  ; the latest first: memory of a kernel that is gone may be another one's
-  %n1 = sub i64 %n, 1
-  %row = getelementptr %row, ptr %rows, i64 %n1
-  %begin = load i64, ptr %row
-  %end.p = getelementptr %row, ptr %row, i32 0, i32 1
-  %end = load i64, ptr %end.p
-  %above = icmp uge i64 %address, %begin
-  %below = icmp ult i64 %address, %end
-  %inside = and i1 %above, %below
-  br i1 %inside, label %found, label %head
-found:
-  ret ptr %row
-none:
-  ret ptr null
-}
-
-; Writes a line, unless one was written.
-define internal void @say(ptr %text, i64 %size) {
-start:
-  %before = atomicrmw xchg ptr @said, i32 1 seq_cst
-  %first = icmp eq i32 %before, 0
-  br i1 %first, label %say, label %end
-say:
-  %w = call i64 @write(i32 2, ptr %text, i64 %size)
-  br label %end
-end:
-  ret void
-}
-
-; The latest kernel that has a line for a fault elsewhere.
-define internal void @suspect() {
-start:
-  %count = load atomic i64, ptr @count seq_cst, align 8
-  %rows = load atomic ptr, ptr @rows seq_cst, align 8
-  br label %head
-head:
-  %n = phi i64 [ %count, %start ], [ %n1, %look ]
-  %some = icmp ne i64 %n, 0
-  br i1 %some, label %look, label %end
-look:
-  %n1 = sub i64 %n, 1
-  %size.p = getelementptr %row, ptr %rows, i64 %n1, i32 5
-  %size = load i64, ptr %size.p
-  %silent = icmp eq i64 %size, 0
-  br i1 %silent, label %head, label %found
-found:
-  %text.p = getelementptr %row, ptr %rows, i64 %n1, i32 4
-  %text = load ptr, ptr %text.p
-  call void @say(ptr %text, i64 %size)
-  br label %end
-end:
-  ret void
-}
-
-define internal void @tell(ptr %context) {
-start:
-  %pc.p = getelementptr i8, ptr %context, i64 <pc>
-  %pc = load i64, ptr %pc.p
-  %here = call ptr @row_of(i64 %pc)
-  %missing = icmp eq ptr %here, null
-  br i1 %missing, label %caller, label %found
-caller:  ; a function of the C library, which a kernel has called
-  %link = getelementptr i8, ptr %context, i64 <link>
-  %held = load i64, ptr %link
-  <return>
-  %there = call ptr @row_of(i64 %back)
-  %nowhere = icmp eq ptr %there, null
-  br i1 %nowhere, label %elsewhere, label %found
-elsewhere:
-  call void @suspect()
-  ret void
-found:
-  %row = phi ptr [ %here, %start ], [ %there, %caller ]
-  %text.p = getelementptr %row, ptr %row, i32 0, i32 2
-  %text = load ptr, ptr %text.p
-  %size.p = getelementptr %row, ptr %row, i32 0, i32 3
-  %size = load i64, ptr %size.p
-  call void @say(ptr %text, i64 %size)
-  ret void
-}
-
-define internal void @handle(i32 %signal, ptr %info, ptr %context) {
-start:
-  %code.p = getelementptr i8, ptr %info, i64 8
-  %code = load i32, ptr %code.p
-  %fault = icmp sgt i32 %code, 0  ; of the processor, not sent by somebody
-  br i1 %fault, label %look, label %sent
-sent:
-  %is.abort = icmp eq i32 %signal, 6
-  %is.own = icmp eq i32 %code, -6  ; SI_TKILL: the process calls abort()
-  %broken = and i1 %is.abort, %is.own
-  br i1 %broken, label %heap, label %chain
-heap:
-  call void @suspect()
-  br label %chain
-look:
-  call void @tell(ptr %context)
-  br label %chain
-chain:
-  %is.segv = icmp eq i32 %signal, 11
-  %is.bus = icmp eq i32 %signal, 7
-  %bus.or.abort = select i1 %is.bus, ptr @bus, ptr @abort
-  %old = select i1 %is.segv, ptr @segv, ptr %bus.or.abort
-  %handler = load ptr, ptr %old
-  %number = ptrtoint ptr %handler to i64
-  %function = icmp ugt i64 %number, 1
-  br i1 %function, label %call, label %default
-call:
-  call void %handler(i32 %signal, ptr %info, ptr %context)
-  ret void
-default:  ; the instruction fails again, now with the default action
-  %r = call i32 @sigaction(i32 %signal, ptr %old, ptr null)
-  br i1 %fault, label %end, label %again
-again:
-  %s = call i32 @raise(i32 %signal)
-  br label %end
-end:
-  ret void
-}
+declare i64 @write(i32, ptr, i64)

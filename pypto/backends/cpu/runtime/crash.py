@@ -17,25 +17,20 @@ from typing import Any, Final
 
 from pypto.backends.cpu.runtime.elf import symbol_range
 from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.llvm.compiled import helpers
 
-# Offsets in a signal's context: of the program counter, and of the register with the return address; how to read it.
-_SIGNAL_CONTEXTS: Final = MappingProxyType(
-    {
-        "x86_64": (168, 160, "%top = inttoptr i64 %held to ptr\n  %back = load i64, ptr %top"),
-        "aarch64": (440, 424, "%back = add i64 %held, 0"),
-    }
-)
+# Offsets in a signal's context: of the program counter, and of a register; whether that points to the return address.
+_SIGNAL_CONTEXTS: Final = MappingProxyType({"x86_64": (168, 160, 1), "aarch64": (440, 424, 0)})
 _ROW_WORDS: Final = 6  # first and last address, address and bytes of the line, and of the line for faults elsewhere
 _INITIAL_ROWS: Final = 256  # of a table, before it grows
 
 
 def crash_object(engine: Engine) -> bytes:
     """Object code of the handler, for the disk cache."""
-    pc, link, back = _SIGNAL_CONTEXTS[platform.machine()]
-    text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
-    for name, value in (("pc", pc), ("link", link), ("return", back)):
-        text = text.replace(f"<{name}>", str(value))
-    return engine.compile(text)
+    counter, link, is_stacked = _SIGNAL_CONTEXTS[platform.machine()]
+    given = {"crash_counter": counter, "crash_link": link, "crash_is_stacked": is_stacked}
+    text, declared = helpers(Path(__file__).with_suffix(".c"), **given)
+    return engine.compile(text + "\n".join(declared.values()) + "\n")
 
 
 class CrashHandler:
