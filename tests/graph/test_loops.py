@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from tests.graph.random_loops import outcome
 
 Array = np.ndarray[Any, Any]
 
@@ -350,3 +351,16 @@ def test_short_loops_are_unrolled() -> None:
 
     plan = compare(few, (drawn(8),))
     assert "_loop_" not in str(plan)
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_random_loops(first: int) -> None:
+    found = [outcome(seed) for seed in range(first, first + 6)]
+    assert [x for x in found if x[0] == "differs"] == []
+    assert sum(x[0] == "agrees" for x in found) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_random_loops(first: int) -> None:
+    assert [x for x in map(outcome, range(first, first + 100)) if x[0] == "differs"] == []

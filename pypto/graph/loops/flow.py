@@ -41,6 +41,8 @@ class Loops(Statements):
             steps = Counted(known(0), view.extents[0], 1)
             self.counted_loop(node, steps, lambda index: self.loaded(indexed(self.w, view, [index])))
         elif isinstance(items, tuple):
+            if any(isinstance(n, ast.Break | ast.Continue) for n in ast.walk(node)):
+                raise NotCompiled("`break` or `continue` in a loop over a tuple")
             for item in items:
                 self.assign(node.target, item)
                 self.run(node.body)

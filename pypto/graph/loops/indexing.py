@@ -69,11 +69,11 @@ def at_index(w: Writer, index: Number, axis: Axis) -> Number:
         return difference(size, known(-index.value))
     if index.is_known:
         raise NotCompiled("an index that may lie outside of its array")
-    at = w.variable("i", f"pto.cast({index.text}, pto.int64)")
+    at = w.shared(f"pto.cast({index.text}, pto.int64)")
     if low < 0:
-        at = w.variable("i", f"pto.where({at} < 0, {at} + {size.text}, {at})")
+        at = w.shared(f"pto.where({at} < 0, {at} + {size.text}, {at})")
     w.guards.append(f"({at} >= 0) & ({at} < {size.text})")
-    at = w.variable("i", f"pto.minimum(pto.maximum({at}, 0), {size.text} - 1)")
+    at = w.shared(f"pto.minimum(pto.maximum({at}, 0), {size.text} - 1)")
     w.bounds[at] = (0, max(0, greatest - 1))
     return Number(at, int, Linear.symbol(at))
 
@@ -116,7 +116,7 @@ def at_slice(w: Writer, part: slice, axis: Axis) -> tuple[Number, Axis]:
     extent = difference(stop, start)
     if w.range_of(extent)[0] < 0:
         high = w.range_of(axis.extent)[1]
-        name = w.variable("n", f"pto.maximum({extent.text}, 0)" if not extent.is_known else "0")
+        name = w.shared(f"pto.maximum({extent.text}, 0)" if not extent.is_known else "0")
         w.bounds[name] = (0, high)
         extent = ZERO if extent.is_known else Number(name, int, Linear.symbol(name))
     if step > 1:
@@ -137,9 +137,9 @@ def limited(w: Writer, bound: Number, size: Number) -> Number:
             return difference(size, known(-bound.value))
         if low >= 0 and bound.linear.minus(size.linear).bounds(w.bounds)[0] >= 0:
             return size
-    at = w.variable("b", f"pto.cast({bound.text}, pto.int64)" if not bound.is_known else bound.text)
+    at = w.shared(f"pto.cast({bound.text}, pto.int64)" if not bound.is_known else bound.text)
     if low < 0:
-        at = w.variable("b", f"pto.where({at} < 0, pto.maximum({at} + {size.text}, 0), {at})")
-    at = w.variable("b", f"pto.minimum({at}, {size.text})")
+        at = w.shared(f"pto.where({at} < 0, pto.maximum({at} + {size.text}, 0), {at})")
+    at = w.shared(f"pto.minimum({at}, {size.text})")
     w.bounds[at] = (0, w.range_of(size)[1])
     return Number(at, int, Linear.symbol(at))

@@ -52,7 +52,9 @@ def store(w: Writer, target: View, value: Any, guards: Sequence[str] = ()) -> No
             return
         value = Filled(w.stored(value), target.extents, target.dtype)
     if guards:
-        raise NotCompiled("rows are stored at an index that may lie outside of the array")
+        with w.block(f"if {' & '.join(guards)}:"):
+            store(w, target, value)
+        return
     value = fitting(value, target)
     has_its_shape = len(value.extents) == len(target.axes) and all(map(is_same, value.extents, target.extents))
     overlap = Overlap(w, target)

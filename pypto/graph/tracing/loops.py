@@ -16,7 +16,7 @@ from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import contiguous
 from pypto.graph.loops.numbers import NotCompiled, known
-from pypto.graph.loops.syntax import loaded_names
+from pypto.graph.loops.syntax import loaded_names, stored_names
 from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
@@ -69,7 +69,20 @@ def is_worthwhile(statement: LoopStatement, items: Any, variables: Variables) ->
         return True
     if not isinstance(items, range | Tensor | np.ndarray):
         return False
-    return len(items) > 0 and len(items) * inner_iterations(statement.node.body) >= UNROLLED
+    count = len(items)
+    return count > 0 and (count * inner_iterations(statement.node.body) >= UNROLLED or has_branch(statement, variables))
+
+
+def has_branch(statement: LoopStatement, variables: Variables) -> bool:
+    """Whether a loop has a condition on what may be traced, which Python could not evaluate."""
+    assigned = set(stored_names(ast.Module(statement.node.body, [])))
+    for node in ast.walk(statement.node):
+        is_choice = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.BoolOp) or is_choice:
+            test = node.test if isinstance(node, ast.If | ast.IfExp | ast.While) else node
+            if any(name in assigned or is_traced(variables.get(name)) for name in loaded_names(test)):
+                return True
+    return False
 
 
 def is_traced(value: Any) -> bool:
