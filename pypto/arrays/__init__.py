@@ -30,6 +30,7 @@ from pypto.graph.cond import cond
 from pypto.graph.fuse import explain, fuse
 from pypto.graph.ir.dims import Dim
 from pypto.graph.lazy import lazy
+from pypto.graph.step_loops import fori_loop, scan, while_loop
 
 
 def __getattr__(name: str) -> object:
@@ -47,6 +48,7 @@ __all__ = [
     "erf",
     "erfc",
     "explain",
+    "fori_loop",
     "fuse",
     "gelu",
     "layer_norm",
@@ -58,9 +60,11 @@ __all__ = [
     "relu",
     "rms_norm",
     "rsqrt",
+    "scan",
     "sigmoid",
     "silu",
     "softmax",
     "softplus",
     "topk",
+    "while_loop",
 ]
