@@ -70,6 +70,19 @@ def follow(body: Sequence[ast.stmt], loop: ast.AST, names: set[str]) -> bool:
     return False
 
 
+def stands_alone(function: ast.AST, loop: ast.AST, names: Iterable[str]) -> bool:
+    """Whether each statement outside of a loop that reads some names reads no other name."""
+    inside = {place for _, place in loads(loop)}
+    known = set(names)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.stmt) or any(isinstance(part, ast.stmt) for part in ast.iter_child_nodes(node)):
+            continue
+        outside = {name for name, place in loads(node) if place not in inside}
+        if outside & known and outside - known:
+            return False
+    return True
+
+
 def exposed(loop: ast.For | ast.While) -> set[str]:
     """Return the names whose values of the iteration before a loop's body may read."""
     names: set[str] = set()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.errors import Diagnostic
 from pypto.graph.capture.guards import is_array, is_scalar
 from pypto.graph.capture.loop_statements import LoopStatement
 from pypto.graph.generated import kernel_of
@@ -16,13 +17,14 @@ from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import contiguous
 from pypto.graph.loops.numbers import NotCompiled, known
-from pypto.graph.loops.syntax import loaded_names, stored_names
+from pypto.graph.loops.syntax import loaded_names, stands_alone, stored_names
 from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
 
+_WIDE: Final = 8  # bytes of the types in which numbers of Python are held
 UNROLLED: Final = 16  # iterations that are traced one by one
 Variables = dict[str, Any]
 
@@ -42,11 +44,35 @@ def run_loop(
         loop, values = translated(node, statement.function, given, outer, Described(graph), statement.names, name)
         arrays = Arguments(graph, loop, values, variables)
         arrays.check()
+        check_numbers(statement, loop)
+        launched(kernel_of(loop.source, name), (1,), arrays.tensors())
     except NotCompiled as error:
         statement.explain(error.reason, error.line)
         return None
-    launched(kernel_of(loop.source, name), (1,), arrays.tensors())
+    except (ArithmeticError, AttributeError, Diagnostic, LookupError, TypeError, ValueError) as error:
+        statement.explain(f"its kernel is not compiled, {type(error).__name__}: {error}".splitlines()[0], 0)
+        return None
     return arrays.results()
+
+
+def check_numbers(statement: LoopStatement, loop: LoopKernel) -> None:
+    """Refuse numbers of Python after a loop that would meet arrays of narrow types, where they promote weakly.
+
+    Raises
+    ------
+    NotCompiled
+    """
+    weak = [name for name, x in loop.results.items() if any(kind in (int, float) for kind in kinds_of(x))]
+    narrow = any(x.dtype.itemsize < _WIDE and x.dtype != np.bool_ for x in loop.parameters)
+    if weak and narrow and not stands_alone(statement.function, statement.node, weak):
+        raise NotCompiled(f"`{weak[0]}` is a number of Python that meets other values after the loop")
+
+
+def kinds_of(result: Any) -> list[Any]:
+    """Return the types of the numbers in a variable after a loop."""
+    if isinstance(result, tuple):
+        return [kind for x in result for kind in kinds_of(x)]
+    return [result.kind] if isinstance(result, Result) else []
 
 
 ITEMS: Final = "pypto items"

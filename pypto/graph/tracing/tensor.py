@@ -253,7 +253,8 @@ class Tensor(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Tensor:
         item: Tensor = self.graph.read(self, key)
         item.is_array = key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))
-        return item
+        is_element = isinstance(item, Tensor) and item.is_number  # which is no view
+        return Tensor.fresh(self.graph, item.node) if is_element else item
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.graph.write(self, key, value)
