@@ -62,6 +62,7 @@ class CheckedCall:
     pairs: bool = field(init=False)
     recording: RecordedCall | None = field(default=None, init=False)
     recorder: Recorder | None = field(default=None, init=False)
+    direct: Callable[..., None] | None = field(default=None, init=False)  # `run`, if nothing else is to decide
 
     def __post_init__(self) -> None:
         """Derives from the signature what every call needs."""
@@ -85,13 +86,12 @@ class CheckedCall:
         for name, allocate in self.results:
             values[name] = result = allocate(like)
             results.append(result)
-        if self.recording is None or not self.recording.replay(values):
+        if self.direct is not None:
+            self.direct(**values)
+        elif self.recording is None or not self.recording.replay(values):
             if self.pairs:
                 self.binder.check_apart(values)
-            if self.leading is None and self.run is not None:
-                self.run(**values)
-            else:
-                self.launch(values)
+            self.launch(values)
             if self.recorder is not None:
                 self.recorder.record(self, values)
         return results[0] if len(results) == 1 else tuple(results) or None
@@ -129,6 +129,7 @@ class Recorder:
             call.recording = self.recorded_call(call, values)
         if call.recording is None:
             call.recorder = None
+            call.direct = call.run if call.leading is None and not call.pairs else None
         else:
             self.cache.nbytes += call.recording.launches.arena.nbytes
 
