@@ -127,6 +127,7 @@ class OpRow:
         ``exact_in_narrow`` (in a format of 16 or 8 bits it rounds nothing);
         ``additive`` (a sum of the operands, each with a sign);
         ``overflowing`` (arithmetic whose integers wrap around where they do not fit);
+        ``magnitude`` (no result has a sign);
         ``width_preserving`` (integers need no more bits than those that they come from);
         ``indexable`` (an element of the result can be computed alone, from its index);
         ``commutative``, ``variadic``, ``declared``, ``terminator``, ``control``, ``uniform``.

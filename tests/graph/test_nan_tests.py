@@ -43,3 +43,24 @@ def test_nan_is_where_numpy_has_it(name: str) -> None:
         np.testing.assert_allclose(got, right, rtol=2e-5, atol=1e-6)
     text = "".join(kernel.source for kernel in fused.plan(x).kernels)
     assert ("reduce_or" in text) == (name in NEEDED)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (3, 70_000), (5, 3, 7)])
+@pytest.mark.parametrize("axis", [-1, 0, None])
+def test_the_largest_magnitude_is_found_on_bits_without_a_test(shape: tuple[int, ...], axis: int | None) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[1, 2], x[2, 0], x[0, 1] = -np.inf, np.nan, -0.0
+    fused = pto.fuse(lambda x: np.abs(x).max(axis=axis) * 1)
+    for signs in (1, -1):
+        np.testing.assert_array_equal(fused(x * signs), np.abs(x).max(axis=axis))
+    text = "".join(kernel.source for kernel in fused.plan(x).kernels)
+    assert "reduce_or" not in text
+    assert "bitcast" in text
+
+
+def test_the_largest_magnitude_of_narrow_floats_and_integers() -> None:
+    for dtype in ("f2", "f8", "i4"):
+        x = np.random.default_rng(0).standard_normal((4, 9)).astype(dtype)
+        if x.dtype.kind == "f":
+            x[1, 2] = np.nan
+        np.testing.assert_array_equal(pto.fuse(lambda x: np.abs(x).max(axis=1) * 1)(x), np.abs(x).max(axis=1))

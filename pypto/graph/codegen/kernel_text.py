@@ -18,6 +18,7 @@ from pypto.graph.codegen.op_text import (
     ProductWriter,
     call_text,
     combined,
+    is_of_magnitudes,
     is_redundant,
     name_of,
     neutral,
@@ -32,7 +33,7 @@ from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.group import Programs
 from pypto.graph.schedule.index_space import Dim, FusionConflict, flat, ordered
 from pypto.graph.schedule.tiling import Program, versions_of
-from pypto.ir.types import DType, float32, int1
+from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.table import TABLE
 
 
@@ -143,8 +144,16 @@ class GroupWriter(ProductWriter):
 
     def reduction(self, node: Node) -> Tile:
         source = self.operand(node, 0)
+        if self.is_nan_tested(node) and is_of_magnitudes(node):
+            return self.largest(node, source)
         extreme = self.reduced(node, node.op, source, node.inputs[0].type.dtype, node.type.dtype)
         return self.nan_tested(node, source, extreme) if self.is_nan_tested(node) else extreme
+
+    def largest(self, node: Node, source: Tile) -> Tile:
+        """Write a maximum of magnitudes on their bits: as integers they have the same order, and NaN is the largest."""
+        bits = self.variable(self.stage(source), f"pto.bitcast({source.name}, pto.int32)", source.axes, node)
+        most = self.reduced(node, "max", bits, int32, int32)
+        return self.variable(self.stage(most), f"pto.bitcast({most.name}, pto.float32)", most.axes, node)
 
     def is_nan_tested(self, node: Node) -> bool:
         """Whether a maximum or minimum that propagates NaN needs an explicit NaN test."""
@@ -247,14 +256,6 @@ class GroupWriter(ProductWriter):
         stage = self.stage_along(a for dim in self.program.space.values[node] for a in dim)
         self.reads(self.arguments[key], (None,) * len(x.shape))
         return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
-
-    def moved_index(self, axis: int, by: int) -> str:
-        """Return the subscript of a program's elements along an axis, plus a constant offset."""
-        first, _ = self.indices[axis]
-        if first == "0":
-            return f"{by} : {by + self.program.tile_size(axis)}"
-        moved = first if by == 0 else f"{first} {'-' if by < 0 else '+'} {abs(by)}"
-        return f"{moved} : {moved} + {self.program.tile_size(axis)}" if self.is_tiled(axis) else moved
 
     def take(self, node: Node) -> Tile:
         """Write a gather: a scalar index reads a slice, and a tile of indices reads through pointers."""

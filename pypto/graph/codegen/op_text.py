@@ -21,9 +21,9 @@ from pypto.frontend.operators import OPERATORS
 from pypto.graph.codegen.writer import Tile, Writer, number_text
 from pypto.graph.ir import type_rules
 from pypto.graph.ir.node import Node
-from pypto.graph.ir.type_rules import is_strict
+from pypto.graph.ir.type_rules import better, is_strict
 from pypto.graph.schedule.index_space import Dim, FusionConflict, IndexSpace, flat, operand, reduced_axes
-from pypto.ir.types import DType
+from pypto.ir.types import DType, float32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
@@ -209,6 +209,13 @@ RENAMING: Final = frozenset({"reshape", "broadcast_to", "copy"})  # elements sta
 def propagates_nan(node: Node) -> bool:
     """Whether a reduction propagates NaN although the reduction of the kernel language ignores it."""
     return bool(dict(node.attrs).get("propagate_nan")) and "reduction" in TABLE[node.op].traits
+
+
+def is_of_magnitudes(node: Node) -> bool:
+    """Whether a reduction is the maximum of float32 magnitudes."""
+    (x,) = node.inputs
+    is_magnitude = x.op in TABLE and "magnitude" in TABLE[x.op].traits
+    return is_magnitude and x.type.dtype == float32 and better(TABLE[node.op]) == "gt"
 
 
 def is_redundant(space: IndexSpace, extreme: Node) -> bool:

@@ -181,6 +181,14 @@ class Writer:
             return [*blocked, *(a for a in reversed(axes) if a not in blocked)]
         return axes[::-1]
 
+    def moved_index(self, axis: int, by: int) -> str:
+        """Return the subscript of a program's elements along an axis, plus a constant offset."""
+        first, _ = self.indices[axis]
+        if first == "0":
+            return f"{by} : {by + self.program.tile_size(axis)}"
+        moved = first if by == 0 else f"{first} {'-' if by < 0 else '+'} {abs(by)}"
+        return f"{moved} : {moved} + {self.program.tile_size(axis)}" if self.is_tiled(axis) else moved
+
     def is_tiled(self, axis: int) -> bool:
         """Whether an axis is a dimension of tiles instead of a scalar index."""
         return axis == self.program.loop or (axis not in self.program.outer and self.program.blocks.get(axis, 2) > 1)
