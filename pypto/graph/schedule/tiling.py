@@ -28,6 +28,7 @@ from pypto.graph.schedule.online_softmax import Online, online_of
 from pypto.tuning.tile_sizes import TILES
 
 POINTWISE_BLOCK: Final = TILES.l1_bytes // 2 // 4  # elements of a tile without reductions
+FEW: Final = 64  # elements of a block, up to which a partial one at the end counts
 ROWS_BLOCK: Final = TILES.l1_bytes // 8 // 4  # elements that a tile of rows has at least
 
 
@@ -181,7 +182,7 @@ class TilingChoice:
             room = max(1, target // max(1, elements))
             if room == 1:
                 break
-            block = min(size, room)
+            block = even_part(size, room) if is_fixed(self.sizes[axis]) else min(size, room)
             while block > 64 and programs // block < least:
                 block //= 2
             blocks[axis] = block
@@ -279,6 +280,19 @@ class Version:
 
     most: Mapping[int, int]
     program: Program
+
+
+def even_part(size: int, most: int) -> int:
+    """Return the number of elements in a block: of few, those that divide the size, so that no block is part empty.
+
+    Examples
+    --------
+    >>> even_part(24, 16), even_part(23, 16), even_part(10, 16), even_part(5000, 2048)
+    (12, 16, 10, 2048)
+    """
+    if size <= most or most > FEW:
+        return min(size, most)
+    return next((n for n in range(most, most // 2, -1) if size % n == 0), most)
 
 
 def versions_of(program: Program) -> list[Version]:
