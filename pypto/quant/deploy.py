@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto import library
+from pypto import fuse, library
 from pypto.arguments import BOUNDARY
+from pypto.arrays import Dim
 from pypto.errors.quant import WrongScheme
 from pypto.ir.types import float8_e4m3fn
 from pypto.markup.summary import Summary
@@ -151,13 +152,13 @@ class Product(Summary):
                 floats, exponents = library.quantize_mx(t if factors is None else t * factors)
                 return library.mx_matmul(floats, exponents, weight.codes, weight.scales, bias)
             case "GroupBytes":
-                q, scales = library.quantize_per_group(t, factors, self.groups)
+                q, scales = rounded_groups(t, factors, self.groups)
                 return library.w8a8_group_linear(q, weight.codes, scales, weight.scales, bias)
             case "StaticBytes":
                 q, scales = library.quantize_static(t, self.up, self.add), np.full(len(x), self.scale, np.float32)
                 return library.w8a8_linear(q, weight.codes, scales, weight.scales, self.correction, bias)
-        q, scales = library.quantize_per_token(t, factors)
-        return library.w8a8_linear(q, weight.codes, scales, weight.scales, None, bias)
+        q, scales = rounded_groups(t, factors, 1)
+        return library.w8a8_linear(q, weight.codes, scales[:, 0], weight.scales, None, bias)
 
     @property
     def constant(self) -> str:
@@ -177,6 +178,19 @@ class Product(Summary):
             PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in direct
         }
         return replace(self, weight=self.weight.like(**weight), **direct)
+
+
+@fuse(dims={"x": (Dim("rows"), None)})
+def rounded_groups(x: Array, factors: Array | None, groups: int, kind: str = "int8") -> tuple[Array, Array]:
+    """Quantises rows in groups of columns; returns the codes and a scale for each group, which is NaN if it has one.
+
+    In a fused function, the rounding becomes a part of the kernel that computes the rows.
+    """
+    x = x if factors is None else x * factors
+    parts = x.reshape(x.shape[0], groups, x.shape[1] // groups)
+    most = np.abs(parts).max(axis=2, keepdims=True)
+    codes = np.rint(parts * np.where(most > 0, 127 / most, 0)).astype(kind)
+    return codes.reshape(x.shape), most[:, :, 0] / 127
 
 
 def of_bytes(layer: QuantizedLayer) -> Product:

@@ -44,6 +44,25 @@ class Layer(Summary):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class FloatProduct(Summary):
+    """A product of rows of inputs with a weight in floats, as an array expression.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (outputs, inputs)
+    bias : ndarray of shape (outputs,), optional
+    """
+
+    weight: Array
+    bias: Array | None = None
+
+    def __call__(self, x: Array) -> Array:
+        """Computes the product."""
+        y = x @ self.weight.T.astype(x.dtype, copy=False)
+        return y if self.bias is None else y + self.bias
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class QuantizedLayer(Summary):
     """A linear layer with quantised weights, and with quantised inputs if there is a scheme for them.
 

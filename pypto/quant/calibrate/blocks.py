@@ -25,7 +25,7 @@ from pypto.quant.calibrate.quantize import few_samples, quantize_layer
 from pypto.quant.checks import check_patterns
 from pypto.quant.config import Config
 from pypto.quant.formats import files
-from pypto.quant.layer import Layer, QuantizedLayer
+from pypto.quant.layer import FloatProduct, Layer, QuantizedLayer
 from pypto.quant.solvers.algorithm import find
 from pypto.quant.tensor import QuantizedTensor
 from pypto.quant.warning import warn
@@ -73,12 +73,11 @@ class Block(Summary):
 def float_layer(layer: Layer) -> Callable[[Array], Array]:
     """Returns the layer in floats."""
 
+    product = FloatProduct(layer.weight, layer.bias)
+
     def run(x: Array) -> Array:
         check_columns(layer.name, x, layer.weight.shape[1])
-        y = x.reshape(-1, x.shape[-1]) @ layer.weight.T.astype(x.dtype, copy=False)
-        if layer.bias is not None:
-            y += layer.bias
-        return y.reshape(*x.shape[:-1], len(layer.weight))
+        return product(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], len(layer.weight))
 
     return run
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from pypto.quant.arrays import Array, as_array, check_finite
 from pypto.quant.calibrate.blocks import Block, Linear, Values
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.layer import Layer
-from pypto.quant.models.bert_layer import BertLayer, Norm, OnArrays, add_norm, forward
+from pypto.quant.models.bert_layer import PARTS, BertLayer, Norm, add_norm, forward
 
 WORDS: Final = "embeddings.word_embeddings.weight"
 POSITIONS: Final = "embeddings.position_embeddings.weight"
@@ -149,10 +150,6 @@ class Bert(Summary, Sequence[Block]):
         x, positions, starts = self.lookup(ids, mask)
         return {"x": add_norm(x, positions, self.norm, self.eps), "starts": starts}
 
-    def operations(self, starts: Array, linear: Linear) -> OnArrays:
-        """Returns the operations of the layers, for sentences that begin at `starts`."""
-        return OnArrays(linear, starts, self.heads, self.eps)
-
     def lookup(self, ids: Array, mask: Array) -> tuple[Array, Array, Array]:
         """Looks up the embeddings of the tokens that are not padding, and finds where each sentence begins."""
         sentences, positions = np.nonzero(mask)
@@ -165,12 +162,21 @@ class Bert(Summary, Sequence[Block]):
         check_range("position", positions, len(self.positions))
         return self.words[tokens], self.positions[positions], starts
 
+    @property
+    def no_embeddings(self) -> Array:
+        """The embeddings of no sentences."""
+        return np.zeros((0, self.words.shape[1]), np.float32)
+
     def block(self, number: int) -> Block:
         """Returns a layer as a block for calibration."""
         layer = self.layers[number]
 
         def run(values: Values, linear: Linear) -> Values:
-            return {**values, "x": forward(layer, values["x"], self.operations(values["starts"], linear))}
+            functions: dict[str, Any] = {part: partial(linear, getattr(layer, part).name) for part in PARTS}
+            starts = values["starts"]
+            longest = int(np.diff(starts).max())
+            x = forward(replace(layer, **functions), values["x"], starts, longest, self.heads, self.eps)
+            return {**values, "x": x}
 
         return Block(str(number), layer.linear, run)
 
@@ -183,6 +189,8 @@ class Bert(Summary, Sequence[Block]):
             For names of layers that the model has not.
         """
         check_layers(layers or {}, self.layer_names)
+        if not len(ids):
+            return self.no_embeddings
         values = self.inputs(ids, mask)
         for block in self:
             values = block.run(

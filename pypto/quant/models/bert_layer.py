@@ -1,21 +1,27 @@
-"""The forward pass of one BERT layer, shared by evaluation, calibration in floats, and int8 encoders.
+"""The forward pass of one BERT layer in numpy words, shared by evaluation, calibration and deployed encoders.
 
-The callers differ in their `Operations`. A norm and an activation know which linear layer reads their result, so that
-one kernel can compute them and quantise for that layer.
+An encoder has `pto.fuse` trace it on products whose arrays are arguments, so one plan serves all layers of a kind; the
+rounding for int8 products becomes a part of the kernels before them. With other functions as linear layers, each word
+runs by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
-from pypto import library
+from pypto import arrays, fuse, library
+from pypto.arrays import Dim
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.layer import Layer
+
+TOKENS: Final = Dim("tokens", hint=512)
+ENDS: Final = Dim("ends", low=2, hint=33)  # where sentences begin, and the end of the last one
+LONGEST: Final = Dim("longest", hint=64)
+PARTS: Final = ("qkv", "output", "up", "down")  # linear layers, in the order in which they compute
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,13 +34,16 @@ class Norm(Summary):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BertLayer(Summary):
-    """A transformer layer: attention and feed-forward, each followed by its residual and norm."""
+    """A transformer layer: attention and feed-forward, each followed by its residual and norm.
 
-    qkv: Layer
-    output: Layer
+    The linear layers are weights, or functions of rows that compute them.
+    """
+
+    qkv: Any
+    output: Any
     attention_norm: Norm
-    up: Layer
-    down: Layer
+    up: Any
+    down: Any
     norm: Norm
 
     @property
@@ -43,81 +52,50 @@ class BertLayer(Summary):
         return self.qkv, self.output, self.up, self.down
 
 
-class Operations(Protocol):
-    """The operations of a layer; a value is an array, possibly with its quantised form for the next linear layer."""
-
-    def linear(self, layer: Layer, x: Any) -> Array:
-        """Computes a linear layer."""
-
-    def attend(self, qkv: Array) -> Array:
-        """Computes attention within the sentences: (tokens, 3 width) to (tokens, width)."""
-
-    def gelu(self, x: Array, reader: Layer) -> Any:
-        """Computes the activation, which the layer `reader` reads."""
-
-    def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Any:
-        """Computes the layer norm of a sum, which the layer `reader` reads."""
-
-
-def forward(layer: BertLayer, x: Any, run: Operations, reader: Layer | None = None) -> Any:
-    """Computes one layer: attention and a feed-forward, each added to its inputs and normalised, for `reader`."""
-    attended = run.attend(run.linear(layer.qkv, x))
-    x = run.add_norm(run.linear(layer.output, attended), x, layer.attention_norm, layer.up)
-    hidden = run.gelu(run.linear(layer.up, x), layer.down)
-    return run.add_norm(run.linear(layer.down, hidden), x, layer.norm, reader)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class OnArrays(Summary):
-    """Operations on arrays; each linear layer is a function of its name and inputs, which calibration observes.
+def forward(layer: BertLayer, x: Array, starts: Array, longest: int, heads: int, eps: float) -> Array:
+    """Computes one layer: attention and a feed-forward, each added to its inputs and normalised.
 
     Parameters
     ----------
-    run : callable
-        Computes a linear layer, ``run(name, x)``.
+    layer : BertLayer
+        The linear layers as functions of rows.
+    x : ndarray of shape (tokens, width)
+        Tokens of all sentences, one after the other.
     starts : ndarray of shape (batch + 1,), int32
-        The positions at which the sentences begin.
+        The positions at which the sentences begin, and the number of tokens.
+    longest : int
+        The length of the longest sentence.
     heads : int
     eps : float
         The epsilon of the norms.
     """
-
-    run: Callable[[str, Array], Array]
-    starts: Array
-    heads: int
-    eps: float
-    longest: int = field(init=False)  # the length of the longest sentence; 1 if there are none
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "longest", int(np.diff(self.starts).max(initial=1)))
-
-    def linear(self, layer: Layer, x: Any) -> Array:
-        """Computes a linear layer."""
-        return self.run(layer.name, x)
-
-    def attend(self, qkv: Array) -> Array:
-        """Computes attention within the sentences."""
-        q, k, v = heads_of(qkv, self.heads)
-        y: Array = library.varlen_attention(q, k, v, self.starts, longest=self.longest)
-        return y.reshape(len(y), qkv.shape[1] // 3)
-
-    def gelu(self, x: Array, reader: Layer) -> Array:
-        """Computes the activation."""
-        y: Array = library.gelu(x)
-        return y
-
-    def add_norm(self, x: Array, residual: Any, norm: Norm, reader: Layer | None) -> Array:
-        """Computes the layer norm of a sum."""
-        return add_norm(x, residual, norm, self.eps)
+    x = add_norm(x, layer.output(attention(layer.qkv(x), starts, longest, heads)), layer.attention_norm, eps)
+    return add_norm(x, layer.down(gelu(layer.up(x))), layer.norm, eps)
 
 
+fused_forward = fuse(forward, dims={"x": (TOKENS, None), "starts": (ENDS,), "longest": LONGEST})
+
+
+@fuse(dims={"x": (TOKENS, None), "residual": (TOKENS, None)})
 def add_norm(x: Array, residual: Array, norm: Norm, eps: float) -> Array:
-    """The layer normalisation of a sum."""
-    y: Array = library.add_layer_norm(x, residual, norm.weight, norm.bias, eps=eps)[0]
+    """Computes the layer norm of a sum."""
+    y: Array = arrays.layer_norm(x + residual, norm.weight, norm.bias, eps=eps)
     return y
 
 
-def heads_of(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
-    """Splits rows into queries, keys and values (tokens, heads, depth)."""
-    parts = qkv.reshape(len(qkv), 3, heads, qkv.shape[1] // (3 * heads))
-    return parts[:, 0], parts[:, 1], parts[:, 2]
+@fuse(dims={"x": (TOKENS, None)})
+def gelu(x: Array) -> Array:
+    """Computes the activation."""
+    y: Array = arrays.gelu(x)
+    return y
+
+
+def attention(qkv: Array, starts: Array, longest: int, heads: int) -> Array:
+    """Computes attention within the sentences: (tokens, 3 width) to (tokens, width)."""
+    count, width = qkv.shape[0], qkv.shape[1] // 3
+    parts = qkv.reshape(count, 3, heads, width // heads)
+    q, k, v = parts[:, 0], parts[:, 1], parts[:, 2]
+    out = np.empty_like(q, np.float32, "C", False, q.shape)
+    attend = library.rows["varlen_attention"].unchecked("f32")
+    attend(q=q, k=k, v=v, starts=starts, out=out, scale=0.0, causal=0, longest=longest)
+    return out.reshape(count, width)

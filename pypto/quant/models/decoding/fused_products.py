@@ -10,6 +10,7 @@ import numpy as np
 from pypto import fuse
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
+from pypto.quant.deploy import rounded_groups
 from pypto.quant.models.decoding.weights import RowProduct
 from pypto.quant.models.llama_layer import ROWS
 
@@ -52,8 +53,8 @@ def inputs_of(product: RowProduct, x: Array) -> tuple[Array, Array | None]:
         x = arranged(x, order, factors, missing)
     if not product.has_scale:
         return x, None
-    rows, scale = rounded(x, "float32" if len(x) == 1 else "int8")
-    return rows, scale
+    rows, scale = rounded_groups(x, None, 1, "float32" if len(x) == 1 else "int8")
+    return rows, scale[:, 0]
 
 
 @fuse(dims={"x": (ROWS, None)})
@@ -62,11 +63,3 @@ def arranged(x: Array, order: Array | None, factors: Array | None, missing: int)
     x = x if order is None else x[:, order]
     x = x if factors is None else x * factors
     return np.pad(x, ((0, 0), (0, missing))) if missing else x
-
-
-@fuse(dims={"x": (ROWS, None)})
-def rounded(x: Array, kind: str) -> tuple[Array, Array]:
-    """Quantises rows to int8, and returns the codes and a scale for each row, which is NaN if the row has one."""
-    most = np.abs(x).max(axis=1, keepdims=True)
-    codes = np.rint(x * np.where(most > 0, 127 / most, 0)).astype(kind)
-    return codes, most[:, 0] / 127
