@@ -325,12 +325,14 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         sizes: dict[str, int] = {}
         for row in self._named:
             key, shape = row.find(args, kwargs)
+            if key is None:
+                continue
             for dim, size in zip(row.dims, shape, strict=True):
                 if dim is not None and sizes.setdefault(dim.name, size) != size:
                     problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
                     raise row.at.wrong(problem)
             shapes[key] = tuple(n if dim is None else size_of(dim) for dim, n in zip(row.dims, shape, strict=True))
-        return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
+        return shapes, {dim.name: sizes.get(dim.name, dim.hint) for dim in self._dims}
 
     def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
         """Return the key of the plan cache for a call, and the roots of the paths to arrays from outside."""

@@ -13,6 +13,8 @@ from benchmarks.decode import check, logits
 from pypto import quant
 from pypto.errors.quant import FullCache, NoSuchLayer, WrongCalibration, WrongScheme
 from pypto.quant.models.decoding.attention import attend_kernel
+from pypto.quant.models.decoding.decoder import prefill, step
+from tests.quant.counting import compiled
 from tests.quant.test_gguf import write
 
 PROMPT = (3, 14, 15, 9, 26, 5)
@@ -108,6 +110,22 @@ def test_a_prompt_at_once_and_by_steps(path: Path) -> None:
     np.testing.assert_allclose(at_once, by_steps, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(whole.keys, single.keys, rtol=1e-4, atol=1e-5)
     assert whole.length == single.length == 300
+
+
+def test_prompts_and_caches_of_other_lengths_compile_nothing(path: Path) -> None:
+    model = quant.load_llama(path)
+    decoder = quant.Decoder(model)
+    decoder.prefill(PROMPT, decoder.cache(20))
+    decoder.step(7, decoder.cache(20))
+    plans, made = len(prefill.versions), compiled(prefill, step)
+    for tokens, prompts in ((33, ((3, 1, 4), (1, 5, 9, 2, 6))), (50, ((2, 7, 1, 8, 2, 8, 1, 8, 4),)), (20, (PROMPT,))):
+        cache = decoder.cache(tokens)
+        for prompt in prompts:
+            found = decoder.prefill(prompt, cache)
+        seen = [token for prompt in prompts for token in prompt]
+        np.testing.assert_allclose(found, expected(model, seen), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(decoder.step(7, cache), expected(model, (*seen, 7)), rtol=1e-4, atol=1e-5)
+    assert (len(prefill.versions), compiled(prefill, step)) == (plans, made)
 
 
 def test_a_cache_that_goes_back(path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import FewSamples, NoSuchLayer, NotFinite, NotRead, WrongCalibration
-from pypto.graph.tracing.launches import launch_of
 from pypto.quant.models.bert_layer import fused_forward
 from tests.quant import encoder
+from tests.quant.counting import compiled
 
 WIDTH, HIDDEN, HEADS = 48, 96, 3
 INT8 = quant.int8("group", group=16)
@@ -73,25 +73,17 @@ def test_the_deployed_encoder_agrees_with_its_layers(name: str) -> None:
     np.testing.assert_allclose(deployed(ids[1:2, :1], mask[1:2, :1]), found[1:2], atol=1e-5)
 
 
-def compiled() -> int:
-    """The versions of the kernels in the plans of layers."""
-    steps = [step for version in fused_forward.versions for step in version.plan.steps]
-    launches = [launch_of(step.nodes[-1]) for step in steps]
-    kernels = {step.kernel.kernel for step in steps if step.kernel} | {x.kernel for x in launches if x}
-    return sum(len(kernel.specializations) for kernel in kernels)
-
-
 def test_another_number_of_tokens_compiles_nothing() -> None:
     model = quant.Bert.of(tensors(), HEADS)
     layers = {one.name: quant.QuantizedLayer(one.name, quant.quantize(one.weight), one.bias, INT8)
               for layer in model.layers for one in layer.linear}  # fmt: skip
     deployed = quant.Encoder.of(model, layers)
     deployed(*sentences(5, 1, 20, 7))
-    made, plans = compiled(), len(fused_forward.versions)
+    made, plans = compiled(fused_forward), len(fused_forward.versions)
     for lengths in ((6, 20, 4), (19, 3, 8, 9, 1), (17,)):
         found = deployed(*sentences(*lengths))
         np.testing.assert_allclose(found, model.embed(*sentences(*lengths), layers), atol=5e-3)
-    assert (compiled(), len(fused_forward.versions)) == (made, plans)
+    assert (compiled(fused_forward), len(fused_forward.versions)) == (made, plans)
 
 
 def test_padding_and_neighbours_do_not_count() -> None:

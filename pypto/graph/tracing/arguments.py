@@ -9,6 +9,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -49,9 +50,17 @@ def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
         return kind, [(str(n), x) for n, x in enumerate(tree)]
     if isinstance(tree, dict):
         return dict, [(str(name), x) for name, x in tree.items()]
-    if is_dataclass(tree) and not isinstance(tree, type) and not hasattr(tree, "as_array_info"):
-        return type(tree), [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
-    return None
+    type_of_tree: Any = type(tree)
+    names = fields_of(type_of_tree)
+    return None if names is None else (type_of_tree, [(name, getattr(tree, name)) for name in names])
+
+
+@lru_cache(maxsize=1024)
+def fields_of(kind: type) -> tuple[str, ...] | None:
+    """Return the names of a dataclass's fields, or None for another class."""
+    if not is_dataclass(kind) or hasattr(kind, "as_array_info"):
+        return None
+    return tuple(f.name for f in fields(kind) if f.init)
 
 
 def leaves(tree: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -57,7 +57,10 @@ class ArrayPath:
         tree = args[self.position] if self.position < len(args) else kwargs.get(parameter)
         for name in way:
             items = children(tree)
-            tree = None if items is None else dict(items[1]).get(name)
+            parts = {} if items is None else dict(items[1])
+            if name not in parts:
+                raise self.wrong("there is no array of numpy")
+            tree = parts[name]
         check_place(tree)
         return tree
 
@@ -109,8 +112,10 @@ class NamedArray:
         dims = tuple(dim if isinstance(dim, Dim) else None for dim in row)
         return NamedArray(at, dims, tuple(None if dim is None or isinstance(dim, Dim) else int(dim) for dim in row))
 
-    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
-        """Return the `id` of the array in the arguments of a call, and its shape."""
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | None, tuple[int, ...]]:
+        """Return the `id` of the array in the arguments of a call, and its shape; None where the argument is None."""
+        if self.at.leaf(args, kwargs) is None:
+            return None, ()
         tree = self.at.find(args, kwargs)
         if tree.ndim != len(self.dims):
             raise self.at.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")

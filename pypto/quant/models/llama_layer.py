@@ -2,7 +2,8 @@
 
 The callers differ in two functions. `Linear` computes linear layers: each by a function whose inputs can be observed,
 or by one launch for all that have the same inputs. `Attend` computes attention over the tokens of a call, or over a
-cache that the caller keeps. A decoder has `pto.fuse` trace the pass; elsewhere each word of it is a fused function.
+cache that the caller keeps. A decoder has `pto.fuse` trace the pass for a token and for the rows of a prompt; elsewhere
+each word of it is a fused function.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ class KeyValueCache(Summary):
     key_scales: Array | None = field(default=None, repr=False)
     value_scales: Array | None = field(default=None, repr=False)
     length: int = 0
+    rotary: tuple[Array, ...] = field(default=(), repr=False)  # cosines and sines of all positions
     position: Array = field(default_factory=lambda: np.zeros(1, np.int32), repr=False)
     launches: BoundLaunches = field(default_factory=LaunchList(()).bind, repr=False)  # launches of a step on this cache
     logits: Array = field(default_factory=lambda: np.zeros(0, np.float32), repr=False)  # of the last step

@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from pypto import fuse, library
+from pypto.arrays import Dim
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.arrays import Array
 from pypto.quant.checks import check_layers, check_range
-from pypto.quant.deploy import DeployedLayer, deployed
+from pypto.quant.deploy import DeployedLayer, deployed, rounded_groups
 from pypto.quant.formats.cache import Int8Cache, key_codes
 from pypto.quant.formats.gguf import READERS
 from pypto.quant.layer import Layer, QuantizedLayer
@@ -32,6 +33,9 @@ from pypto.runtime.launches import LaunchList
 KEYS: Final = 64  # positions in a block of attention
 CHUNK: Final = 256  # tokens of a prompt in one prefill step
 DEFAULT: Final = 1024  # default capacity of a cache in tokens
+ROWS: Final = Dim("rows", hint=CHUNK)
+LENGTH: Final = Dim("length", hint=DEFAULT)  # tokens in a cache
+TOKENS: Final = Dim("tokens", hint=DEFAULT)  # that a cache has room for
 SAME_INPUTS: Final = (("q", "k", "v"), ("output",), ("gate", "up"), ("down",))  # linear layers
 ConvertedLayer = QuantizedLayer | QuantizedTensor | DeployedLayer
 
@@ -133,16 +137,17 @@ class Decoder:
                 [self.model.cache.key_scales[str(number)][:, order] for number in range(len(self.blocks))]
             )
         cache = KeyValueCache.of((len(self.blocks), self.shared, tokens, self.depth), scales)
-        cos, sin = rotation(self.model.sizes.frequencies, np.arange(tokens))
-        x, launches = self.row, []
+        rotary = rotation(self.model.sizes.frequencies, np.arange(tokens))
+        x, layers = self.row, []
         for number, products in enumerate(self.blocks):
             store = cache.of_block(number)
-            bound = step.bind(x, products, self.norms[number], store, cos, sin, cache.position, self.eps)
-            launches.append(bound.launches)
+            bound = step.bind(x, products, self.norms[number], store, rotary, cache.position, 1, self.eps)
+            layers.append(bound.launches)
             x = bound.result
         last = logits.bind(x, self.head, self.last_norm, self.eps)
-        steps = (one for each in (*launches, last.launches) for one in each.steps)
-        return replace(cache, launches=LaunchList(tuple(steps)).bind(), logits=last.result, owner=self)
+        steps = (one for each in (*layers, last.launches) for one in each.steps)
+        launches = LaunchList(tuple(steps)).bind()
+        return replace(cache, launches=launches, logits=last.result, rotary=rotary, owner=self)
 
     def reserve(self, cache: KeyValueCache, count: int) -> None:
         """Checks that a cache belongs to this decoder, and that so many more tokens fit."""
@@ -196,34 +201,12 @@ class Decoder:
 
     def append(self, x: Array, cache: KeyValueCache) -> None:
         """Appends tokens, given by their embeddings, to a cache; keeps the last one's hidden state for the logits."""
-        cos, sin = rotation(self.model.sizes.frequencies, np.arange(cache.length, cache.length + len(x)))
-        for number, products in enumerate(self.blocks):
-            attend = partial(self.attend, number, cache, cos[:, None], sin[:, None])
-            x = forward(x, partial(linear, products), attend, self.norms[number], self.eps)
+        cache.position[0] = cache.length
         cache.length += len(x)
+        for number, products in enumerate(self.blocks):
+            given = products, self.norms[number], cache.of_block(number), cache.rotary, cache.position
+            x = prefill(x, *given, cache.length, self.eps)
         self.row[:] = x[-1]
-
-    def attend(self, number: int, cache: KeyValueCache, cos: Array, sin: Array, rows: Sequence[Array]) -> Array:
-        """Computes attention of several tokens, after their keys and values are stored."""
-        q, k, v = heads_of(rows[0], self.shared, self.depth)
-        half = self.depth // 2
-        q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
-        here = slice(cache.length, cache.length + len(q))
-        q, k, v = (np.ascontiguousarray(t.transpose(1, 0, 2)) for t in (q, k, v))
-        keys, values = cache.keys[number], cache.values[number]
-        if cache.key_scales is None or cache.value_scales is None:
-            keys[:, here], values[:, here] = k, v
-            y = library.attention(q[None], keys[None, :, : here.stop], values[None, :, : here.stop], causal=1)
-        else:
-            scale = cache.key_scales[number]
-            finite = np.isfinite(k).all(axis=2)  # codes of keys cannot express NaN, so the scales of values do
-            keys[:, here] = key_codes(np.where(finite[..., None], k, 0), scale[:, None])
-            codes, scales = library.quantize_per_token(v.reshape(-1, self.depth))
-            values[:, here] = codes.reshape(v.shape)
-            cache.value_scales[number, :, here] = np.where(finite, scales.reshape(v.shape[:2]), np.nan)
-            past = keys[None, :, : here.stop], scale, values[None, :, : here.stop]
-            y = library.attention_int8_cache(q[None], *past, cache.value_scales[number, None, :, : here.stop], causal=1)
-        return np.ascontiguousarray(y[0].transpose(1, 0, 2)).reshape(len(y[0, 0]), -1)
 
     def generate(  # options of one draw
         self,
@@ -322,26 +305,62 @@ def linear(products: Mapping[str, FusedProducts], parts: Sequence[str], x: Array
 
 def heads_of(rows: Array, shared: int, depth: int) -> tuple[Array, Array, Array]:
     """Splits rows into queries, keys and values (tokens, heads, depth); the last two have `shared` heads."""
-    heads = rows.reshape(len(rows), rows.shape[1] // depth, depth)
+    heads = rows.reshape(rows.shape[0], rows.shape[1] // depth, depth)
     return heads[:, : -2 * shared], heads[:, -2 * shared : -shared], heads[:, -shared:]
 
 
-@fuse
-def step(
-    x: Array, products: Mapping[str, FusedProducts], norms: Mapping[str, Array], store: Store, cos: Array, sin: Array,
-    position: Array, eps: float,
+def layer(
+    x: Array, products: Mapping[str, FusedProducts], norms: Mapping[str, Array], store: Store,
+    rotary: Sequence[Array], position: Array, length: int, eps: float,
 ) -> Array:  # fmt: skip
-    """Computes a layer for one token at a position, whose keys and values are stored."""
+    """Computes a layer for the last of `length` tokens, whose keys and values are stored.
 
-    def attend(rows: Sequence[Array]) -> Array:
+    A single token reads its position from memory, so that its launches may be bound once.
+    """
+
+    def attend(parts: Sequence[Array]) -> Array:
+        rows = parts[0]
         shared, _, depth = store.keys.shape
-        q, k, v = heads_of(rows[0], shared, depth)
+        q, k, v = heads_of(rows, shared, depth)
+        if rows.shape[0] > 1:
+            return attention_of_rows(q, k, v, store, rotary, length)
         out = np.empty_like(q, shape=q.shape)
         arrays = store.keys, store.values, store.key_scale, store.value_scale
-        attend_kernel[(shared,)](q, k, v, cos, sin, *arrays, position, out, SCALE=1 / math.sqrt(depth), BN=KEYS)
-        return out.reshape(1, q.shape[1] * depth)
+        attend_kernel[(shared,)](q, k, v, *rotary, *arrays, position, out, SCALE=1 / math.sqrt(depth), BN=KEYS)
+        return out.reshape(q.shape[0], q.shape[1] * depth)
 
     return forward(x, partial(linear, products), attend, norms, eps)
+
+
+def attention_of_rows(q: Array, k: Array, v: Array, store: Store, rotary: Sequence[Array], length: int) -> Array:
+    """Computes attention of the last tokens of a cache, after their keys and values are stored."""
+    count, heads, depth = q.shape
+    half, here = depth // 2, slice(length - count, length)
+    cos, sin = (t[here, None] for t in rotary)
+    q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
+    q, k, v = (t.transpose(1, 0, 2) for t in (q, k, v))
+    if store.key_scale is None or store.value_scale is None:
+        store.keys[:, here], store.values[:, here] = k, v
+        y = library.attention(q[None], store.keys[None, :, :length], store.values[None, :, :length], causal=1)
+    else:
+        finite = np.isfinite(k).all(axis=2)  # codes of keys cannot express NaN, so the scales of values do
+        store.keys[:, here] = key_codes(np.where(finite[..., None], k, 0), store.key_scale[:, None])
+        codes, scales = rounded_groups(v.reshape(-1, depth), None, 1)
+        store.values[:, here] = codes.reshape(v.shape)
+        store.value_scale[:, here] = np.where(finite, scales.reshape(v.shape[:2]), np.nan)
+        past = store.keys[None, :, :length], store.key_scale, store.values[None, :, :length]
+        y = library.attention_int8_cache(q[None], *past, store.value_scale[None, :, :length], causal=1)
+    return y[0].transpose(1, 0, 2).reshape(count, heads * depth)
+
+
+step = fuse(layer)
+prefill = fuse(
+    layer,
+    dims={
+        "x": (ROWS, None), "rotary.0": (TOKENS, None), "rotary.1": (TOKENS, None), "length": LENGTH,
+        "store.keys": (None, TOKENS, None), "store.values": (None, TOKENS, None), "store.value_scale": (None, TOKENS),
+    },
+)  # fmt: skip
 
 
 @fuse

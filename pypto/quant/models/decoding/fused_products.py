@@ -53,7 +53,7 @@ def inputs_of(product: RowProduct, x: Array) -> tuple[Array, Array | None]:
         x = arranged(x, order, factors, missing)
     if not product.has_scale:
         return x, None
-    rows, scale = rounded_groups(x, None, 1, "float32" if len(x) == 1 else "int8")
+    rows, scale = rounded_groups(x, None, 1, "float32" if x.shape[0] == 1 else "int8")
     return rows, scale[:, 0]
 
 

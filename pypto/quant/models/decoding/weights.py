@@ -78,8 +78,9 @@ class RowProduct(Summary):
         """Computes the product into y; several int8 rows are multiplied in int32."""
         weight = self.weight
         tiles, rows, width = weight.codes.shape
-        size = 1 if len(x) == 1 else 16 if len(x) <= FEW else FEW
-        grid, given = (-(-len(x) // size), tiles), {"TILED": True, "BN": width}
+        count = x.shape[0]
+        size = 1 if count == 1 else 16 if count <= FEW else FEW
+        grid, given = (-(-count // size), tiles), {"TILED": True, "BN": width}
         if x.dtype == np.int8:
             scales = np.reshape(weight.scales, -1)
             operands = x, weight.codes, row_scale, scales, None, None, y
