@@ -15,7 +15,7 @@ from pypto.errors.quant import WrongScheme
 from pypto.ir.types import float8_e4m3fn
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, check_columns
-from pypto.quant.layer import QuantizedLayer
+from pypto.quant.layer import FloatProduct, QuantizedLayer
 from pypto.quant.schemes import GROUP, TOKEN, Scheme
 from pypto.quant.tensor import MX, QuantizedTensor
 
@@ -178,6 +178,11 @@ class Product(Summary):
             PARTS[n].removeprefix("weight."): v for n, v in arrays.items() if PARTS[n] not in direct
         }
         return replace(self, weight=self.weight.like(**weight), **direct)
+
+
+def is_array_expression(product: Any) -> bool:
+    """Says whether a fused function may compute a product: it asks no array for its values, as static inputs do."""
+    return isinstance(product, FloatProduct) or (isinstance(product, Product) and product.form != "StaticBytes")
 
 
 @fuse(dims={"x": (Dim("rows"), None)})

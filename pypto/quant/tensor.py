@@ -167,7 +167,7 @@ class QuantizedTensor(Summary):
 
     def ordered(self, x: Array) -> Array:
         """Reorders rows of inputs to the order of the codes."""
-        return x if self.order is None else np.ascontiguousarray(x[:, self.order])
+        return x if self.order is None else np.take(x, self.order, axis=1)
 
     def to_columns(self, size: int) -> QuantizedTensor:
         """Returns the tensor packed by columns, with inputs padded to whole groups; a channel's scale is repeated."""

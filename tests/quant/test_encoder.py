@@ -12,7 +12,7 @@ from pypto import quant
 from pypto.errors.quant import FewSamples, NoSuchLayer, NotFinite, NotRead, WrongCalibration
 from pypto.quant.models.bert_layer import fused_forward
 from tests.quant import encoder
-from tests.quant.counting import compiled
+from tests.quant.counting import check_observed, compiled
 
 WIDTH, HIDDEN, HEADS = 48, 96, 3
 INT8 = quant.int8("group", group=16)
@@ -84,6 +84,11 @@ def test_another_number_of_tokens_compiles_nothing() -> None:
         found = deployed(*sentences(*lengths))
         np.testing.assert_allclose(found, model.embed(*sentences(*lengths), layers), atol=5e-3)
     assert (compiled(fused_forward), len(fused_forward.versions)) == (made, plans)
+
+
+def test_a_plan_observes_the_inputs_of_linear_layers() -> None:
+    model = quant.Bert.of(tensors(), HEADS)
+    check_observed(model[0], model.inputs(*sentences(5, 9, 1)))
 
 
 def test_padding_and_neighbours_do_not_count() -> None:

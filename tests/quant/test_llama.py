@@ -11,6 +11,8 @@ import pytest
 
 from pypto import quant
 from pypto.errors.quant import NoSuchLayer, NotFinite, NotRead, WrongCalibration
+from pypto.quant.models.llama_layer import fused_sequences
+from tests.quant.counting import check_observed, compiled
 from tests.quant.test_gguf import BYTES, SIZES, by_hand, tokens, write
 
 DEPTH = SIZES["width"] // SIZES["heads"]
@@ -61,6 +63,22 @@ def test_heads_have_a_depth_of_their_own(tmp_path: Path) -> None:
     for token in ids[0]:
         by_steps = decoder.step(token, single)
     np.testing.assert_allclose(at_once, by_steps, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_of_other_lengths_compile_nothing(tmp_path: Path) -> None:
+    model = quant.load_llama(write(tmp_path / "a.gguf"))
+    ids = tokens()
+    model.perplexity(ids)
+    plans, made = len(fused_sequences.versions), compiled(fused_sequences)
+    for length in (19, 7, 2):
+        found = model.perplexity(ids[:1, :length])
+        np.testing.assert_allclose(found, by_hand(model.file, ids[0, :length]), rtol=1e-4)
+    assert (len(fused_sequences.versions), compiled(fused_sequences)) == (plans, made)
+
+
+def test_a_plan_observes_the_inputs_of_linear_layers(tmp_path: Path) -> None:
+    model = quant.load_llama(write(tmp_path / "a.gguf"))
+    check_observed(model[1], model.embed(tokens()))
 
 
 def test_keys_that_change_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -24,6 +24,7 @@ from pypto.quant.calibrate.observers import Products, Statistics
 from pypto.quant.calibrate.quantize import few_samples, quantize_layer
 from pypto.quant.checks import check_patterns
 from pypto.quant.config import Config
+from pypto.quant.deploy import DeployedLayer, is_array_expression
 from pypto.quant.formats import files
 from pypto.quant.layer import FloatProduct, Layer, QuantizedLayer
 from pypto.quant.solvers.algorithm import find
@@ -31,7 +32,6 @@ from pypto.quant.tensor import QuantizedTensor
 from pypto.quant.warning import warn
 
 Values = Mapping[str, Array]
-Linear = Callable[[str, Array], Array]
 Progress = Callable[[int, int], None]
 MANIFEST: Final = "calibration.json"
 WEIGHTS: Final = ("codes", "scales", "zeros", "order", "transform")
@@ -62,35 +62,71 @@ class Block(Summary):
 
     name: str
     layers: Sequence[Layer]
-    forward: Callable[[Values, Linear], Values]
+    forward: Callable[[Values, LinearLayers], Values]
 
     def run(self, values: Values, replaced: Mapping[str, Callable[[Array], Array]] | None = None) -> Values:
         """Computes the block, with other functions for some of its layers."""
         functions = {layer.name: float_layer(layer) for layer in self.layers} | dict(replaced or {})
-        return self.forward(values, lambda name, x: functions[name](x))
+        return self.forward(values, LinearLayers(functions))
 
 
-def float_layer(layer: Layer) -> Callable[[Array], Array]:
+@dataclass(frozen=True, slots=True, repr=False)
+class FloatLayer(Summary):
+    """A linear layer in floats, as a function of its inputs, which may be added to statistics."""
+
+    name: str
+    product: FloatProduct
+    statistics: Statistics | None = None
+    products: Products | None = None
+
+    def __call__(self, x: Array) -> Array:
+        """Computes the layer: x of shape (…, inputs) to (…, outputs)."""
+        outputs, inputs = self.product.weight.shape
+        check_columns(self.name, x, inputs)
+        self.observe(x)
+        return self.product(x.reshape(-1, inputs)).reshape(*x.shape[:-1], outputs)
+
+    def observe(self, x: Array) -> None:
+        """Adds inputs to the statistics."""
+        if self.statistics is not None:
+            self.statistics.add(x, self.products)
+
+
+def float_layer(layer: Layer) -> FloatLayer:
     """Returns the layer in floats."""
-
-    product = FloatProduct(layer.weight, layer.bias)
-
-    def run(x: Array) -> Array:
-        check_columns(layer.name, x, layer.weight.shape[1])
-        return product(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], len(layer.weight))
-
-    return run
+    return FloatLayer(layer.name, FloatProduct(layer.weight, layer.bias))
 
 
-def observed(layer: Layer, statistics: Statistics, products: Products) -> Callable[[Array], Array]:
-    """Returns the layer in floats, whose inputs are added to the statistics."""
-    run = float_layer(layer)
+@dataclass(frozen=True, slots=True, repr=False)
+class LinearLayers(Summary):
+    """The linear layers of a block as functions by name; ``linear(name, x)`` computes one."""
 
-    def run_observed(x: Array) -> Array:
-        statistics.add(x, products)
-        return run(x)
+    functions: Mapping[str, Callable[[Array], Array]]
 
-    return run_observed
+    def __call__(self, name: str, x: Array) -> Array:
+        """Computes a layer."""
+        return self.functions[name](x)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether inputs are added to statistics."""
+        return any(isinstance(f, FloatLayer) and f.statistics is not None for f in self.functions.values())
+
+    def observe(self, inputs: Mapping[str, Array]) -> None:
+        """Adds inputs of layers, by name, to their statistics."""
+        for name, x in inputs.items():
+            function = self.functions[name]
+            if isinstance(function, FloatLayer):
+                function.observe(x)
+
+    def products(self, names: Mapping[str, str]) -> dict[str, Any] | None:
+        """Returns the products of layers, by the key of their name; None if a fused function cannot compute one."""
+        functions = {key: self.functions[name] for key, name in names.items()}
+        products = {
+            key: f.product if isinstance(f, FloatLayer) else f.run if isinstance(f, DeployedLayer) else None
+            for key, f in functions.items()
+        }
+        return products if all(map(is_array_expression, products.values())) else None
 
 
 @dataclass(slots=True)
@@ -198,7 +234,7 @@ class Calibration:
         """Gathers statistics of a block's layers over all batches."""
         products = Products()
         functions = {
-            layer.name: observed(layer, statistics[layer.name], products)
+            layer.name: replace(float_layer(layer), statistics=statistics[layer.name], products=products)
             for layer in block.layers
             if layer.name in statistics
         }

@@ -13,10 +13,10 @@ import numpy as np
 from pypto.errors.quant import NotRead, WrongCalibration
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, as_array, check_finite
-from pypto.quant.calibrate.blocks import Block, Linear, Values
+from pypto.quant.calibrate.blocks import Block, LinearLayers, Values
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.layer import Layer
-from pypto.quant.models.bert_layer import PARTS, BertLayer, Norm, add_norm, forward
+from pypto.quant.models.bert_layer import PARTS, BertLayer, Norm, add_norm, forward, fused_forward
 
 WORDS: Final = "embeddings.word_embeddings.weight"
 POSITIONS: Final = "embeddings.position_embeddings.weight"
@@ -171,11 +171,17 @@ class Bert(Summary, Sequence[Block]):
         """Returns a layer as a block for calibration."""
         layer = self.layers[number]
 
-        def run(values: Values, linear: Linear) -> Values:
-            functions: dict[str, Any] = {part: partial(linear, getattr(layer, part).name) for part in PARTS}
+        names = {part: getattr(layer, part).name for part in PARTS}
+
+        def run(values: Values, linear: LinearLayers) -> Values:
             starts = values["starts"]
-            longest = int(np.diff(starts).max())
-            x = forward(replace(layer, **functions), values["x"], starts, longest, self.heads, self.eps)
+            given = values["x"], starts, int(np.diff(starts).max()), self.heads, self.eps
+            products = linear.products(names)
+            if products is None:
+                functions: dict[str, Any] = {part: partial(linear, name) for part, name in names.items()}
+                return {**values, "x": forward(replace(layer, **functions), *given)}
+            x, inputs = fused_forward(replace(layer, **products), *given, linear.is_observed)
+            linear.observe({names[part]: t for part, t in inputs.items()})
             return {**values, "x": x}
 
         return Block(str(number), layer.linear, run)

@@ -11,7 +11,7 @@ import numpy as np
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.quant.checks import check_layers
-from pypto.quant.deploy import DeployedLayer, Product, deployed
+from pypto.quant.deploy import DeployedLayer, deployed, is_array_expression
 from pypto.quant.layer import FloatProduct, Layer, QuantizedLayer
 from pypto.quant.models.bert import Bert, pooled
 from pypto.quant.models.bert_layer import PARTS, BertLayer, add_norm, forward, fused_forward
@@ -66,8 +66,9 @@ class Encoder(Summary):
         longest = int(np.diff(starts).max())
         x = add_norm(x, positions, model.norm, model.eps)
         for block in self.blocks:
-            run = fused_forward if all(is_array_expression(getattr(block, part)) for part in PARTS) else forward
-            x = run(block, x, starts, longest, model.heads, model.eps)
+            given = block, x, starts, longest, model.heads, model.eps
+            is_plan = all(is_array_expression(getattr(block, part)) for part in PARTS)
+            x = fused_forward(*given)[0] if is_plan else forward(*given)
         return pooled(x, starts)
 
 
@@ -77,8 +78,3 @@ def deployed_layer(layer: Any) -> DeployedLayer:
         product = FloatProduct(layer.weight, layer.bias)
         return DeployedLayer(layer.name, "float32", layer.weight.nbytes, product, layer.weight.shape)
     return layer if isinstance(layer, DeployedLayer) else deployed(layer.name, layer)
-
-
-def is_array_expression(product: Any) -> bool:
-    """Says whether a fused function may compute a product: it asks no array for its values, as static inputs do."""
-    return isinstance(product, FloatProduct) or (isinstance(product, Product) and product.form != "StaticBytes")

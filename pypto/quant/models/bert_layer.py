@@ -7,7 +7,8 @@ runs by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -73,7 +74,20 @@ def forward(layer: BertLayer, x: Array, starts: Array, longest: int, heads: int,
     return add_norm(x, layer.down(gelu(layer.up(x))), layer.norm, eps)
 
 
-fused_forward = fuse(forward, dims={"x": (TOKENS, None), "starts": (ENDS,), "longest": LONGEST})
+@fuse(dims={"x": (TOKENS, None), "starts": (ENDS,), "longest": LONGEST})
+def fused_forward(
+    layer: BertLayer, x: Array, starts: Array, longest: int, heads: int, eps: float, is_observed: bool = False
+) -> tuple[Array, dict[str, Array]]:
+    """Computes one layer, and returns the inputs of its linear layers as well if they are observed."""
+    inputs: dict[str, Array] = {}
+
+    def observed(part: str, x: Array) -> Array:
+        inputs[part] = x
+        y: Array = getattr(layer, part)(x)
+        return y
+
+    functions: dict[str, Any] = {part: partial(observed, part) for part in PARTS}
+    return forward(replace(layer, **functions), x, starts, longest, heads, eps), inputs if is_observed else {}
 
 
 @fuse(dims={"x": (TOKENS, None), "residual": (TOKENS, None)})

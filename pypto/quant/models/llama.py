@@ -15,13 +15,20 @@ from pypto.arguments import BOUNDARY
 from pypto.errors.quant import WrongCalibration
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, check_finite
-from pypto.quant.calibrate.blocks import Block, Linear, Progress, Values, float_layer
+from pypto.quant.calibrate.blocks import Block, LinearLayers, Progress, Values, float_layer
 from pypto.quant.checks import check_layers, check_range
 from pypto.quant.formats.gguf import GGUF, read_gguf
 from pypto.quant.layer import Layer
 from pypto.quant.models.llama_file import ARCHITECTURE, EMBEDDING, HEAD, LAST_NORM, LINEAR, LOGITS, Sizes, tensor_of
 from pypto.quant.models.llama_folder import METADATA, read_folder
-from pypto.quant.models.llama_layer import NORMS, attention, forward, rms_norm, rotated, rotation
+from pypto.quant.models.llama_layer import (
+    NORMS,
+    attention,
+    forward,
+    fused_sequences,
+    rms_norm,
+    rotation,
+)
 from pypto.quant.models.tokenizer import ends_of, tokenizer_of
 from pypto.quant.tensor import GroupedWeight
 
@@ -114,26 +121,23 @@ class Llama(Summary, Sequence[Block]):
         layers = [Layer(f"{number}.{part}", read(f"blk.{number}.{name}.weight")) for part, name in LINEAR.items()]
         norms = {name: read(f"blk.{number}.{name}.weight") for name in NORMS}
 
-        def run(values: Values, linear: Linear) -> Values:
-            def each(parts: Sequence[str], x: Array) -> list[Array]:
-                return [linear(f"{number}.{part}", x) for part in parts]
+        names = {part: f"{number}.{part}" for part in LINEAR}
 
-            return {"x": forward(values["x"], each, partial(self.attend, str(number)), norms, self.sizes.eps)}
+        def run(values: Values, linear: LinearLayers) -> Values:
+            x, eps = values["x"], self.sizes.eps
+            rotary = rotation(self.sizes.frequencies, np.arange(x.shape[1]))
+            products = linear.products(names)
+            if products is None or self.cache is not None:
+                cache = None if self.cache is None else partial(self.cache, str(number))
+                attend = partial(attention, rotary=rotary, cache=cache)
+                return {
+                    "x": forward(x, lambda parts, x: [linear(names[part], x) for part in parts], attend, norms, eps)
+                }
+            x, inputs = fused_sequences(x, products, norms, rotary, eps, linear.is_observed)
+            linear.observe({names[part]: t for part, t in inputs.items()})
+            return {"x": x}
 
         return Block(str(number), layers, run)
-
-    def attend(self, name: str, parts: Sequence[Array]) -> Array:
-        """Computes attention of a block, in which several query heads share a key head (GQA)."""
-        q, k, v = (t.reshape(*t.shape[:2], -1, self.sizes.depth) for t in parts)
-        q, k = self.rotate(q), self.rotate(k)
-        if self.cache is not None:
-            k, v = self.cache(name, k, v)
-        return attention(q, k, v)
-
-    def rotate(self, x: Array) -> Array:
-        """Applies rotary embedding to pairs of neighbours, because GGUF stores the weights of this family so."""
-        cos, sin = (t[:, None] for t in rotation(self.sizes.frequencies, np.arange(x.shape[1])))
-        return np.stack(rotated(x[..., 0::2], x[..., 1::2], cos, sin), axis=-1).reshape(x.shape)
 
     def rows(self, ids: Any) -> Array:
         """Looks up embeddings of tokens of any shape.

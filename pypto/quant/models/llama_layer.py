@@ -9,6 +9,7 @@ each word of it is a fused function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ NORMS: Final = (BEFORE, AFTER)
 ROWS: Final = Dim("rows")
 Linear = Callable[[Sequence[str], Array], Sequence[Array]]  # layers, as `LINEAR` names them, and their inputs
 Attend = Callable[[Sequence[Array]], Array]
+KeysAndValues = Callable[[Array, Array], tuple[Array, Array]]
 
 
 def forward(x: Array, linear: Linear, attend: Attend, norms: Mapping[str, Array], eps: float) -> Array:
@@ -88,8 +90,43 @@ def rotation(frequencies: Array, positions: Array) -> tuple[Array, Array]:
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def attention(q: Array, k: Array, v: Array) -> Array:
-    """Computes causal attention: heads (batch, tokens, heads, depth) to (batch, tokens, heads * depth)."""
-    q, k, v = (np.ascontiguousarray(t.transpose(0, 2, 1, 3)) for t in (q, k, v))
-    y = library.attention(q, k, v, causal=1)
-    return y.transpose(0, 2, 1, 3).reshape(len(y), y.shape[2], -1)
+def rotate_pairs(x: Array, rotary: Sequence[Array]) -> Array:
+    """Applies rotary embedding to pairs of neighbours, because GGUF stores the weights of this family so."""
+    cos, sin = (t[:, None] for t in rotary)
+    return np.stack(rotated(x[..., 0::2], x[..., 1::2], cos, sin), axis=-1).reshape(x.shape)
+
+
+def attention(parts: Sequence[Array], rotary: Sequence[Array], cache: KeysAndValues | None = None) -> Array:
+    """Computes causal attention of queries, keys and values (batch, tokens, heads * depth).
+
+    Several query heads may share a key head (GQA). `cache` maps keys and values to those that attention reads.
+    """
+    depth = 2 * rotary[0].shape[1]
+    q, k, v = (t.reshape(*t.shape[:2], t.shape[2] // depth, depth) for t in parts)
+    q, k = rotate_pairs(q, rotary), rotate_pairs(k, rotary)
+    if cache is not None:
+        k, v = cache(k, v)
+    q, k, v = (t.transpose(0, 2, 1, 3) for t in (q, k, v))
+    y = library.attention(q, k, v, causal=1).transpose(0, 2, 1, 3)
+    return y.reshape(*y.shape[:2], y.shape[2] * depth)
+
+
+TOKENS: Final = Dim("tokens", hint=512)
+
+
+@fuse(dims={"x": (Dim("batch", hint=8), TOKENS, None), "rotary.0": (TOKENS, None), "rotary.1": (TOKENS, None)})
+def fused_sequences(
+    x: Array, products: Mapping[str, Callable[[Array], Array]], norms: Mapping[str, Array], rotary: Sequence[Array],
+    eps: float, is_observed: bool,
+) -> tuple[Array, dict[str, Array]]:  # fmt: skip
+    """Computes one layer for whole sequences (batch, tokens, width); returns observed inputs of its linear layers."""
+    inputs: dict[str, Array] = {}
+
+    def linear(parts: Sequence[str], x: Array) -> list[Array]:
+        inputs.update(dict.fromkeys(parts, x))
+        rows = x.reshape(x.shape[0] * x.shape[1], x.shape[2])
+        results = [products[part](rows) for part in parts]
+        return [y.reshape(*x.shape[:2], y.shape[1]) for y in results]
+
+    x = forward(x, linear, partial(attention, rotary=rotary), norms, eps)
+    return x, inputs if is_observed else {}

@@ -17,7 +17,7 @@ import torch
 
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.arrays import as_array
-from pypto.quant.calibrate.blocks import Block, Calibration, Linear, Values, calibrate_blocks
+from pypto.quant.calibrate.blocks import Block, Calibration, LinearLayers, Values, calibrate_blocks
 from pypto.quant.config import Config
 from pypto.quant.formats.cache import Int8Cache, KeyRanges
 from pypto.quant.formats.files import load_file, save
@@ -212,7 +212,7 @@ def module_block(name: str, number: int, module: Any) -> Block:
     linears = linear_layers(module, name)
     layers = [layer_of(path, one) for path, one in linears.items()]
 
-    def forward(values: Values, linear: Linear) -> Values:
+    def forward(values: Values, linear: LinearLayers) -> Values:
         plans = json.loads(bytes(values[PLAN]))
 
         def tensor(form: Mapping[str, Any]) -> Any:
@@ -230,7 +230,7 @@ def module_block(name: str, number: int, module: Any) -> Block:
 
 
 @contextmanager
-def replaced(modules: Mapping[str, Any], linear: Linear) -> Iterator[None]:
+def replaced(modules: Mapping[str, Any], linear: LinearLayers) -> Iterator[None]:
     """Makes modules compute by a function of their name and an array."""
 
     def run(name: str, x: Any) -> Any:
