@@ -18,7 +18,7 @@ from pypto.arguments import BOUNDARY
 from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.guards import Roots
-from pypto.graph.ir.dims import Sizes, size_of
+from pypto.graph.ir.dims import Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
@@ -37,7 +37,7 @@ from pypto.graph.tracing.arguments import (
     collect,
     filled,
 )
-from pypto.graph.tracing.named_dims import Dims, donated_arrays, named_arrays, places_of, renamed
+from pypto.graph.tracing.named_dims import Dims, donated_arrays, named_arrays, places_of, renamed, shapes_of_call
 from pypto.graph.tracing.trace import Slot, trace_by_name
 from pypto.markup import Shown
 from pypto.runtime.collection import without_collection
@@ -320,19 +320,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
 
     def _shapes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Shapes, Sizes]:
-        """Return shapes with named dimensions, by the `id` of the array or the path of the number, and their sizes."""
-        shapes: Shapes = {}
-        sizes: dict[str, int] = {}
-        for row in self._named:
-            key, shape = row.find(args, kwargs)
-            if key is None:
-                continue
-            for dim, size in zip(row.dims, shape, strict=True):
-                if dim is not None and sizes.setdefault(dim.name, size) != size:
-                    problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
-                    raise row.at.wrong(problem)
-            shapes[key] = tuple(n if dim is None else size_of(dim) for dim, n in zip(row.dims, shape, strict=True))
-        return shapes, {dim.name: sizes.get(dim.name, dim.hint) for dim in self._dims}
+        """Return the shapes with named dimensions, and the dimensions' sizes in this call."""
+        return shapes_of_call(self._named, self._dims, args, kwargs)
 
     def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
         """Return the key of the plan cache for a call, and the roots of the paths to arrays from outside."""

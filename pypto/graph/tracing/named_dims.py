@@ -12,8 +12,8 @@ import numpy as np
 from pypto.errors.graph import WrongDims
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import is_array, objection
-from pypto.graph.ir.dims import Dim, Size, size_of
-from pypto.graph.tracing.arguments import check_place, children
+from pypto.graph.ir.dims import Dim, Size, Sizes, size_of
+from pypto.graph.tracing.arguments import Shapes, check_place, children
 
 Named = Dim | int | None  # what a user writes for one dimension
 Dims = Mapping[str, Sequence[Named] | Dim]  # what a user writes for all arguments
@@ -167,6 +167,29 @@ def named_arrays(function: Callable[..., Any], dims: Dims) -> tuple[NamedArray |
                 raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
         rows.append(array)
     return tuple(rows)
+
+
+def shapes_of_call(
+    named: Sequence[NamedArray | NamedNumber], dims: Sequence[Dim], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Shapes, Sizes]:
+    """Return shapes with named dimensions, by the `id` of the array or the path of the number, and their sizes.
+
+    Raises
+    ------
+    WrongDims
+        When arguments do not fit their dimensions.
+    """
+    shapes: Shapes = {}
+    sizes: dict[str, int] = {}
+    for row in named:
+        key, shape = row.find(args, kwargs)
+        if key is None:
+            continue
+        for dim, size in zip(row.dims, shape, strict=True):
+            if dim is not None and sizes.setdefault(dim.name, size) != size:
+                raise row.at.wrong(f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another")
+        shapes[key] = tuple(n if dim is None else size_of(dim) for dim, n in zip(row.dims, shape, strict=True))
+    return shapes, {dim.name: sizes.get(dim.name, dim.hint) for dim in dims}
 
 
 def places_of(
