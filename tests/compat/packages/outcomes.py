@@ -1,4 +1,4 @@
-"""What became of the entry points of installed packages: ``python -m tests.compat.packages.outcomes [a package…]``.
+"""What became of packages' entry points: ``python -m tests.compat.packages.outcomes [a package or a module…]``.
 
 It writes ``docs/triton-packages.json``, which the page for users shows and the tests hold to what happens. A run may be
 for some packages alone: what the file says of the others stays. Environments differ in what their packages ask for, so
@@ -21,11 +21,22 @@ from unittest.mock import patch
 import torch
 
 from pypto.compat.triton.kernels import JITFunction
-from tests.compat.packages import fla_ops, gems_ops, liger_functions, liger_models, sglang_ops, unsloth_ops
+from tests.compat.packages import (
+    fla_ops,
+    gems_ops,
+    hub_kernels,
+    liger_functions,
+    liger_models,
+    model_steps,
+    sglang_ops,
+    unsloth_ops,
+)
 from tests.compat.packages.agreement import Check
 
 FILE: Final = Path(__file__).parents[3] / "docs" / "triton-packages.json"
-MODULES: Final = (fla_ops, liger_functions, liger_models, gems_ops, sglang_ops, unsloth_ops)
+MODULES: Final = (
+    *(fla_ops, model_steps, liger_functions, liger_models, gems_ops, sglang_ops, unsloth_ops, hub_kernels),
+)
 RIGHT: Final = "right"
 
 
@@ -83,7 +94,7 @@ def main(*packages: str) -> None:
     kept = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     for module in MODULES:
         name = module.__name__.rpartition(".")[2]
-        if version(module) is not None and (not packages or module.PACKAGE in packages):
+        if version(module) is not None and (not packages or {module.PACKAGE, name} & {*packages}):
             kept[name] = record(module)
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

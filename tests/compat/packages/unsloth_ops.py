@@ -133,7 +133,7 @@ def grouped_gemm() -> None:
     config = of("moe.grouped_gemm.kernels.tuning", "KernelConfigForward")
     x, w, sizes = randn(40, 64), randn(4, 96, 64), torch.tensor([8, 0, 20, 12], dtype=torch.int32)
     found = function(x, w, sizes, topk=1, kernel_config_fwd=config(), autotune=False)
-    parts = [part @ matrix.T for part, matrix in zip(x.double().split(sizes.tolist()), w.double(), strict=True)]
+    parts = [part @ matrix.T for part, matrix in zip(torch.split(x.double(), sizes.tolist()), w.double(), strict=True)]
     close(found, torch.cat(parts), 1e-3)
 
 
