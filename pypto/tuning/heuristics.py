@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from pypto.errors.launch import WrongConfiguration
 from pypto.loc import Caller, Loc
 from pypto.ops.public import constexpr
 from pypto.runtime.launch import Named, NoSuchArgument
+from pypto.runtime.tensors import is_traced
 from pypto.tuning.checking import check_kernel
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name, let_vary
 
@@ -32,6 +34,16 @@ class Heuristics(KernelInterface):
         if name == "fn":  # not made yet
             raise AttributeError(name)
         return getattr(self.fn, name)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return functools.partial(self.traced, grid) if is_traced() else super().__getitem__(grid)
+
+    def traced(self, grid: Any, *args: Any, **kwargs: Any) -> Any:
+        """Launch in a function that torch.compile traces: the rules run at that time, on what is known then."""
+        given = {**dict(zip(self.arg_names, args)), **kwargs}  # noqa: B905  # as Dynamo follows it
+        for name, rule in self.values.items():
+            kwargs[name] = given[name] = rule(given)
+        return self.fn[grid](*args, **kwargs)
 
     @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:

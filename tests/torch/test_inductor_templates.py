@@ -89,12 +89,12 @@ def test_the_mode_measures_candidates_of_ours_and_of_aten(capfd):
 
 def test_a_candidate_that_cannot_be_compiled_is_not_taken(monkeypatch):
     from pypto.errors.launch import NotLaunched
-    from pypto.torch.inductor import heuristics
+    from pypto.torch.inductor import generated
 
     def refuse(*_):
         raise NotLaunched(kernel="x")
 
-    monkeypatch.setattr(heuristics.Direct, "run", property(lambda _: refuse, lambda *_: None), raising=False)
+    monkeypatch.setattr(generated.Direct, "run", property(lambda _: refuse, lambda *_: None), raising=False)
     fast = torch.compile(lambda x, y: x @ y, backend=backend(), options={"max_autotune": True})
     x = torch.randn(64, 64)
     torch.testing.assert_close(fast(x, x), x @ x, rtol=1e-4, atol=1e-4)

@@ -11,8 +11,11 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto import testing
+from pypto.compat.triton.accesses import Module, module_of
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
 from pypto.compat.triton.driver import BACKEND
+from pypto.compat.triton.kernels import LAUNCH_OPTIONS
+from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
 from pypto.ir.types import DType, PtrType, written_type
 from pypto.testing.bench import summary
@@ -57,6 +60,11 @@ class ASTSource:
         self.fn, self.signature, self.attrs = fn, dict(signature), attrs
         self.constants = {self._name(key): x for key, x in (constexprs or {}).items()}
 
+    def make_ir(self, options: Any, context: Any) -> Module:
+        """What the kernel reads and writes, in the form of Triton's IR."""
+        arguments = {name: sample(text) for name, text in self.signature.items() if text != "constexpr"}
+        return module_of(self.fn, self.signature, {**arguments, **self.constants})
+
     def _name(self, key: Any) -> str:
         number = key[0] if isinstance(key, tuple) else key
         return str(self.fn.arg_names[number] if isinstance(number, int) else number)
@@ -96,7 +104,19 @@ class CpuBackend(BaseBackend):
 
     def parse_options(self, options: Mapping[str, Any]) -> SimpleNamespace:
         """Options of a launch as an object; here they mean nothing."""
-        return SimpleNamespace(**options)
+        return SimpleNamespace(**dict.fromkeys(LAUNCH_OPTIONS), **options)
+
+    def load_dialects(self, context: Any) -> None:
+        """Nothing, since there is one IR."""
+
+    def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
+        """Returns no functions: none depends on a target."""
+        return {}
+
+
+def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_value: bool, align: bool) -> Any:
+    """Returns the word for an argument's type, and no attribute: a kernel is specialised by what its code asks for."""
+    return mangle_type(arg), None
 
 
 def make_backend(target: Any) -> CpuBackend:

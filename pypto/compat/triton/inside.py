@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from pypto.compat.triton import compiler, refused
+from pypto.compat.triton.accesses import Module
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
 from pypto.errors.language import OpTypeError
@@ -115,6 +117,7 @@ def jit() -> Names:
     functions = {f.__name__: f for f in (*places, convert_to_tuple_if_list, mangle_type)}
     return {
         **refused.absent(inside, _COMPILER), **functions, "JitFunctionInfo": JitFunctionInfo,
+        "native_specialize_impl": compiler.native_specialize_impl,
         "ConstexprFunction": constexpr_function, "INDENT_PATTERN": INDENT_PATTERN, "TRITON_MODULE": "triton.language",
         "GLUON_MODULE": "triton.experimental.gluon.language", "_triton_jit_function_registry": {},
     }  # fmt: skip
@@ -196,6 +199,10 @@ def code_generator() -> Names:
     return refused.absent(names, _COMPILER)
 
 
+def ignored(*_: Any) -> None:
+    """Does nothing: there is one IR, whose ops are all known."""
+
+
 def decompose_descriptor(arg: Any) -> list[Any]:
     """A tensor descriptor as what it is made of."""
     return [arg.base, *arg.shape, *arg.strides, arg.padding == "nan", *arg.shape, *arg.strides]
@@ -212,6 +219,8 @@ def modules() -> dict[str, Names]:
         "triton.compiler": build(),
         "triton.compiler.compiler": build(),
         "triton.compiler.code_generator": code_generator(),
+        "triton._C.libtriton": {},
+        "triton._C.libtriton.ir": {"context": SimpleNamespace, "load_dialects": ignored, "module": Module},
         "triton.backends": {"Backend": Backend},
         "triton.backends.compiler": {"Language": Language},
         "triton.backends.driver": {"Benchmarker": Any, "decompose_descriptor": decompose_descriptor},

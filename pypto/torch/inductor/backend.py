@@ -150,17 +150,19 @@ def during(context: Callable[[], AbstractContextManager[None]], function: Callab
 @contextmanager
 def compiling(chosen: Mapping[str, Any], kernels: Kernels, threads: int | None = None) -> Iterator[None]:
     """Sets Inductor's settings and CPU code generator while a graph is compiled."""
+    from torch._higher_order_ops import triton_kernel_wrap
     from torch._inductor import config
     from torch._inductor.codegen import common
 
-    from pypto.torch.inductor import ahead, codegen
+    from pypto.torch.inductor import ahead, codegen, user_kernels
 
     common.init_backend_registration()
     tag = f"{torch.compiler.config.cache_key_tag.removesuffix(version())}{version()}"
     table, before = common.device_codegens, common.device_codegens["cpu"]
     token = COLLECTED.set(kernels)
     workers = ahead.workers(config.compile_threads if threads is None else threads)
-    with workers, config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag), templates(chosen):
+    patches = (torch.compiler.config.patch(cache_key_tag=tag), user_kernels.clones(triton_kernel_wrap))
+    with workers, config.patch(dict(chosen)), patches[0], patches[1], templates(chosen):
         table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, InCpp, None)
         try:
             yield

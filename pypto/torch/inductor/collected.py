@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pypto.torch.inductor.heuristics import Generated
+    from pypto.torch.inductor.generated import Generated
 
 _MARK: Final = "pypto_kernels"  # on the function of a compiled graph
 

@@ -33,8 +33,8 @@ from pypto.tools.aot.contract import ABI, Version
 from pypto.tools.aot.header import header
 from pypto.torch.inductor import contract
 from pypto.torch.inductor.ahead import StandIn, hint, stand_in
-from pypto.torch.inductor.codegen import lines_of
-from pypto.torch.inductor.heuristics import Generated, grid_of
+from pypto.torch.inductor.codegen import UserKernels, lines_of
+from pypto.torch.inductor.generated import Generated, grid_of
 from pypto.torch.inductor.load import unlisted
 
 cpp_wrapper: Any = importlib.import_module("torch._inductor.codegen.cpp_wrapper_cpu")
@@ -155,7 +155,7 @@ def named(argument: Any) -> Any:
     return scalar
 
 
-class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
+class CppWrapper(UserKernels, cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
     """The writer of the C++ that allocates buffers and calls kernels, and of the Python that has it compiled."""
 
     prefix: Any
@@ -172,8 +172,13 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         return CppWrapper()
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
-        """Builds the kernel, which is compiled when all its calls are known."""
+        """Builds the kernel, which is compiled when all its calls are known.
+
+        The kernel of a user has a name of its own in each graph, since constants of its calls may differ.
+        """
+        kernel_body = self.completed(kernel_body)
         kernel = eval(kernel_body, {"async_compile": SimpleNamespace(triton=unlisted)})
+        kernel.named(kernel_name, kernel.source)
         self.pypto_called[kernel_name] = KernelCalls(kernel_body, kernel)
         super().define_kernel(kernel_name, kernel_body, *given, **named)
 
@@ -186,7 +191,7 @@ class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
         types = (given.get("triton_meta") or {}).get("signature", {})
         rows = list(zip(called.kernel.names, map(named, call_args), strict=True))
         values = {name: self.value(called, x, types.get(name, "")) for name, x in rows}
-        known = {**called.kernel.blocks, **values}
+        known = {**values, **called.kernel.blocks}
         given_by_caller = frozenset(name for name, x in rows if isinstance(x, str) and x in graph.graph_inputs)
         called.calls.append(({name: known[name] for name in called.kernel.kernel.signature.names}, given_by_caller))
         super().generate_kernel_call(kernel_name, [x for _, x in rows], **given)

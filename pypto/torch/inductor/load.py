@@ -19,8 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+import pypto
 from pypto.torch.inductor import heuristics
 from pypto.torch.inductor.collected import COLLECTED
+from pypto.torch.inductor.generated import Generated
 
 _RUNTIME: Final = "torch._inductor.runtime"
 # What the text of a kernel imports.
@@ -61,7 +63,7 @@ def linked(load: Callable[..., Any], packed: str) -> Callable[..., Any]:
     return loaded
 
 
-def kernel(name: str, text: str) -> heuristics.Generated:
+def kernel(name: str, text: str) -> Generated:
     """Returns the kernel of a text under its name, and adds it to those of the graph that is being compiled."""
     generated = unlisted(name, text)
     collected = COLLECTED.get()
@@ -70,9 +72,9 @@ def kernel(name: str, text: str) -> heuristics.Generated:
     return generated
 
 
-def unlisted(name: str, text: str, **_: Any) -> heuristics.Generated:
+def unlisted(name: str, text: str, **_: Any) -> Generated:
     """Returns the kernel of a text under its name, and records it nowhere."""
-    generated: heuristics.Generated = namespace(text)[name].named(name, text)
+    generated: Generated = namespace(text)[name].named(name, text)
     return generated
 
 
@@ -84,11 +86,14 @@ def namespace(text: str) -> dict[str, Any]:
 
 
 def run(text: str, path: str, served: Mapping[str, ModuleType]) -> dict[str, Any]:
-    """Runs text with its own `__import__`, and returns the names that it defines."""
+    """Runs text with its own `__import__`, and returns the names that it defines.
+
+    Types of elements print themselves as names of `pto`, also among the constants of a user's kernel.
+    """
     server = functools.partial(serve, served)
     names: dict[str, Any] = {
         "__builtins__": {**vars(builtins), "__import__": server}, "__name__": "pypto.torch.inductor.generated",
-        "__file__": path,
+        "__file__": path, "pto": pypto,
     }  # fmt: skip
     exec(compile(text, path, "exec"), names)
     return names

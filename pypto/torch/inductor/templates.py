@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors.inductor import NoTemplate
-from pypto.torch.inductor.heuristics import FAILED
+from pypto.torch.inductor.generated import FAILED
 from pypto.tuning import Config
 
 select: Any = importlib.import_module("torch._inductor.select_algorithm")
