@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import pypto
+from pypto.backends import registry
 from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.running import Arguments, Kernel
 from pypto.cli.specs import arguments, kernel_of
 from pypto.compile import session
+from pypto.errors import OptionError
+from pypto.options import KernelOptions
+from pypto.runtime.disk_cache import archive
 from pypto.runtime.disk_cache import tools as cache_tools
 from pypto.runtime.disk_cache.store import default_folder
 
@@ -86,24 +93,44 @@ def clear(json: Json = False) -> None:
         say_json({"removed": count}) if json else print(f"{count} entries removed")
 
 
-def export(archive: Archive, json: Json = False) -> None:
+def export(file: Archive, json: Json = False) -> None:
     """Write all entries to a file, to be imported where the same kernels run on the same kind of machine."""
     with mistakes():
-        count = cache_tools.export(folder(), archive)
-        say_json({"written": count, "file": str(archive)}) if json else print(f"{count} entries written to {archive}")
+        count, digest = archive.export(folder(), file, machine())
+        if json:
+            say_json({"written": count, "file": str(file), "sha256": digest})
+        else:
+            print(f"{count} entries written to {file}\nSHA-256 {digest}")
 
 
-def load(archive: Archive, json: Json = False) -> None:
+def load(
+    file: Archive, json: Json = False,
+    sha256: Annotated[str, typer.Option("--sha256", help="What the export said; another file is refused.")] = "",
+) -> None:  # fmt: skip
     """Take entries from a file. They are machine code: import only from people whose code you would run."""
     with mistakes():
-        loaded, refused = cache_tools.load(session().cache, archive)
+        imported = archive.load(session().cache, file, machine(), sha256)
         if json:
-            say_json({"taken": loaded, "refused": refused})
+            say_json(imported._asdict())
         else:
-            said = f", {refused} refused: they are damaged or no entries" if refused else ""
-            print(f"{loaded} entries taken{said}")
-        if refused:
+            others = f", {imported.others} for other CPUs left out" if imported.others else ""
+            refused = f", {imported.refused} refused: they are damaged or no entries" if imported.refused else ""
+            print(f"{imported.stored} entries taken{others}{refused}")
+        if imported.refused:
             raise typer.Exit(FAILED)
+
+
+def machine() -> archive.Machine:
+    """The versions and CPU targets by which this process finds entries: its own target first, then lower levels."""
+    shared, targets = session(), list[str]()
+    for level, fast_math in product((shared.settings.level, *registry.host().ahead().levels()), (False, True)):
+        with suppress(OptionError):
+            backend = shared.backend(KernelOptions(level=level, fast_math=fast_math))
+            targets.append(dict(backend.key_parts())["target"])
+    backend = shared.backend(KernelOptions())
+    parts = dict((*backend.key_parts(), *shared.key(backend, ()).parts))
+    versions = {"pypto": pypto.__version__, "llvmlite": parts["llvmlite"], "compiler": str(parts["compiler"])[:16]}
+    return archive.Machine(versions, tuple(dict.fromkeys(targets)))
 
 
 def why(target: Kernel, args: Arguments = None, json: Json = False) -> None:

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -65,25 +64,6 @@ def test_damaged_entries_are_told_and_removed(tmp_path: Path) -> None:
     assert "2 entries, 1 damaged" in pypto(tmp_path / "cache", "cache", "verify", code=1)
     pypto(tmp_path / "cache", "cache", "verify", "--remove")
     assert [e.digest for e in entries(tmp_path / "cache")] == [KEY.digest]
-
-
-def archive_of(folder: Path, **files: bytes) -> Path:
-    path = folder / "some.zip"
-    with zipfile.ZipFile(path, "w") as out:
-        for name, blob in files.items():
-            out.writestr(name, blob)
-    return path
-
-
-def test_what_is_no_entry_is_refused_on_import(tmp_path: Path) -> None:
-    source = Cache(tmp_path / "source")
-    source.put(KEY, PAYLOAD)
-    (entry,) = entries(tmp_path / "source")
-    archive = archive_of(tmp_path, other=entry.blob, junk=b"junk", **{KEY.digest: entry.blob[:-1]})
-    assert "3 refused" in pypto(tmp_path / "cache", "cache", "import", archive, code=1)
-    assert list(entries(tmp_path / "cache")) == []
-    (tmp_path / "text.zip").write_text("no archive", encoding="utf-8")
-    assert "is no archive" in pypto(tmp_path / "cache", "cache", "import", tmp_path / "text.zip", code=1)
 
 
 @pytest.mark.parametrize("record", [b"x", b"s" + bytes([9] * 8), KEY.record[:-1]])

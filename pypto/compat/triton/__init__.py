@@ -4,7 +4,7 @@
 ``python -m pypto.compat.triton script.py`` runs a script so.
 
 The tree of modules: `tree`, `lang`, `aggregates`, `standard`, `mxfp`, `ragged`, `gluon`, `utils`, `refused`. Kernels:
-`kernels`, `compiled`, `compiler`, `inside`, `driver`, `knobs`. For Triton's own tests: `testing_helpers`.
+`kernels`, `compiled`, `compiler`, `accesses`, `inside`, `driver`, `knobs`. For Triton's own tests: `testing_helpers`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypto.errors import PyptoError
-from pypto.runtime.disk_cache.cache import MAGIC, Cache, CacheKey, unframe
+from pypto.runtime.disk_cache.cache import MAGIC, CacheKey, unframe
 from pypto.runtime.disk_cache.store import DATABASE, FORMAT, Unusable, check_folder
 
 _KERNEL: Final = re.compile(r"^kernel @([^(\s]+)", re.MULTILINE)
 _ROWS: Final = (
     "SELECT key, value, store_time FROM Cache WHERE raw AND mode = 1 AND typeof(value) = 'blob' ORDER BY rowid"
 )
-_MOST_BYTES: Final = 1 << 31  # of an entry in an archive: what claims more is no entry of ours
 
 
 class CacheToolError(PyptoError, ValueError):
@@ -120,37 +118,6 @@ def clear(folder: Path) -> int:
 def remove_damaged(folder: Path, damaged: list[Entry]) -> None:
     with closing(sqlite3.connect(folder / FORMAT / DATABASE, timeout=5)) as connection, connection:
         connection.executemany("DELETE FROM Cache WHERE key = ?", [(e.digest.encode(),) for e in damaged])
-
-
-def export(folder: Path, archive: Path) -> int:
-    """Write all whole entries to a zip file; gives how many."""
-    complete = [entry for entry in entries(folder) if entry.is_whole]
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-        for entry in complete:
-            out.writestr(zipfile.ZipInfo(entry.digest), entry.blob)
-    return len(complete)
-
-
-def load(cache: Cache, archive: Path) -> tuple[int, int]:
-    """Take the entries of an archive into the cache; gives how many were taken and how many were refused.
-
-    An entry is machine code. Import archives only from people whose code you would run.
-    """
-    imported = refused = 0
-    try:
-        with zipfile.ZipFile(archive) as file:
-            for info in file.infolist():
-                blob = file.read(info) if info.file_size < _MOST_BYTES else b""
-                key = key_of(blob)
-                payload = unframe(key.record, blob) if key else None
-                if key and payload is not None and key.digest == info.filename:
-                    cache.put(key, payload)
-                    imported += 1
-                else:
-                    refused += 1
-    except (OSError, zipfile.BadZipFile) as error:
-        raise CacheToolError(f"{archive} is no archive of a cache: {error}") from None
-    return imported, refused
 
 
 def key_of(blob: bytes) -> CacheKey | None:
