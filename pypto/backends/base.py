@@ -212,6 +212,10 @@ class Backend(ABC):
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         """Compile an optimised function."""
 
+    def estimate(self, function: Function) -> float | None:
+        """The estimated nanoseconds of one program, or None where nothing is known of them."""
+        return None
+
     @abstractmethod
     def load(self, artifact: Artifact) -> Any:
         """An executable, for `run`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from pypto.errors import Diagnostic
@@ -73,24 +74,28 @@ def next_type(start: Any, type: TileType | None, end: Any) -> TileType | None:
     return join(type or kind(start), kind(end), is_number(start))
 
 
-def assigned(node: ast.AST) -> Iterator[str]:
+@lru_cache(maxsize=4096)
+def assigned(node: ast.AST) -> tuple[str, ...]:
     """Names that a statement assigns, some of them more than once."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        yield getattr(node.value, "id", "")
+    return tuple(names_assigned(node))
+
+
+def names_assigned(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        yield node.id if isinstance(node, ast.Name) else getattr(node.value, "id", "")
     if isinstance(node, ast.FunctionDef):
         yield node.name
     elif not isinstance(node, ast.Lambda):
         for child in ast.iter_child_nodes(node):
-            yield from assigned(child)
+            yield from names_assigned(child)
 
 
-def read_outside(function: ast.AST, loop: Loop) -> set[str]:
+@lru_cache(maxsize=512)
+def read_outside(function: ast.AST, loop: Loop) -> frozenset[str]:
     """The variables that a function reads anywhere but in a loop of it."""
     inside = set(ast.walk(loop))
     names = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
-    return {n.id for n in names if n not in inside}
+    return frozenset(n.id for n in names if n not in inside)
 
 
 def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:

@@ -1,8 +1,9 @@
 """Choosing a kernel's constants: by trial (`autotune`), or by rules (`heuristics`).
 
 Read `config` (what is tried), `decorator`, `autotune`, `candidates`, `order`, `search` and `bench`; then `agreement`
-(wrong candidates), `checking`, `grids`, `model` (predicted times), `snapshot`, `interrupts`, `store`, `tile_sizes`
-(where plans begin). Rules: `heuristics`. What both wrap: `launching`. What users see: `report`, `live`, `card`.
+(wrong candidates), `checking`, `grids`, `model` and `estimates` (predicted times), `snapshot`, `interrupts`, `store`,
+`tile_sizes` (where plans begin). Rules: `heuristics`. What both wrap: `launching`. What users see: `report`, `live`,
+`card`.
 """
 
 from pypto.tuning.autotune import Autotuner

@@ -12,8 +12,10 @@ from pypto.errors.tuning import Disagreement
 from pypto.tuning.agreement import Witnesses, listed
 from pypto.tuning.checking import is_lenient
 from pypto.tuning.config import Config, constants, launch_of
+from pypto.tuning.estimates import MOST, ranked_by_estimates
 from pypto.tuning.grids import names_read
 from pypto.tuning.launching import call_by_name
+from pypto.tuning.model import chip_of
 from pypto.tuning.order import points, spread
 from pypto.tuning.search import Outcome, Search, first_line
 
@@ -37,9 +39,22 @@ def new_search(tuner: Autotuner, configs: Sequence[Config], args: tuple[Any, ...
                    tuner.clock, witnesses=witnesses, lenient=is_lenient(tuner))  # fmt: skip
     if bounded and len(configs) > _LARGE:
         search.points = [places[n] for n in order]
+    if search.lenient and not bounded and is_ranked(tuner, named):
+        search.rank(ranked_by_estimates(tuner.fn, distinct(outcomes), args, kwargs), MOST)
     if tuner.user_do_bench is not None:
         search.measure = functools.partial(tuner.user_do_bench, quantiles=(0.5, 0.2, 0.8))
     return search
+
+
+def is_ranked(tuner: Autotuner, named: dict[str, Any]) -> bool:
+    """Whether estimates may choose what is tried: on a CPU, where the user neither measures nor ranks himself."""
+    measured = tuner.user_do_bench or tuner.perf_model or tuner.user_defined_pre_hook or tuner.user_defined_post_hook
+    return not measured and not chip_of(named)
+
+
+def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the candidates without those whose launch is that of an earlier one."""
+    return list({outcome.launch: outcome for outcome in reversed(outcomes)}.values())[::-1]
 
 
 def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseException:

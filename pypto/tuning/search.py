@@ -135,6 +135,7 @@ class Search:
     known: dict[Any, Outcome] = field(default_factory=dict)
     interrupted: bool = False
     trying: float = 1.0
+    most: int = 0  # candidates of a ranking that are to run; all without one
     alike: bool = False  # whether the first program does the same in all of them
     start: int = 0
 
@@ -173,8 +174,22 @@ class Search:
 
     # --- which candidates are tried ---
 
+    def rank(self, order: list[Outcome] | None, most: int) -> None:
+        """Have the first candidates of an order tried alone: as many that run as `most` says."""
+        if order is not None and len(order) > most:
+            others = {id(outcome) for outcome in order}
+            self.outcomes = [*order, *(outcome for outcome in self.outcomes if id(outcome) not in others)]
+            self.most = most
+
     def candidates(self) -> Iterator[Outcome]:
-        """Yield all candidates, or for a large space those that a local search reaches."""
+        """Yield all candidates, the first ones of a ranking, or in a large space those that a local search reaches."""
+        if self.most:
+            for outcome in self.outcomes:
+                if len(self.right()) < self.most:
+                    yield outcome
+                else:
+                    outcome.reason = "its estimated time is longer"
+            return
         if not self.points:
             yield from self.outcomes
             return

@@ -61,17 +61,16 @@ class CpuBackend(Backend):
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         from pypto.backends.cpu.codegen.function import lower
-        from pypto.backends.cpu.loopir.cost import estimate, is_bounded
+        from pypto.backends.cpu.loopir.cost import is_bounded
 
         with timed(timings, "codegen"):
             lowered = lower(function, self.target)
-            cost = estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         return Artifact(
             name=lowered.name,
             abi=lowered.abi,
             scratch_bytes=lowered.scratch_bytes,
-            cost=cost,
+            cost=self.estimate(function),
             code=code,
             bounded=is_bounded(function),
             sites=lowered.sites,
@@ -79,6 +78,11 @@ class CpuBackend(Backend):
             checks=lowered.checks,
             prints=lowered.prints,
         )
+
+    def estimate(self, function: Function) -> float:
+        from pypto.backends.cpu.loopir.cost import estimate
+
+        return estimate(function, self.target)
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
