@@ -12,6 +12,7 @@ from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import Entry, access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
 from pypto.frontend.intrinsics import is_of_array
+from pypto.frontend.ones import known_number
 from pypto.frontend.operators import constant_result, operate, run_row
 from pypto.frontend.scope import Binding, Scope, captured, has_plain_fields
 from pypto.frontend.tuples import is_named, leaves
@@ -69,7 +70,8 @@ _METHODS: Final = MappingProxyType({"to": "cast", "astype": "cast", "transpose":
 def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     base, name = scope.eval(node.value), node.attr
     if isinstance(base, Value):
-        return value_attribute(scope, node, base)
+        one = known_number(scope, base) if name == "type" and base in scope.session.arguments else None
+        return value_attribute(scope, node, base) if one is None else constexpr_type(one)
     if isinstance(base, ModuleType | TargetName):
         return module_attribute(scope, node, base) if isinstance(base, ModuleType) else target_fact(scope, node)
     if isinstance(base, DType) and name == "is_ptr" and is_of_array(scope, node.value):

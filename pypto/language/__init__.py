@@ -1,8 +1,8 @@
 """The names that kernels are written with.
 
 Types: `types`. Ops of the table: `ops`. Functions in the language itself: `creation`, `shaping`, `standard`,
-`reducing`, `ordering`, `statistics`, `activations`, `directed`, `libdevice`, `random`, `mx`. Structures: `blocks`,
-`descriptors`, `aggregates`.
+`reducing`, `ordering`, `statistics`, `activations`, `directed`, `bessel`, `libdevice`, `random`, `mx`. Structures:
+`blocks`, `descriptors`, `aggregates`.
 """
 
 from types import MappingProxyType

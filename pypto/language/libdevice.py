@@ -10,6 +10,7 @@ from typing import Any
 
 from pypto.ir.types import float32, float64, int32, int64, uint32, uint64
 from pypto.language import ops
+from pypto.language.bessel import bessel
 from pypto.language.directed import (
     INF,
     as_bits,
@@ -73,7 +74,8 @@ asin, acos, atan, atan2 = map(row, ("asin", "acos", "atan", "atan2"))
 sinh, cosh, tanh, asinh, acosh, atanh = map(row, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"))
 erf, erfc, erfcx, erfinv, erfcinv = map(row, ("erf", "erfc", "erfcx", "erfinv", "erfcinv"))
 normcdf, normcdfinv, tgamma, lgamma = map(row, ("normcdf", "normcdfinv", "tgamma", "lgamma"))
-j0, j1, y0, y1, cyl_bessel_i0, cyl_bessel_i1 = map(row, ("j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1"))
+cyl_bessel_i0, cyl_bessel_i1 = map(row, ("cyl_bessel_i0", "cyl_bessel_i1"))
+narrow_j0, narrow_j1, narrow_y0, narrow_y1 = map(row, ("j0", "j1", "y0", "y1"))  # of float32 and less
 ldexp, ilogb, nextafter = map(row, ("ldexp", "ilogb", "nextafter"))
 popc, brev, umulhi = map(row, ("popc", "brev", "umulhi"))
 min, max = map(row, ("minimum", "maximum"))
@@ -210,6 +212,26 @@ def remainder(x: Tile, y: Tile) -> Tile:
 def sincos(x: Tile) -> tuple[Tile, Tile]:
     """Sine and cosine."""
     return ops.sin(x), ops.cos(x)
+
+
+def j0(x: Tile) -> Tile:
+    """Bessel function of the first kind, of order 0."""
+    return bessel(x, 0)[0] if x.dtype == float64 else narrow_j0(x)
+
+
+def j1(x: Tile) -> Tile:
+    """Bessel function of the first kind, of order 1."""
+    return bessel(x, 1)[0] if x.dtype == float64 else narrow_j1(x)
+
+
+def y0(x: Tile) -> Tile:
+    """Bessel function of the second kind, of order 0."""
+    return bessel(x, 0)[1] if x.dtype == float64 else narrow_y0(x)
+
+
+def y1(x: Tile) -> Tile:
+    """Bessel function of the second kind, of order 1."""
+    return bessel(x, 1)[1] if x.dtype == float64 else narrow_y1(x)
 
 
 def jn(n: Any, x: Tile) -> Tile:

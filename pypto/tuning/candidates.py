@@ -59,6 +59,9 @@ def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def none_is_right(tuner: Autotuner, search: Search, target: str) -> BaseException:
     """Return the error for a search that chose nothing."""
+    if not search.outcomes and tuner.early_config_prune is not None:  # the text is Triton's
+        text = "No valid autotuner configs after pruning. `early_config_prune` should return at least one config."
+        return PyptoError(f"Autotuner error: {text}")
     if not any(o.status == "wrong" for o in search.outcomes):
         none = PyptoError(f"{tuner.__name__}: none of {len(tuner.configs)} configurations is to be tried on {target}")
         return next((o.error for o in search.outcomes if o.error is not None), none)
