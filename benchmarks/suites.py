@@ -20,6 +20,7 @@ from benchmarks.library_calls import LIBRARY_CALLS
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 from benchmarks.stencil import STENCIL
+from benchmarks.triton_packages import TRITON
 
 
 def encoder_row(shape: str, lengths: tuple[int, ...], make_batch: Callable[[], Any], precision: str) -> Row:
@@ -61,6 +62,7 @@ ALL: Final = (
     launch.LAUNCH,
     STENCIL,
     inductor.INDUCTOR,
+    TRITON,
     COMPILE,
     SCALING,
     CHECKED,
