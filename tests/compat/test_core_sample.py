@@ -18,7 +18,7 @@ SAMPLES = {
     "test_block_pointer": (279, 60, 20, 1.0),
     "test_mxfp": (24, 24, 24, 1.0),
     "test_conversions": (63, 20, 8, 0.7),  # some conversions that the CPU fork refuses are done
-    "test_tensor_descriptor": (2858, 60, 10, 0.98),
+    "test_tensor_descriptor": (2858, 60, 10, 0.75),  # reductions that GPUs refuse are done
     "test_autotuner": (20, 20, 14, 1.0),
 }
 
