@@ -13,6 +13,7 @@ class tensor(Any): ...  # type: ignore[misc]
 
 from pypto.language import activations as activations
 from pypto.language import aggregates as aggregates
+from pypto.language import bessel as bessel
 from pypto.language import blocks as blocks
 from pypto.language import creation as creation
 from pypto.language import descriptors as descriptors
