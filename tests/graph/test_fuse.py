@@ -12,6 +12,7 @@ import pytest
 import pypto as pto
 from pypto.errors.graph import NoKernel
 from pypto.graph.fuse import explain
+from pypto.graph.ir.dims import Dim
 from tests.graph.test_trace import FUNCTIONS, same
 
 
@@ -236,10 +237,11 @@ def test_kernels_run_in_the_interpreter_too() -> None:
 
 def test_what_has_no_kernel_is_an_error_at_its_line() -> None:
     def running(x: Any) -> Any:
-        return np.sort(x)
+        return np.sort(x) + 1
 
+    rows = Dim("rows", 1, 1 << 20)
     with pytest.raises(NoKernel, match="sort") as caught:
-        pto.fuse(running)(np.ones(10**6, np.float32))
+        pto.fuse(running, dims={"x": (rows,)})(np.ones(10**6, np.float32))
     assert caught.value.loc.line == running.__code__.co_firstlineno + 1
 
 

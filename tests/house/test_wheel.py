@@ -71,7 +71,7 @@ def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    data = (path for kind in ("*.ll", "*.txt", "*.h", "*.pyi") for path in (ROOT / "pypto").rglob(kind))
+    data = (path for kind in ("*.ll", "*.c", "*.txt", "*.h", "*.pyi") for path in (ROOT / "pypto").rglob(kind))
     sources = [*python_files("pypto"), *data]
     package = {path.relative_to(ROOT).as_posix() for path in sources}
     shipped = {name for name in names if not name.startswith(("pypto_jit-", *BESIDE))}

@@ -94,6 +94,9 @@ class RecordingBackend:
     def load(self, artifact: Any) -> object:
         return object()
 
+    def located(self, artifact: Any, executable: Any, place: str) -> None:
+        return None
+
     def advice(self, artifact: Any) -> tuple[()]:
         return ()
 

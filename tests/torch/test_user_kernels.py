@@ -14,6 +14,7 @@ from pypto.compat.triton import kernels
 from pypto.compat.triton.accesses import Module
 from pypto.compat.triton.compiler import ASTSource
 from tests.house.measure import ROOT
+from tests.patience import limit
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -45,7 +46,9 @@ def run(*arguments):
     command = [sys.executable, "-m", "pypto.compat.triton", "tests/torch/user_kernels.py", *arguments]
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=limit(300)
+    )
     return done.stdout.strip() or done.stderr
 
 
