@@ -17,9 +17,9 @@ from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
 from pypto.graph.tracing.indexing import by_places, index_of, refuse, view
 from pypto.graph.tracing.numerical import NUMERICAL, TWO_RESULTS, outer
-from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy, is_complex
+from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy
 from pypto.graph.tracing.standard import STANDARD
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, is_complex, untraced
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
 ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number

@@ -50,17 +50,6 @@ def results_of(
     return [Tensor.fresh(graph, node) for node in nodes]
 
 
-def is_complex(value: Any) -> bool:
-    """Whether an operand, or something that it contains, is complex."""
-    kind = type(value)
-    if kind in (list, tuple):
-        return any(map(is_complex, value))
-    if kind is dict:
-        return is_complex(list(value.values()))
-    dtype = getattr(value, "dtype", None)
-    return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
-
-
 class Argument:
     """The place of a traced array among the arguments of a step."""
 

@@ -48,6 +48,17 @@ def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
     return TensorType(shape, element)
 
 
+def is_complex(value: Any) -> bool:
+    """Whether an operand, or something that it contains, is complex."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return any(map(is_complex, value))
+    if kind is dict:
+        return is_complex(list(value.values()))
+    dtype = getattr(value, "dtype", None)
+    return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
+
+
 class Storage:
     """The memory of a traced array: the node that it holds at this point of the function."""
 

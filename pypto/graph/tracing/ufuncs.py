@@ -20,8 +20,8 @@ from pypto.graph.ir.dims import Size
 from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.types import TensorType, broadcast, in_c_order
 from pypto.graph.tracing import ufunc_decompositions
-from pypto.graph.tracing.numpy_steps import by_numpy, is_complex
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type, untraced
+from pypto.graph.tracing.numpy_steps import by_numpy
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, is_complex, tensor_type, untraced
 from pypto.ops.table import TABLE
 
 # numpy's name, where the row has another one.
