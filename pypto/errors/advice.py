@@ -68,15 +68,16 @@ class LoopUnrolled(Diagnostic, PyptoWarning):
                 x = np.sort(x)
             return x
 
-        pto.fuse(f).emit
+        pto.fuse(f)(x)
         """,
         """
         def f(x):
+            y = x * 2
             for _ in range(100_000):
-                x = np.sqrt(x)
-            return x
+                y[:] = np.sqrt(y)
+            return y
 
-        pto.fuse(f).emit
+        pto.fuse(f)(x)
         """,
     )
 

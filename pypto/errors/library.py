@@ -83,7 +83,7 @@ class OverlappingOperands(Diagnostic, ValueError):
     code = "E327"
     template = "{operator} updates `{arg}` and `{other}`, and they share memory"
     hint = "nothing was written; pass an array of its own for each, such as `{arg}.copy()`"
-    example = calls("lib.adamw(x, x, x, x + 1)", "lib.adamw(x, x.copy(), x.copy(), x + 1)")
+    example = calls("lib.adamw(g, g + 1, g, g + 1)", "lib.adamw(g, g + 1, g.copy(), g + 1)")
 
 
 class NoSuchOperator(Diagnostic, LookupError):

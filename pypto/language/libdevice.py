@@ -215,22 +215,22 @@ def sincos(x: Tile) -> tuple[Tile, Tile]:
 
 
 def j0(x: Tile) -> Tile:
-    """Bessel function of the first kind, of order 0."""
+    """Bessel function of the first kind, of order 0: `j0(x)`."""
     return bessel(x, 0)[0] if x.dtype == float64 else narrow_j0(x)
 
 
 def j1(x: Tile) -> Tile:
-    """Bessel function of the first kind, of order 1."""
+    """Bessel function of the first kind, of order 1: `j1(x)`."""
     return bessel(x, 1)[0] if x.dtype == float64 else narrow_j1(x)
 
 
 def y0(x: Tile) -> Tile:
-    """Bessel function of the second kind, of order 0."""
+    """Bessel function of the second kind, of order 0: `y0(x)`."""
     return bessel(x, 0)[1] if x.dtype == float64 else narrow_y0(x)
 
 
 def y1(x: Tile) -> Tile:
-    """Bessel function of the second kind, of order 1."""
+    """Bessel function of the second kind, of order 1: `y1(x)`."""
     return bessel(x, 1)[1] if x.dtype == float64 else narrow_y1(x)
 
 

@@ -152,12 +152,12 @@ class Product(Summary):
                 floats, exponents = library.quantize_mx(t if factors is None else t * factors)
                 return library.mx_matmul(floats, exponents, weight.codes, weight.scales, bias)
             case "GroupBytes":
-                q, scales = rounded_groups(t, factors, self.groups)
+                q, scales = rounding_of(t)(t, factors, self.groups)
                 return library.w8a8_group_linear(q, weight.codes, scales, weight.scales, bias)
             case "StaticBytes":
                 q, scales = library.quantize_static(t, self.up, self.add), np.full(len(x), self.scale, np.float32)
                 return library.w8a8_linear(q, weight.codes, scales, weight.scales, self.correction, bias)
-        q, scales = rounded_groups(t, factors, 1)
+        q, scales = rounding_of(t)(t, factors, 1)
         return library.w8a8_linear(q, weight.codes, scales[:, 0], weight.scales, None, bias)
 
     @property
@@ -196,6 +196,11 @@ def rounded_groups(x: Array, factors: Array | None, groups: int, kind: str = "in
     most = np.abs(parts).max(axis=2, keepdims=True)
     codes = np.rint(parts * np.where(most > 0, 127 / most, 0)).astype(kind)
     return codes.reshape(x.shape), most[:, :, 0] / 127
+
+
+def rounding_of(x: Array) -> Callable[..., tuple[Array, Array]]:
+    """Returns what rounds rows: numpy's own form for no rows, which plans with named dimensions do not take."""
+    return rounded_groups.function if type(x) is np.ndarray and not len(x) else rounded_groups
 
 
 def of_bytes(layer: QuantizedLayer) -> Product:

@@ -154,6 +154,9 @@ class EmulatedBackend(CpuBackend):
         super().__post_init__()
         self.engine = CrossEngine(self.target)
 
+    def located(self, artifact: Artifact, executable: Any, place: str) -> None:
+        """Note nothing: a crash is one of the emulator."""
+
     def load(self, artifact: Artifact) -> Any:
         path = Path(tempfile.mkdtemp(dir=self.folder))
         (path / "kernel.o").write_bytes(artifact.code)

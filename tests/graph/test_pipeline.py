@@ -176,7 +176,7 @@ def test_rematerialization_computes_a_stencil_again() -> None:
     ]
     assert after.splitlines()[1:3] == [
         "  group %3, %4, %5, %6, %7, %8, %9 stores %9: rows, loop 300 by 300, whole 300",
-        "  group %3, %4, %5, %6, %7, %10, %11 stores %11: pointwise, parallel 300 by 13, parallel 300 by 300",
+        "  group %3, %4, %5, %6, %7, %10, %11 stores %11: pointwise, parallel 300 by 12, parallel 300 by 300",
     ]
 
 

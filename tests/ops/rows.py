@@ -79,7 +79,7 @@ class Call:
         if self.row.name in SYMBOLS:
             return SYMBOLS[self.row.name].join(operands if len(operands) > 1 else ("", *operands))
         attrs = [f"{name}={value!r}" for name, value in self.attrs]
-        return f"{home(self.row)}.{self.row.name}({', '.join([*operands, *attrs])})"
+        return f"{home(self.row)}.{name_of(self.row)}({', '.join([*operands, *attrs])})"
 
     def __str__(self) -> str:
         return f"{self.text(*(str(t) for t in self.types))}"
@@ -92,7 +92,13 @@ def home(row: OpRow) -> str:
 
 def is_hidden(row: OpRow) -> bool:
     """Whether the op has its name in `libdevice` alone."""
-    return not row.public and getattr(getattr(libdevice, row.name, None), "row", None) is row
+    return not row.public and getattr(getattr(libdevice, name_of(row), None), "row", None) is row
+
+
+def name_of(row: OpRow) -> str:
+    """The op's name in the language; where float64 has a function of its own, that of the other types."""
+    narrow = f"narrow_{row.name}"
+    return narrow if hasattr(libdevice, narrow) else row.name
 
 
 def operands_of(row: OpRow) -> list[Param]:

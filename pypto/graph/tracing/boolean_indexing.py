@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import EmptyMask, NotTraced
+from pypto.graph.capture.scalars import number_of
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
 from pypto.graph.tracing import reductions
@@ -125,7 +126,7 @@ class MaskedElements(NDArrayOperatorsMixin):
             if value.mask.node is not self.mask.node or value.ndim != self.ndim:
                 raise refuse("it meets elements that another mask picks")
             return value.source
-        rank = getattr(value, "ndim", 0)
+        rank = getattr(number_of(value), "ndim", 0)
         if rank and rank >= self.ndim:
             raise refuse("it meets an array of another size")
         return value

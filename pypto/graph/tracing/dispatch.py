@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.capture.scalars import number_of
 from pypto.graph.ir.node import here
 from pypto.graph.tracing import complex_arrays, methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.boolean_indexing import MaskedElements, select
@@ -189,7 +190,9 @@ def read(tensor: Tensor, key: Any) -> Any:
 def write_at(tensor: Tensor, key: Any, value: Any) -> None:
     """``tensor[key] = value``."""
     key = as_constant(key)
-    if type(value) is not MaskedElements and (type(value) in (list, tuple) or getattr(value, "shape", ()) != ()):
+    if type(value) is not MaskedElements and (
+        type(value) in (list, tuple) or getattr(number_of(value), "shape", ()) != ()
+    ):
         key = by_places(tensor, key)
     index = index_of(tensor, key)
     part = view(tensor, index)
@@ -204,7 +207,7 @@ def write_at(tensor: Tensor, key: Any, value: Any) -> None:
     if getattr(index.array, "dtype", None) != np.bool_:
         ordering.put(part, (index.array, *index.others), index.axis, value)
         return
-    if getattr(value, "shape", ()) not in ((), tensor.shape):
+    if getattr(number_of(value), "shape", ()) not in ((), tensor.shape):
         raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")
     mask = lift(tensor.graph, index.array)
     mask = mask.moved("reshape", shape=(*mask.shape, *(1,) * (tensor.ndim - mask.ndim)))

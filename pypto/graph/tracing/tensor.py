@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
-from pypto.graph.capture.guards import of_dtype
+from pypto.graph.capture.guards import is_scalar, of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, here, line_of, source_of
@@ -55,6 +55,8 @@ def is_complex(value: Any) -> bool:
         return any(map(is_complex, value))
     if kind is dict:
         return is_complex(list(value.values()))
+    if is_scalar(value):
+        return is_complex(value.value)
     dtype = getattr(value, "dtype", None)
     return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
 

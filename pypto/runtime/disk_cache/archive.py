@@ -128,7 +128,7 @@ def name_of(target: str) -> str:
     Examples
     --------
     >>> name_of("CpuTarget(vector_bytes=64, cpu='znver4', level='host')")
-    "CPU znver4, level host"
+    'CPU znver4, level host'
     """
     fields = {name: value.strip("'") for name, value in _FIELD.findall(target) if name in _NAMED}
     cpu, level = fields.pop("cpu", target[:40]), fields.pop("level", "")
