@@ -144,3 +144,20 @@ def test_keywords_that_functions_do_not_have(way: str) -> None:
         assert problem in text
         assert way in text
         assert "test_namespace.py" in text
+
+
+def test_arrays_of_traced_functions_and_lazy_arrays_are_of_the_standard() -> None:
+    def standardised(x: Any) -> Any:
+        xp = x.__array_namespace__()
+        assert x.device == "cpu" and x.to_device("cpu") is x
+        result = xp.zeros(x.shape, dtype=x.dtype)
+        result[...] = (x - xp.mean(x)) / xp.std(x)
+        return result
+
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(pto.fuse(standardised)(x), standardised(x))
+    lazy = pt.lazy(x) * 2
+    assert lazy.__array_namespace__(api_version="2022.12") is np
+    np.testing.assert_array_equal(np.from_dlpack(lazy), x * 2)
+    with pytest.raises(ValueError, match="'cpu' alone"):
+        lazy.to_device("gpu")

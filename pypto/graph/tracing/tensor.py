@@ -283,6 +283,29 @@ class Tensor(NDArrayOperatorsMixin):
         strides = contiguous(self.shape) if self.strides is None else self.strides
         return ArrayInfo(0, self.shape, strides, self.type.dtype, True, self)
 
+    # --- the array API standard ----------------------------------------------------------------------------------
+
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
+        """The namespace of the standard: numpy, whose functions are traced."""
+        namespace = np.empty(0).__array_namespace__(api_version=api_version)
+        return namespace if self.graph.is_lazy else self.graph.substitute(namespace)
+
+    @property
+    def device(self) -> str:
+        """The device of numpy's arrays."""
+        return np.empty(0).device
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        if device != self.device or stream is not None:
+            raise ValueError(f"arrays of numpy are on the device {self.device!r} alone, not on {device!r}")
+        return self
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return np.array(self.needs_value("`__dlpack__`", "exchange the result of the call")).__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
     def needs_value(self, what: str, way: str) -> Any:
