@@ -11,7 +11,7 @@ import pytest
 
 import pypto as pto
 from pypto.errors.advice import LoopUnrolled
-from pypto.errors.graph import NeedsValue
+from pypto.errors.graph import NeedsValue, NotTraced
 from pypto.graph.capture import loop_statements
 from tests.graph.loop_programs import (
     PROGRAMS,
@@ -230,3 +230,14 @@ def test_random_loops(first: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 1200, 20))
 def test_many_random_loops(first: int) -> None:
     assert [x for x in map(outcome, range(first, first + 20)) if x[0] == "differs"] == []
+
+
+def test_an_error_behind_a_loop_is_at_its_line() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            x = x * 2
+        return np.unique(x)
+
+    with pytest.raises(NotTraced) as caught:
+        pto.fuse(f)(np.ones(3))
+    assert caught.value.loc.line == f.__code__.co_firstlineno + 3

@@ -128,7 +128,9 @@ def rewritten(function: FunctionType) -> CodeType | None:
     body = replaced(copy.deepcopy(tree).body, tree.body, tree, code, statements)
     if not statements:
         return None
-    inner = compiled(ast.FunctionDef(tree.name, tree.args, body, []), code)
+    first = code.co_firstlineno  # lines of the code count from it
+    place = {"lineno": first, "end_lineno": first, "col_offset": 0, "end_col_offset": 0}
+    inner = compiled(ast.FunctionDef(tree.name, tree.args, body, [], **place), code)
     names = slice(code.co_argcount + code.co_kwonlyargcount)
     if inner.co_freevars != code.co_freevars or inner.co_varnames[names] != code.co_varnames[names]:
         return None
@@ -137,9 +139,7 @@ def rewritten(function: FunctionType) -> CodeType | None:
         statements[int(x.removeprefix(_MARK))] if marked else x
         for x, marked in zip(inner.co_consts, is_mark, strict=True)
     )
-    return inner.replace(
-        co_consts=tuple(consts), co_firstlineno=code.co_firstlineno, co_qualname=code.co_qualname
-    )  # fmt: skip
+    return inner.replace(co_consts=tuple(consts), co_qualname=code.co_qualname)
 
 
 def compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
