@@ -82,6 +82,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "an argument": (lambda z, k: z * k, Z, 2 - 1j),
     "out": (lambda z: np.multiply(z, 2, out=np.empty((6, 8), complex)), Z),
     "iterated": (iterated, LINE[:7]),
+    "copies of views": (lambda z: ((z + 1).T.reshape(-1), (z + 1).T.flatten(), np.tile(z, (2, 1)), z.T.ravel() * 2), Z),
+    "results that are views": (lambda z: ((z + 1).T, (z + 1)[::2], np.flip(z + 1, 0), np.diagonal(z + 1)), Z),
+    "repeated": (lambda z: (np.repeat(z, 2, axis=1), np.append(z, z), np.pad(z, 1), np.tril(z[:6, :6])), Z),
 }
 
 

@@ -105,6 +105,19 @@ COMPOSITIONS = {
 }
 
 
+KEYWORDS = {  # numpy's names of arguments
+    "transpose": (lambda x: np.transpose(x[None], axes=(1, 0, 2)), GRID),
+    "swapaxes": (lambda x: np.swapaxes(x, axis1=0, axis2=1), GRID),
+    "clip": (lambda x: np.clip(x, a_min=-0.5, a_max=0.5), GRID),
+    "full_like": (lambda x: np.full_like(x, fill_value=3) + x, GRID),
+    "split": (lambda x: tuple(np.split(x, indices_or_sections=2)), GRID),
+    "hsplit": (lambda x: tuple(np.hsplit(x, indices_or_sections=[2, 5])), GRID),
+    "diff": (lambda x: np.diff(x, prepend=0, append=x[-1:]), LINE),
+    "diff of rows": (lambda x: np.diff(x, axis=0, prepend=1.5), GRID),
+    "size": (lambda x: x * np.size(x, axis=1), GRID),
+}
+
+
 def same(got: Any, expected: Any) -> None:
     if isinstance(expected, tuple):
         assert len(got) == len(expected)
@@ -119,6 +132,12 @@ def same(got: Any, expected: Any) -> None:
 @pytest.mark.parametrize("name", STEPS | COMPOSITIONS)
 def test_functions_of_numpy_are_as_in_numpy(name: str) -> None:
     function, x = (STEPS | COMPOSITIONS)[name]
+    same(pto.fuse(function)(x.copy()), function(x.copy()))
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_arguments_have_the_names_of_numpy(name: str) -> None:
+    function, x = KEYWORDS[name]
     same(pto.fuse(function)(x.copy()), function(x.copy()))
 
 

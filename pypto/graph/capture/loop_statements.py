@@ -129,8 +129,9 @@ def rewritten(function: FunctionType) -> CodeType | None:
     if not statements:
         return None
     first = code.co_firstlineno  # lines of the code count from it
-    place = {"lineno": first, "end_lineno": first, "col_offset": 0, "end_col_offset": 0}
-    inner = compiled(ast.FunctionDef(tree.name, tree.args, body, [], **place), code)
+    definition = ast.FunctionDef(tree.name, tree.args, body, [], lineno=first, col_offset=0)
+    definition.end_lineno, definition.end_col_offset = first, 0
+    inner = compiled(definition, code)
     names = slice(code.co_argcount + code.co_kwonlyargcount)
     if inner.co_freevars != code.co_freevars or inner.co_varnames[names] != code.co_varnames[names]:
         return None

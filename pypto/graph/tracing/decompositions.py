@@ -241,7 +241,7 @@ DERIVED: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "append": append, "rot90": rot90, "diag": diag, "fill_diagonal": fill_diagonal,
         "fliplr": lambda m: m[:, ::-1], "flipud": lambda m: m[::-1],
         "dstack": lambda tup: np.concatenate([atleast_3d(x) for x in tup], axis=2),
-        "hsplit": lambda ary, parts: np.split(ary, parts, axis=0 if ary.ndim == 1 else 1),
-        "vsplit": lambda ary, parts: np.split(ary, parts, axis=0),
+        "hsplit": lambda ary, indices_or_sections: np.split(ary, indices_or_sections, axis=0 if ary.ndim == 1 else 1),
+        "vsplit": lambda ary, indices_or_sections: np.split(ary, indices_or_sections, axis=0),
     }
 )  # fmt: skip

@@ -96,12 +96,26 @@ def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: floa
     return result
 
 
-def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
+def diff(x: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Trace ``np.diff``; numbers before and behind the array are joined to it first."""
+    edges = [None if edge is None else edge_of(x, edge, axis) for edge in (prepend, append)]
+    parts = [part for part in (edges[0], x, edges[1]) if part is not None]
+    x = concatenate(parts, axis) if len(parts) > 1 else x
     less = np.not_equal if x.dtype == np.bool_ else np.subtract
     for _ in range(n):
         head, tail = ((slice(None),) * (axis % x.ndim) + (part,) for part in (slice(None, -1), slice(1, None)))
         x = call(x.graph, less, (x[tail], x[head]))
     return x
+
+
+def edge_of(x: Tensor, edge: Any, axis: int) -> Tensor:
+    """Return what is joined to an array along an axis: an array, or a number in all places beside it."""
+    value = lift(x.graph, edge)
+    return (
+        value
+        if value.ndim
+        else broadcast_to(value, tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)))
+    )
 
 
 def flip(x: Tensor, axis: Any = None) -> Tensor:
@@ -125,15 +139,16 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     return movement.transpose(x, order)
 
 
-def array_split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+def array_split(x: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Trace ``np.array_split``: if the parts cannot be equal, the first ones have one more element."""
-    size = x.shape[axis]
+    size, parts = x.shape[axis], indices_or_sections
     cuts = [size // parts * n + min(n, size % parts) for n in range(1, parts)] if isinstance(parts, int) else parts
     lead, ends = (slice(None),) * (axis % x.ndim), [int(c) for c in cuts]
     return [x[(*lead, slice(a, b))] for a, b in zip([0, *ends], [*ends, size], strict=True)]
 
 
-def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+def split(x: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    parts = indices_or_sections
     if isinstance(parts, int) and x.shape[axis] % parts:
         problem = f"{x.shape[axis]} elements do not make {parts} equal parts"
         raise WrongShapes(here().loc(), what="`np.split`", problem=problem)
@@ -155,7 +170,8 @@ def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = Non
     return result if copy else to_out(result, x)
 
 
-def copyto(target: Tensor, value: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(target: Tensor, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    value = src
     if where is not True:
         value = ufuncs.where(where, cast(lift(target.graph, value), target.dtype), target)
     ufuncs.assign(target, value, casting)
@@ -185,7 +201,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
         "linalg.norm": norm, "split": split, "array_split": array_split, "copyto": copyto,
         "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
-        "size": lambda x: x.size,
+        "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
         "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),
         "nan_to_num": nan_to_num,
     }

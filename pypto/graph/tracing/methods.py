@@ -35,7 +35,10 @@ def fill(x: Tensor, value: Any) -> None:
     assign(x, value)
 
 
-def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
+def clip(
+    x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None, *, a_min: Any = None, a_max: Any = None
+) -> Tensor:
+    min, max = (a_min if min is None else min), (a_max if max is None else max)
     result = x if min is None else call(x.graph, np.maximum, (x, min))
     result = result if max is None else call(x.graph, np.minimum, (result, max))
     return to_out(result, out)

@@ -13,6 +13,7 @@ import numpy as np
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.node import checked, here
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, graph_of, tensor_type
 from pypto.graph.tracing.ufuncs import cast, lift, to_out
 
@@ -35,6 +36,8 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
         sizes = tuple(x.size // known if n == -1 else n for n in sizes)
     result = checked("reshape", lambda: x.moved("reshape", shape=sizes))
     if copy or (result.strides is None and x.size):
+        if x.dtype.kind == "c":
+            return checked("reshape", lambda: reshaped_by_numpy(x, sizes))
         copied = Tensor.fresh(x.graph, result.node)
         if x.strides is None and not copy:  # numpy may give a view
             copied.storage.shared = x.storage.shared = True
@@ -42,15 +45,25 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
     return result
 
 
-def transpose(x: Tensor, *axes: Any) -> Tensor:
-    order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
+def reshaped_by_numpy(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Reshape a complex array that numpy copies, which has no kernel; an update of either one is refused."""
+    copied: Tensor = by_numpy(np.reshape)(x, sizes)
+    if x.strides is None:
+        copied.storage.share()
+        x.storage.share()
+    return copied
+
+
+def transpose(x: Tensor, *places: Any, axes: Any = None) -> Tensor:
+    given = places or (axes,)
+    order = given[0] if len(given) == 1 and (given[0] is None or isinstance(given[0], tuple | list)) else given
     dims = tuple(int(d) % x.ndim for d in order) if order else tuple(reversed(range(x.ndim)))
     return checked("transpose", lambda: x.moved("permute", dims=dims))
 
 
-def swapaxes(x: Tensor, a: int, b: int) -> Tensor:
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     dims = list(range(x.ndim))
-    dims[a], dims[b] = dims[b], dims[a]
+    dims[axis1], dims[axis2] = dims[axis2], dims[axis1]
     return transpose(x, dims)
 
 
@@ -112,7 +125,10 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
     return view
 
 
-def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Tensor:
+    value = fill_value
     sizes = x.node.shape if shape is None else sizes_of(shape)
     if isinstance(value, Tensor):
         return copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
