@@ -155,3 +155,29 @@ def test_an_array_that_is_written_and_not_read() -> None:
     assert result is x and pullback(np.ones(5))[0].tolist() == [2, 2, 2, 2, 0]
     with pytest.raises(WrongGradient, match="`x` is added to by `atomic_add`"):
         pto.adjoint(added_to, ["x"])[5](x, w, d_x=d_x)
+
+
+@pto.jit
+def moved_and_cleared(x, w, BLOCK: pto.constexpr):
+    at = pto.arange(0, BLOCK)
+    t = pto.load(x + at)
+    pto.store(w + at, t * t)
+    pto.store(x + at, pto.zeros((BLOCK,), pto.float64))
+
+
+@pto.jit
+def cancelled(x, w, BLOCK: pto.constexpr):
+    """What is stored is 0 whatever is read, which the compiler finds out."""
+    at = pto.arange(0, BLOCK)
+    t = pto.maximum(pto.load(x + at), pto.load(w + at))
+    pto.store(x + at, t - t * 0.5 - t * 0.5)
+
+
+def test_a_constant_that_is_stored_ends_the_gradient_of_what_was_there() -> None:
+    x, w = inputs((5,), (5,))
+    d_x, d_w = np.ones(5), np.full(5, 3.0)
+    pto.adjoint(moved_and_cleared, ["x"])[1](x.copy(), w, BLOCK=4, d_x=d_x, d_w=d_w)
+    np.testing.assert_allclose(d_x, [*(2 * x * 3)[:4], 1])
+    d_x, d_w = np.ones(5), np.full(5, np.nan)
+    pto.adjoint(cancelled, ["x", "w"])[1](x.copy(), w, BLOCK=4, d_x=d_x, d_w=d_w)
+    assert d_x.tolist() == [0, 0, 0, 0, 1] and d_w.tolist() == [0] * 5

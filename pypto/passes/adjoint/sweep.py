@@ -208,6 +208,8 @@ class ReverseSweep:
     def reverse_store(self, op: Op, primal: Values, gradients: Values) -> None:
         v = stored_value(op)
         if v not in self.active:
+            if op.name != "atomic_add":
+                self.memory.incoming(op, primal)  # a constant replaces the old value, whose gradient ends here
             return
         if op.name == "atomic_add" and op.results[0] in self.used:
             self.refuse(op, "the result of an atomic op depends on other programs", "do not use it")
