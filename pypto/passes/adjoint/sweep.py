@@ -208,7 +208,7 @@ class ReverseSweep:
     def reverse_store(self, op: Op, primal: Values, gradients: Values) -> None:
         v = stored_value(op)
         if v not in self.active:
-            if op.name != "atomic_add":
+            if not op.results:  # no atomic op
                 self.memory.incoming(op, primal)  # a constant replaces the old value, whose gradient ends here
             return
         if op.name == "atomic_add" and op.results[0] in self.used:
