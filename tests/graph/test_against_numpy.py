@@ -114,7 +114,6 @@ def test_it_is_what_numpy_gives(name: str) -> None:
     [
         (lambda x: np.sum(x, where=x > 0), "`where=` of `np.sum`"),
         (lambda x: np.max(x, initial=5), "`initial=` of `np.max`"),
-        (lambda x: np.diff(x, prepend=0), "`prepend=` of `np.diff`"),
         (lambda x: np.split(x, 2), "7 elements do not make 2 equal parts"),
         (lambda x: np.pad(x, 1, constant_values=((1, 2), (3, 4))), "several numbers"),
         (lambda x: x.astype(np.uint8) + 300, "300 is no number of uint8"),
