@@ -38,10 +38,11 @@ LINALG: Final = (
     "trace", "vecdot", "vector_norm",
 )
 REFUSED: Final = {
-    "real": "complex numbers are not offered", "imag": "complex numbers are not offered",
-    "conj": "complex numbers are not offered", "complex64": "complex numbers are not offered",
-    "complex128": "complex numbers are not offered",
-    "fft": "its numbers are complex; call `np.fft` outside of fused functions",
+    **dict.fromkeys(
+        ("real", "imag", "conj", "complex64", "complex128"),
+        "complex arrays are numpy's: its names work in fused functions, too",
+    ),
+    "fft": "its numbers are complex; `np.fft` works in fused functions, too",
 }
 # fmt: on
 _NUMPYS: Final = "arrays are numpy's: `np.asarray(x)`; `pypto.arrays.lazy(x)` makes one that records operations"
