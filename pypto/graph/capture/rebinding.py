@@ -261,7 +261,7 @@ class Functions:
 
     def builtins_of(self, function: FunctionType) -> dict[str, Any]:
         """Return the builtins of a function, whose imports give the stand-in of numpy, too."""
-        builtins: dict[str, Any] = function.__builtins__  # type: ignore[attr-defined]  # typeshed lacks it
+        builtins: dict[str, Any] = vars(FunctionType)["__builtins__"].__get__(function)
 
         def imported(*args: Any, **kwargs: Any) -> Any:
             module = builtins["__import__"](*args, **kwargs)
