@@ -31,7 +31,7 @@ from pypto.library.leading import LeadingDims, flat_info, outer_dimensions
 from pypto.library.recording import RecordedArray
 from pypto.library.signature import FREE, ArraySpec, Signature
 from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
-from pypto.runtime.device_arrays import host_view
+from pypto.runtime.device_arrays import DeviceArray, host_view
 from pypto.runtime.tensors import is_autograds
 
 _MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
@@ -299,7 +299,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     Parameters
     ----------
     like : array
-        A numpy array or a torch tensor; the result is of the same kind.
+        A numpy array, an array on a device or a torch tensor; the result is of the same kind and place.
     shape : tuple of int
     dtype : DType
 
@@ -319,6 +319,8 @@ def allocator(like: Any, shape: tuple[int, ...], dtype: DType) -> Callable[[Any]
         return lambda _: like.allocate(shape, dtype)
     if isinstance(like, np.ndarray) and type(like) is not np.ndarray:
         return lambda like: np.empty_like(like, kind, "C", False, shape)
+    if isinstance(like, DeviceArray):
+        return lambda like: like.device.empty(shape, kind)
     if isinstance(like, np.ndarray) or not hasattr(like, "new_empty"):
         return lambda _: np.empty(shape, kind)
     import torch

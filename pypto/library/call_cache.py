@@ -1,8 +1,9 @@
 """Caches the checks of calls: a call like an earlier one allocates its results and replays its launches at once.
 
 A call's key has all that its checks depend on: which arguments are given, their types, dtypes, shapes and strides, the
-numbers that sizes and conditions use, and what autograd records. Elements of arrays are no part of a key, so integers
-that kernels use as positions are checked in every call. Other calls go through `Binder`.
+numbers that sizes and conditions use, the device and stream of arrays on a device, and what autograd records. Elements
+of arrays are no part of a key, so integers that kernels use as positions are checked in every call. Other calls go
+through `Binder`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from pypto.library.binding import Binder
 from pypto.library.leading import LeadingDims
 from pypto.library.recording import Numbers, RecordedCall, recorded
 from pypto.library.signature import Signature
+from pypto.runtime.device_arrays import DeviceArray
+from pypto.runtime.devices import Device
+from pypto.runtime.launches import HOST
 from pypto.runtime.mode import MODE, PLAIN
 
 Key = tuple[Any, ...]
@@ -27,6 +31,7 @@ MOST: Final = 256  # calls that a row keeps
 RECORDINGS: Final = 4  # of a call's launches, each for other numbers
 WAIT: Final = 4  # repeated calls before launches are recorded
 CACHE_BYTES: Final = 1 << 22  # bytes between launches that the calls of a row keep
+NOWHERE: Final = object()  # where launches of a context are not made as they always are
 
 
 @dataclass(slots=True)
@@ -134,13 +139,16 @@ class Recorder:
             self.cache.nbytes += call.recording.launches.arena.nbytes
 
     def recorded_call(self, call: CheckedCall, values: dict[str, Any]) -> RecordedCall | None:
-        """Returns the launches of a call on numpy arrays as a list; None if they are none."""
+        """Returns the launches of a call on arrays of one place as a list; None if they are none."""
         binder, cache = call.binder, self.cache
         signature = binder.signature
         names = [spec.name for spec in (*signature.inputs, *signature.outputs) if values[spec.name] is not None]
-        if any(type(values[name]) is not np.ndarray for name in names):
+        kind = type(values[names[0]])
+        if kind not in (np.ndarray, DeviceArray) or any(type(values[name]) is not kind for name in names):
             return None
-        launches = recorded(call.launch, values, names, frozenset(binder.effects), CACHE_BYTES - cache.nbytes)
+        place = HOST if kind is np.ndarray else values[names[0]].device
+        most = CACHE_BYTES - cache.nbytes
+        launches = recorded(call.launch, values, names, frozenset(binder.effects), most, place)
         if launches is None or (len(launches.steps) < 2 and call.leading is None and not call.pairs):
             return None  # a single launch takes no longer without a list
         numbers = Numbers([name for name in signature.numbers if name not in cache.sizes], values)
@@ -182,19 +190,20 @@ class CallCache:
 
     def key(self, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Key | None:
         """Returns the key of a call; None if its checks depend on more than a key contains."""
-        if MODE.get() is not PLAIN or len(args) > len(self.names):
+        place = self.place()
+        if place is NOWHERE or len(args) > len(self.names):
             return None
-        facts: list[Any] = [version, len(args), *given]
+        facts: list[Any] = [version, len(args), *given, *(() if place is None else place.stream)]
         torch = None
         for name, value in (*zip(self.names, args, strict=False), *given.items()):
             kind = type(value)
-            if kind is np.ndarray:
+            if (kind is np.ndarray and place is None) or (kind is DeviceArray and value.device is place):
                 facts += value.dtype, value.shape, value.strides
                 if name in self.effects:
                     facts.append(value.flags.writeable)
             elif value is None or kind in NUMBERS:
                 facts.append((kind, repr(value)) if name in self.sizes else kind)
-            elif (torch := torch or torch_facts()) and kind in torch.kinds:
+            elif place is None and (torch := torch or torch_facts()) and kind in torch.kinds:
                 keys = torch.dispatch_keys(value).raw_repr()
                 facts += value.dtype, value.shape, value.stride(), value.requires_grad, keys
             else:
@@ -206,13 +215,12 @@ class CallCache:
         return tuple(facts)
 
     def find(self, key: Key | None) -> CheckedCall | None:
-        """Returns the checked call of a key, if launches run on the default backend of the process."""
-        call = self.calls.get(key) if key is not None else None
-        return call if call is not None and self.default_device() is None else None
+        """Returns the checked call of a key."""
+        return self.calls.get(key) if key is not None else None
 
     def keep(self, key: Key | None, call: CheckedCall) -> None:
         """Stores a call that passed all checks and has run."""
-        if key is None or self.default_device() is not None:
+        if key is None:
             return
         if len(self.calls) >= MOST:
             oldest = self.calls.pop(next(iter(self.calls)), None)
@@ -226,13 +234,18 @@ class CallCache:
             self.nbytes -= call.recording.launches.arena.nbytes
         call.recording = None
 
-    def default_device(self) -> Any:
-        """Returns the device that launches run on by default; None is the host."""
+    def place(self) -> Any:
+        """Returns the device that launches run on; None means the host, and `NOWHERE` that calls have no key."""
+        mode = MODE.get()
+        if mode is not PLAIN:
+            is_plain = not (mode.interpret or mode.checked or mode.watch)
+            return mode.device if is_plain and isinstance(mode.device, Device) else NOWHERE
         if self.session is None:
             from pypto.compile import session
 
             self.session = session
-        return self.session().devices.default
+        place = self.session().devices.default
+        return place if place is None or isinstance(place, Device) else NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +282,6 @@ def torch_facts() -> TorchFacts | None:
 
 
 def host_elements(x: Any) -> np.ndarray[Any, Any]:
-    """Returns the elements of an array or of a tensor in host memory."""
-    array: np.ndarray[Any, Any] = x if isinstance(x, np.ndarray) else x.detach().cpu().numpy()
+    """Returns the elements of an array or of a tensor in host memory, for which a device is waited for."""
+    array: np.ndarray[Any, Any] = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
     return array

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pypto.runtime.arrays import ArrayInfo
+from pypto.runtime.device_arrays import DeviceArray
 
 Shape = tuple[int, ...]
 
@@ -63,7 +64,7 @@ class LeadingDims:
 def flat(x: Any, shape: Shape) -> Any:
     """Views an array in a shape with one leading dimension; the strides allow it."""
     if not isinstance(x, np.ndarray):
-        return x.view(shape)
+        return x.reshape(shape) if isinstance(x, DeviceArray) else x.view(shape)
     if x.flags.c_contiguous:
         return x.reshape(shape)
     others = len(shape) - 1

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from pypto.ir.types import DType
 from pypto.runtime.arena import Arena, ArrayRef, Buffer, Slot
@@ -220,7 +219,7 @@ def recorded(
     double[1, 1, 1](x=x, y=y)
     """
     recording = Recording()
-    arrays = {name: RecordedArray(recording, name, stand_in(values[name])) for name in names}
+    arrays = {name: RecordedArray(recording, name, laid_out(values[name])) for name in names}
     try:
         with mode(watch=recording.launched):
             launch({**values, **arrays})
@@ -237,11 +236,10 @@ def buffer_of(name: str, array: Any) -> Buffer:
     return Buffer(name, info.shape, info.dtype)
 
 
-def stand_in(array: Any) -> np.ndarray[Any, Any]:
-    """Returns an array of the host with the layout of another, whose elements are not there."""
-    if isinstance(array, np.ndarray):
-        return array
-    return as_strided(np.zeros((), array.dtype), array.shape, array.strides)
+def laid_out(array: Any) -> np.ndarray[Any, Any]:
+    """Returns an array of the host with the layout of another, whose elements nobody reads."""
+    like: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.like()
+    return like
 
 
 @dataclass(slots=True)
@@ -304,9 +302,9 @@ class RecordedCall:
         bound = self.free_list()
         if bound is None:
             return False
-        if bound.sections:
+        if bound.sections and self.launches.memory is HOST:
             is_done = bound.replay([values[name] for name in self.names])
-        else:  # its first runs
+        else:  # its first runs, and all on a device
             self.check(values)
             bound.run([values[name] for name in self.names])
             is_done = True
@@ -316,7 +314,9 @@ class RecordedCall:
     def free_list(self) -> BoundLaunches | None:
         """Returns the list on memory that no running call uses; None if too many calls run at the same time."""
         try:
-            return self.idle.pop()
+            while (bound := self.idle.pop()).is_lost:
+                self.bound -= 1
+            return bound
         except IndexError:
             if self.bound >= MOST:
                 return None

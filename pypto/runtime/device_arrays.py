@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,12 +77,54 @@ class DeviceArray:
         return self.size * self.elem.itemsize
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the device was reset after the allocation."""
+        return self.memory is not None and self.memory.is_lost
+
+    @property
     def address(self) -> int:
         """Of the first element, on the device."""
         assert self.memory is not None
-        if self.memory.is_lost:
+        if self.is_lost:
             raise LostMemory(device=self.device.name)
         return self.memory.address + self.offset
+
+    def __len__(self) -> int:
+        return len(self.like())
+
+    def __bool__(self) -> bool:
+        raise ValueError("an array on a device has no truth value; ask `.numpy()` of it")
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        """A view, by basic indices; one element is an array without axes."""
+        basic = index if isinstance(index, tuple) else (index,)
+        return self.viewed(lambda like: like[basic if Ellipsis in basic else (*basic, ...)])
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """A view in another shape."""
+        sizes = shape[0] if len(shape) == 1 else shape
+        return self.viewed(lambda like: np.reshape(like, sizes, copy=False))
+
+    def viewed(self, view: Callable[[Array], Array]) -> DeviceArray:
+        """The view that `view` gives of an array of the host with this layout.
+
+        Raises
+        ------
+        ValueError
+            When it gives a copy.
+        """
+        like = self.like()
+        seen = view(like)
+        if seen.size and not np.may_share_memory(seen, like):
+            raise ValueError("a view of an array on a device is asked for, and that index or shape makes a copy")
+        moved = seen.ctypes.data - like.ctypes.data if seen.size else 0
+        steps = tuple(stride // self.elem.itemsize for stride in seen.strides)
+        return DeviceArray(self.device, self.memory, self.offset + moved, seen.shape, steps, self.elem, self.flags)
+
+    def like(self) -> Array:
+        """An array of the host with this type and layout, whose elements are not there."""
+        low, high = self.as_array_info().reach
+        return np.ndarray(self.shape, self.dtype, np.empty(high - low, np.uint8), -low, self.strides)
 
     def as_array_info(self) -> ArrayInfo:
         """What a launch must know of it."""

@@ -85,6 +85,11 @@ class Device(Place):
         size = int(np.prod(sizes, dtype=np.int64)) * like.dtype.itemsize
         return DeviceArray(self, self.acl.empty(size), 0, sizes, steps, like.dtype)
 
+    @property
+    def stream(self) -> tuple[Any, int]:
+        """What tells launches whose order the device keeps: itself, and its stream for them."""
+        return self, self.acl.current_stream()
+
     def synchronize(self) -> None:
         """Wait until all launches are done.
 

@@ -19,7 +19,7 @@ import numpy as np
 from pypto.errors import CompilerBug
 from pypto.errors.launch import WrongArguments
 from pypto.runtime.arena import Arena, Buffer, Ref
-from pypto.runtime.device_arrays import zero
+from pypto.runtime.device_arrays import DeviceArray, zero
 from pypto.runtime.places import HostDevice
 
 Array = np.ndarray[Any, Any]
@@ -257,7 +257,7 @@ class BoundLaunches:
         """`memory` is what the arena lies in, as bytes; without, fresh memory."""
         self.launches = launches
         self.given: Sequence[Any] = ()
-        memory = launches.arena.memory(launches.memory) if memory is None else memory
+        self.memory = memory = launches.arena.memory(launches.memory) if memory is None else memory
         self.arrays: dict[Any, Any] = {**launches.constants, **launches.arena.arrays(memory)}
         self.arrays |= {key: self.arrays[owner] for key, owner in launches.aliases.items() if owner in self.arrays}
         self.shared = [(key, owner) for key, owner in launches.aliases.items() if key not in self.arrays]
@@ -271,19 +271,23 @@ class BoundLaunches:
         self.native: Any = None
         self.sections: tuple[Section, ...] = ()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a fault has taken the arena from its device."""
+        return isinstance(self.memory, DeviceArray) and self.memory.is_lost
+
     def run(self, arrays: Sequence[Any] | None = None, memory: Mapping[Any, Any] = NOTHING) -> list[Any]:
         """The results for the arrays of a call, without which they are those that the list was bound to.
 
         `memory` has arrays that results are made in.
         """
         given = self.given if arrays is None else arrays
-        if not self.has_run or (memory and not are_apart(memory.values(), given)):
-            self.has_run = True
-            self.enter(given, memory)
+        is_first, self.has_run = not self.has_run, True
+        self.enter(given, memory)
+        if is_first or (memory and not are_apart(memory.values(), given)):
             for step in self.steps:
                 step.run(self)
             return self.leave()
-        self.enter(given, memory)
         if not self.sections:
             self.prepare(given)
         changing = (*given, *[self.arrays[key] for key, _, _ in self.results])
@@ -297,12 +301,9 @@ class BoundLaunches:
             return False
         results = [np.empty(shape, dtype) for _, shape, dtype in self.results]
         left = self.native.run(*arrays, *results)
-        if left is None:
-            return True
-        if left < 0:
-            return False
-        self.resume(arrays, results, left)
-        return True
+        if left is not None and left >= 0:
+            self.resume(arrays, results, left)
+        return left is None or left >= 0
 
     def resume(self, arrays: Sequence[Any], results: Sequence[Any], left: int) -> None:
         """Go on with the step that a native replay left to Python."""

@@ -82,3 +82,13 @@ def test_steps_of_the_host_and_arrays_elsewhere_are_refused_by_name() -> None:
         pto.fuse(lambda x, y: x + y)(x, X)
     with pytest.raises(UnsupportedArgument, match="an argument is not updated in place"):
         pto.fuse(lambda x: x.__iadd__(x.sum()))(x)
+
+
+@pytest.mark.slow
+def test_a_plan_whose_memory_a_fault_has_taken_is_bound_anew() -> None:
+    fused, place = pto.fuse(lambda x, w: np.cumsum(pt.softmax(x @ w, axis=0), axis=0) @ w @ w), pto.device("ascend-sim")
+    expected = fused(X, W)
+    for _ in range(2):
+        x, w = map(place.array, (X, W))
+        np.testing.assert_allclose(fused(x, w).numpy(), expected, rtol=1e-3, atol=1e-4)
+        place.acl.close()

@@ -30,7 +30,7 @@ ROOM_TOKEN_LINES = {
     "quant": 4180,
     "torch": 2922,
     "frontend": 2765,
-    "runtime": 2538,
+    "runtime": 2553,
     "errors": 1950,
     "tools": 1745,
     "compat": 2080,

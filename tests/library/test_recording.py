@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pypto as pto
 from pypto import library
 from pypto.errors.library import OverlappingOperands, UnstoredNaN
 from pypto.library.call_cache import CACHE_BYTES, MOST, WAIT, CheckedCall
+from pypto.library.checking import Checked, compared
 from pypto.library.row import Operator
+from pypto.runtime.acl import Memory
+from pypto.runtime.device_arrays import DeviceArray
 from pypto.runtime.launches import BoundLaunches
 
 RNG = np.random.default_rng(5)
@@ -163,3 +167,66 @@ def test_a_row_that_reads_elements_is_not_recorded() -> None:
     assert the_call(row).recording is None
     with pytest.raises(UnstoredNaN):
         row(**values | {"x": np.full_like(values["x"], np.nan)})
+
+
+ON_DEVICE = ("rms_norm_backward", "adamw", "grouped_matmul", "lightning_indexer", "window_attention")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_lists_on_a_device_replay_in_its_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, place = fresh(name), pto.device("ascend-sim")
+    first, second = (row.sample(np.random.default_rng(n)) for n in (1, 2))
+    on_cpu = library.rows[name].results(second)
+    runs: list[int] = []
+    run = BoundLaunches.run
+
+    def counted(self: BoundLaunches, arrays: Any) -> Any:
+        runs.append(len(self.steps))
+        return run(self, arrays)
+
+    monkeypatch.setattr(BoundLaunches, "run", counted)
+    with place:
+        for values in (first,) * (WAIT + 1) + (second, first):
+            given = {k: place.array(x) if isinstance(x, np.ndarray) else x for k, x in values.items()}
+            launch, copy = Counted(place.launch), Counted(Memory.write)
+            with monkeypatch.context() as patch:
+                patch.setattr(place, "launch", launch)
+                patch.setattr(Memory, "write", copy)
+                results = row(**given)
+            assert copy.calls == 0
+            outputs = [spec.name for spec in row.signature.outputs]
+            found = dict(zip(outputs, (results,) if len(outputs) == 1 else results or (), strict=True))
+            found |= {effect: given[effect] for effect in row.effects}
+            assert all(isinstance(x, DeviceArray) and x.device is place for x in found.values())
+            if values is second:
+                compared(Checked(name, "ascend-sim", "", "small", "", {}), row, on_host(found), on_cpu)
+    recording = the_call(row).recording
+    assert recording is not None and recording.launches.memory is place
+    assert runs == [len(recording.launches.steps)] * 2 and launch.calls == runs[0]
+
+
+@pytest.mark.slow
+def test_a_list_whose_memory_a_fault_has_taken_is_bound_anew() -> None:
+    row, place = fresh("rms_norm_backward"), pto.device("ascend-sim")
+    with place:
+        for calls in (WAIT + 2, 2):
+            for _ in range(calls):
+                _, dg = row(*map(place.array, (X, G, DY)))
+            np.testing.assert_allclose(dg.numpy(), library.rows[row.name](X, G, DY)[1], rtol=1e-4)
+            place.acl.close()
+
+
+class Counted:
+    """Counts the calls of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        return self.function(*args)
+
+
+def on_host(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x.numpy() for name, x in arrays.items()}

@@ -163,3 +163,23 @@ def test_a_device_is_given_views_of_its_arrays() -> None:
     rows = ArrayRef("x", None, (lambda a: a[1:, ::2],)).seen({"x": device.array(x)})
     np.testing.assert_array_equal(view.numpy(), x.ravel())
     np.testing.assert_array_equal(rows.numpy(), x[1:, ::2])
+
+
+def test_views_of_an_array_on_a_device() -> None:
+    array = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    there = pto.to_device(array, "ascend-sim")
+    views: list[Any] = [
+        lambda x: x[1], lambda x: x[:, ::-1, 1:3], lambda x: x[..., None, 0], lambda x: x.reshape(6, 4)[::2],
+        lambda x: x.reshape((-1,))[23], lambda x: x[:, 3:],
+    ]  # fmt: skip
+    for view in views:
+        seen = view(there)
+        assert seen.memory is there.memory
+        np.testing.assert_array_equal(seen.numpy(), view(array))
+    assert len(there) == 2
+    copies: list[Any] = [lambda x: x[[0, 1]], lambda x: x[:, ::2].reshape(-1)]
+    for copy in copies:
+        with pytest.raises(ValueError, match="copy"):
+            copy(there)
+    with pytest.raises(ValueError, match="truth value"):
+        bool(there)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.ir.dims import Sizes
@@ -15,8 +14,6 @@ from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.plan import Version
 from pypto.graph.tracing.arguments import filled, leaves, mapped, path_of, positional
 from pypto.runtime.device_arrays import DeviceArray
-
-Array = np.ndarray[Any, Any]
 
 
 def device_call(fused: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -33,7 +30,7 @@ def device_call(fused: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     refuse = partial(refused, fused, next(iter(given)), place)
     if any(not isinstance(x, DeviceArray) or x.device is not place for x in arrays.values()):
         refuse("another array of the call is elsewhere", "move all of them there: `pto.to_device(x, …)`")
-    hosts: dict[int, Array] = {id(x): like(x) for x in given.values()}
+    hosts = {id(x): x.like() for x in given.values()}
     on_place = {id(hosts[id(x)]): x for x in given.values()}
 
     def on_host(_: str, x: Any) -> Any:
@@ -41,19 +38,16 @@ def device_call(fused: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 
     host_args, host_kwargs = mapped((args, dict(kwargs)), on_host)
     version, inputs, sizes = fused.version_for(host_args, host_kwargs)
-    outputs = run(version, [on_place.get(id(x)) or place.array(x) for x in inputs], sizes, place, refuse)
+    moved = [on_place[id(x)] if id(x) in on_place else place.array(x) for x in inputs]
+    outputs = run(version, moved, sizes, place, refuse)
     return filled(version.traced.result, outputs, sizes)
-
-
-def like(array: DeviceArray) -> Array:
-    """Return a stand-in on the host with the type and layout of an array on a device."""
-    return as_strided(np.zeros((), array.dtype), array.shape, array.strides)
 
 
 def run(version: Version, arrays: Sequence[Any], sizes: Sizes, place: Any, refuse: Any) -> list[Any]:
     """Run a plan on a device; its execution contexts there are kept beside those of the host."""
     plan = version.plan
-    frames = plan.frames_for((*sizes.values(), place))  # sizes alone are those of the host's frames
+    frames = plan.frames_for((*sizes.values(), *place.stream))  # sizes alone are those of the host's frames
+    frames[:] = [frame for frame in frames if not frame.is_lost]
     frame = frames.pop() if frames else Frame(plan, len(arrays), dict(sizes), place)
     for number, step in enumerate(frame.launches.steps):
         if step.host is not None:

@@ -53,8 +53,9 @@ def grouped_kernel(
     tile, j = pto.program_id(0) // COLUMNS, pto.program_id(0) % COLUMNS * BN
     exists = tile < used[0]
     depth = pto.where(exists, x.shape[1], 0)
-    e, i = pto.where(exists, tiles[tile, 0], 0), pto.where(exists, tiles[tile, 1], 0)
-    stop = pto.where(exists, tiles[tile, 2], 0)
+    at = pto.where(exists, tile, 0)
+    e, i = tiles[at, 0], tiles[at, 1]
+    stop = pto.where(exists, tiles[at, 2], 0)
     acc = pto.zeros((BM, BN), pto.float32)
     for k in range(0, depth, BK):
         acc = pto.dot(x[i : i + BM, k : k + BK], w[e, k : k + BK, j : j + BN], acc)

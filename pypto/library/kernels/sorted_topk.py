@@ -31,7 +31,8 @@ def parts_kernel(scores: pto.dynamic, lengths, s, keys, places, K: pto.constexpr
     n, first = visible(lengths, s, row, scores.shape[1]), part * PART
     if first < n:
         numbers = pto.arange(0, PART)
-        score = pto.reshape(pto.load(scores, (row, first), (1, PART)), (PART,))
+        at = scores + row * scores.strides[0] + first + numbers
+        score = pto.load(at, mask=numbers < n - first, other=-math.inf)
         key = pto.where(pto.isnan(score), -math.inf, pto.maximum(score, LOWEST))
         key = pto.where(numbers < n - first, key, -math.inf)
         place = first + numbers + pto.where(score == -math.inf, INFINITE, 0)
