@@ -152,12 +152,24 @@ class Boundary(contextlib.ContextDecorator):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if not isinstance(error, Diagnostic):
+            if error is not None and setting("traceback") != "full":
+                error.__traceback__ = of_users(error.__traceback__)
             return
         loc = self.place(error) if error.loc is None and self.place is not None else None
         if loc is not None:
             error.place(loc)
         if setting("traceback") != "full":
             error.__traceback__, error.__suppress_context__ = None, True
+
+
+def of_users(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback from the user's first frame on; all of it where there is none."""
+    from pypto.errors.notebook import is_users
+
+    inner = trace
+    while inner is not None and not is_users(inner.tb_frame.f_code.co_filename):
+        inner = inner.tb_next
+    return inner or trace
 
 
 BOUNDARY: Final = Boundary()  # of what knows its places itself

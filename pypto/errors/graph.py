@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from typing import Any, Final
+
 from pypto.errors.base import CompilerBug, Diagnostic
 from pypto.errors.examples import Example, programs
 
@@ -12,14 +15,28 @@ def traced(wrong: str, right: str) -> Example:
     return Example(*(f"{head}    {body}\n\ntrace(f, x, y)\n" for body in (wrong, right)))
 
 
-class NeedsValue(Diagnostic, TypeError):
+REFUSALS: Final[ContextVar[list[Diagnostic] | None]] = ContextVar("refusals", default=None)
+"""The refusals of the trace that runs: one that the traced function handles with `except` is raised at its end."""
+
+
+class Refusal:
+    """A refusal that notes itself with the trace that runs."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        refusals = REFUSALS.get()
+        if refusals is not None and isinstance(self, Diagnostic):
+            refusals.append(self)
+
+
+class NeedsValue(Refusal, Diagnostic, TypeError):
     code = "E341"
     template = "{what} needs the value of an array, and while a function is traced only its type is known: {type}"
     hint = "{way}"
     example = traced("return x if x[0] > 0 else y", "return np.where(x[0] > 0, x, y)")
 
 
-class NotTraced(Diagnostic, TypeError):
+class NotTraced(Refusal, Diagnostic, TypeError):
     code = "E342"
     template = "{what} cannot be traced: {problem}"
     hint = "{way}"

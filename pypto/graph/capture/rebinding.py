@@ -7,6 +7,7 @@ at the first call. So random numbers and times are refused, and variables of the
 from __future__ import annotations
 
 import dis
+import io
 import os
 import random
 import sys
@@ -16,6 +17,8 @@ from contextvars import ContextVar
 from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import guards
@@ -33,7 +36,7 @@ _NAMES: Final = frozenset(
     (
         "time", "random", "secrets", "uuid", "datetime", "date", "environ", "getenv", "urandom", "default_rng",
         "SystemRandom", "Generator", "RandomState", "SeedSequence", "PCG64", "perf_counter", "monotonic", "now",
-        "today", "get",
+        "today", "get", "open", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "read_text", "read_bytes",
     )
 )  # fmt: skip
 _CLOCKS: Final = frozenset(
@@ -80,7 +83,7 @@ class Ambient:
             self.outer(frame, event, function)
         if event == "call" and frame.f_code is self.getitem and frame.f_locals.get("self") is os.environ:
             self.variable(frame.f_locals["key"])
-        elif event == "c_call" and is_refused(function) and is_of_user(frame):
+        elif event == "c_call" and ((is_refused(function) and is_of_user(frame)) or reads_file(function, frame)):
             name = f"{getattr(function, '__module__', None) or 'random'}.{function.__name__}"
             owner = getattr(function, "__self__", None)
             if isinstance(owner, ContextVar):
@@ -112,6 +115,13 @@ def is_refused(function: Any) -> bool:
     if isinstance(owner, type):
         return owner.__module__ == "datetime" and name in _CLOCKS
     return name in _CLOCKS and module in ("time", "posix", "nt")
+
+
+def reads_file(function: Any, frame: FrameType) -> bool:
+    """Whether the user's program opens or reads a file, directly or through numpy or a path."""
+    is_opening = function is io.open or (function.__name__ == "fromfile" and function is np.fromfile)
+    caller = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return is_opening and (caller in ("numpy", "pathlib") or is_of_user(frame))
 
 
 def is_of_user(frame: FrameType) -> bool:

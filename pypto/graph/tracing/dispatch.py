@@ -39,6 +39,7 @@ _ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
 
 def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_ufunc__`."""
+    refuse_float_errors()
     if is_complex((*inputs, kwargs.get("dtype"))):
         return complex_arrays.ufunc_of(ufunc, method, inputs, kwargs)
     if ufunc.__name__ in UNLOWERED or method in ("at", "outer", "reduceat", "accumulate"):
@@ -65,6 +66,21 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
         return result
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
     return targets[0]
+
+
+def refuse_float_errors() -> None:
+    """Refuse an operation whose errors of floats numpy would raise.
+
+    Raises
+    ------
+    NotTraced
+    """
+    setting = next((f"{kind}={how!r}" for kind, how in np.geterr().items() if how in ("raise", "call")), None)
+    if setting is not None:
+        raise NotTraced(
+            here().loc(), what=f"`np.errstate({setting})`", problem="kernels raise no errors of floats",
+            way="leave it out, and test the values: `np.isfinite(x).all()` of the result",
+        )  # fmt: skip
 
 
 def refuse_strange(ufunc: Any, kwargs: dict[str, Any]) -> None:

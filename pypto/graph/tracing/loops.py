@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors import Diagnostic
+from pypto.errors.graph import REFUSALS
 from pypto.graph.capture.guards import is_array, is_scalar
 from pypto.graph.capture.loop_statements import LoopStatement
 from pypto.graph.generated import kernel_of
@@ -40,6 +41,8 @@ def run_loop(
     if isinstance(node, ast.For):
         node = ast.copy_location(ast.For(node.target, items_node(items), node.body, []), node)
     name = f"{statement.function.name.strip('<>')}_loop_{node.lineno}"
+    refusals = REFUSALS.get() or []
+    count = len(refusals)
     try:
         loop, values = translated(node, statement.function, given, outer, Described(graph), statement.names, name)
         arrays = Arguments(graph, loop, values, variables)
@@ -50,6 +53,7 @@ def run_loop(
         statement.explain(error.reason, error.line)
         return None
     except (ArithmeticError, AttributeError, Diagnostic, LookupError, TypeError, ValueError) as error:
+        del refusals[count:]
         statement.explain(f"its kernel is not compiled, {type(error).__name__}: {error}".splitlines()[0], 0)
         return None
     return arrays.results()

@@ -19,10 +19,9 @@ from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
 from pypto.graph.capture.guards import is_scalar, of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
-from pypto.graph.ir.node import Node, definition, here, line_of, source_of
+from pypto.graph.ir.node import Node, definition, here, line_of
 from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
-from pypto.markup import Markup, note, tag
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
@@ -259,7 +258,17 @@ class Tensor(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[n] for n in range(len(self)))
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        if self.graph.is_lazy:
+            return object.__hash__(self)
+        if not self.is_number:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self.needs_value("a hash", "use an array of numbers in place of a dict or a set")[()])
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return round(self.needs_value("`round(…)`", "write `np.round(x)`, which gives a float"))
+        return np.round(self, digits)
 
     # --- views ---------------------------------------------------------------------------------------------------
 
@@ -388,13 +397,3 @@ def graph_of(*values: Any) -> TensorGraph:
             if graphs:
                 return graphs[0]
     raise AssertionError("no operand is traced")
-
-
-def source_parts(node: Node) -> list[Markup]:
-    """Return a node and its user's line, for a notebook's cell."""
-    from pypto.markup.colours import coloured
-
-    parts = [tag("code", coloured(definition(node)))]
-    if node.place is not None:
-        parts += [note(line_of(node)), tag("pre", coloured(source_of(node)))]
-    return parts

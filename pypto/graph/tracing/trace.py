@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import Diagnostic
-from pypto.errors.graph import NotTraced
+from pypto.errors.graph import REFUSALS, NotTraced
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
-from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
+from pypto.graph.ir.node import Graph, Guards, Node, base_of, definition, here, line_of, source_of
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
@@ -26,10 +26,10 @@ from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, source_parts, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.loc import Caller, Loc
-from pypto.markup import card
+from pypto.markup import Markup, card, note, tag
 from pypto.runtime.mode import mode
 
 Array = np.ndarray[Any, Any]
@@ -207,7 +207,7 @@ def trace_by_name(
         seen = reads.root(function)
         for name, copy in containers_in((inner_args, inner_kwargs), parameters):
             reads.stand_in(name, copy)
-        with mode(watch=watched), unwrapped():
+        with mode(watch=watched), unwrapped(), unhandled():
             tree = seen(*inner_args, **inner_kwargs)
         reads.check()
         result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
@@ -231,6 +231,19 @@ def unwrapped() -> Iterator[None]:
         if isinstance(error, Diagnostic) or not isinstance(cause, Diagnostic):
             raise
         raise cause from None
+
+
+@contextmanager
+def unhandled() -> Iterator[None]:
+    """Raise a refusal that the function itself handled: the branch that it took is not the one that numpy takes."""
+    refusals: list[Diagnostic] = []
+    token = REFUSALS.set(refusals)
+    try:
+        yield
+    finally:
+        REFUSALS.reset(token)
+    if refusals:
+        raise refusals[0]
 
 
 def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:
@@ -324,6 +337,16 @@ def output(graph: Graph, node: Node) -> int:
     if node not in graph.outputs:
         graph.outputs.append(node)
     return graph.outputs.index(node)
+
+
+def source_parts(node: Node) -> list[Markup]:
+    """Return a node and its user's line, for a notebook's cell."""
+    from pypto.markup.colours import coloured
+
+    parts = [tag("code", coloured(definition(node)))]
+    if node.place is not None:
+        parts += [note(line_of(node)), tag("pre", coloured(source_of(node)))]
+    return parts
 
 
 __all__ = ["Slot", "Traced", "leaves", "trace"]

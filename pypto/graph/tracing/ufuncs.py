@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
-from pypto.graph.capture.guards import is_array, is_scalar
+from pypto.graph.capture.guards import is_array, is_scalar, of_class
 from pypto.graph.capture.scalars import Scalar, computed, number_of
 from pypto.graph.ir.dims import Size
 from pypto.graph.ir.node import Node, checked, here
@@ -72,7 +72,16 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
 
 
 def captured(graph: TensorGraph, array: Any) -> Tensor:
-    """Return the input for an array from outside of the function, which each call reads again."""
+    """Return the input for an array from outside of the function, which each call reads again.
+
+    Raises
+    ------
+    NotTraced
+        For a subclass that the function makes, as `np.matrix` is one.
+    """
+    refused = of_class(array)
+    if refused is not None:
+        raise NotTraced(here().loc(), what="this array", problem=f"it is {refused[0]}", way=refused[1])
     return graph.argument(f"captured{len(graph.inputs)}", array)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
 from pypto.graph.plan.plan import Plan
-from pypto.graph.tracing.tensor import Tensor, source_parts
+from pypto.graph.tracing.tensor import Tensor
+from pypto.graph.tracing.trace import source_parts
 from pypto.graph.views.page import summary
 from pypto.graph.views.tensor_graph import plan_drawing
 from pypto.markup import Markup, card, folded, note, tag
