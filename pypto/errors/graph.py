@@ -177,6 +177,60 @@ class OtherShape(Diagnostic, ValueError):
     )
 
 
+class IndexOutside(Diagnostic, IndexError):
+    code = "E358"
+    template = "index {index} is out of bounds for axis {axis} with size {size}"
+    hint = "the loop ended here, and no argument of the function has changed"
+    example = programs(
+        """
+        @pto.fuse
+        def picked(x, where):
+            total = 0.0
+            for i in range(where.size):
+                total += x[where[i]]
+            return total
+
+        picked(np.ones(100), np.arange(101))
+        """,
+        """
+        @pto.fuse
+        def picked(x, where):
+            total = 0.0
+            for i in range(where.size):
+                total += x[where[i]]
+            return total
+
+        picked(np.ones(100), np.arange(100))
+        """,
+    )
+
+
+class IntegerOutside(Diagnostic, OverflowError):
+    code = "E359"
+    template = "Python integer {value} out of bounds for {dtype}"
+    hint = "compute in a wider type, or convert it: `np.int64(…)`; no argument of the function has changed"
+    example = programs(
+        """
+        @pto.fuse
+        def counted(x):
+            for i in range(x.size):
+                x[i] = i
+            return x
+
+        counted(np.zeros(300, np.uint8))
+        """,
+        """
+        @pto.fuse
+        def counted(x):
+            for i in range(x.size):
+                x[i] = i % 256
+            return x
+
+        counted(np.zeros(300, np.uint8))
+        """,
+    )
+
+
 class NegativePower(Diagnostic, ValueError):
     code = "E354"
     template = "integers to negative integer powers are not allowed: {problem}"

@@ -23,7 +23,7 @@ TECHNIQUES_TOKEN_LINES = 3285
 SMALL_ROOM_TOKEN_LINES = 350
 ROOM_TOKEN_LINES = {
     "backends": 27_060,
-    "graph": 14_800,
+    "graph": 15_100,
     "library": 8060,
     "passes": 5200,
     "ops": 5176,
@@ -31,7 +31,7 @@ ROOM_TOKEN_LINES = {
     "torch": 2922,
     "frontend": 2765,
     "runtime": 2553,
-    "errors": 1950,
+    "errors": 2015,
     "tools": 1745,
     "compat": 2080,
     "cli": 1602,

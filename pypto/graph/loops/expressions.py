@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.loops.arrays import Elementwise, Picked, View, broadcast
-from pypto.graph.loops.indexing import indexed
-from pypto.graph.loops.numbers import NotCompiled, Number, cast, joined, known, storage_type
-from pypto.graph.loops.promotion import PYTHON, resolved, template
+from pypto.graph.loops.indexing import check_picked, indexed
+from pypto.graph.loops.numbers import Bounds, NotCompiled, Number, cast, joined, known, linear_form, storage_type
+from pypto.graph.loops.promotion import COMPARISONS, PYTHON, resolved, template
 from pypto.graph.loops.store import copied
 from pypto.graph.loops.writer import Writer
 
@@ -97,6 +97,10 @@ class Expressions:
         """Write the body of a Python function in place of its call."""
         raise NotImplementedError
 
+    def assume(self, test: ast.expr, answer: bool) -> None:
+        """Tighten the bounds of symbols by a condition that holds, or that does not."""
+        raise NotImplementedError
+
     def eval(self, node: ast.expr) -> Any:
         """Evaluate an expression."""
         handler = getattr(self, f"on_{type(node).__name__}", None)
@@ -158,17 +162,24 @@ class Expressions:
 
     def on_Compare(self, node: ast.Compare) -> Any:
         result, left = None, self.eval(node.left)
-        for op, each in zip(node.ops, node.comparators, strict=True):
-            right = self.eval(each)
-            if isinstance(op, ast.Is | ast.IsNot):
-                answer: Any = known(self.is_identical(left, right) is isinstance(op, ast.Is))
-            elif type(op) in BINARY:
-                answer = self.apply(BINARY[type(op)], left, right)
-            else:
-                raise NotCompiled(f"`{ast.unparse(node)}`")
-            result = answer if result is None else self.logical("logical_and", self.truth(result), self.truth(answer))
-            left = right
+        with self.w.scope():
+            for op, each in zip(node.ops, node.comparators, strict=True):
+                if result is not None:
+                    self.suppose(self.truth(result), True)
+                right = self.eval(each)
+                answer = self.compared(node, op, left, right)
+                if result is not None:
+                    answer = self.logical("logical_and", self.truth(result), self.truth(answer))
+                result, left = answer, right
         return result
+
+    def compared(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
+        """Return the result of one comparison."""
+        if isinstance(op, ast.Is | ast.IsNot):
+            return known(self.is_identical(left, right) is isinstance(op, ast.Is))
+        if type(op) not in BINARY:
+            raise NotCompiled(f"`{ast.unparse(node)}`")
+        return self.apply(BINARY[type(op)], left, right)
 
     def is_identical(self, a: Any, b: Any) -> bool:
         """Whether two values are one object, which is known if one of them is None."""
@@ -180,15 +191,23 @@ class Expressions:
     def on_BoolOp(self, node: ast.BoolOp) -> Any:
         name, ends = ("logical_and", False) if isinstance(node.op, ast.And) else ("logical_or", True)
         result: Any = None
-        for each in node.values:
-            value = self.truth(self.eval(each))
-            if result is None or result.is_known:
-                if result is not None and bool(result.value) is ends:
-                    return result
-                result = value
-            else:
-                result = self.logical(name, result, value)
+        with self.w.scope():
+            for each in node.values:
+                if result is not None and result.is_known and bool(result.value) is ends:
+                    break
+                value = self.w.stored(self.truth(self.eval(each)))
+                result = value if result is None or result.is_known else self.logical(name, result, value)
+                self.suppose(value, not ends, each)
         return result
+
+    def suppose(self, condition: Number, answer: bool, test: ast.expr | None = None) -> None:
+        """Note that Python evaluates what follows only where a condition holds, or where it does not."""
+        if condition.is_known:
+            return
+        text = self.w.stored(condition).text
+        self.w.under.append(text if answer else f"({text} == False)")
+        if test is not None:
+            self.assume(test, answer)
 
     def logical(self, name: str, *operands: Number) -> Number:
         answer: Number = self.apply(name, *operands)
@@ -209,7 +228,14 @@ class Expressions:
         condition = self.truth(self.eval(node.test))
         if condition.is_known:
             return self.eval(node.body if condition.value else node.orelse)
-        return self.choose(condition, self.eval(node.body), self.eval(node.orelse))
+        condition = self.w.stored(condition)
+        ends = []
+        for answer, each in ((True, node.body), (False, node.orelse)):
+            with self.w.scope():
+                self.suppose(condition, answer, node.test)
+                value = self.eval(each)
+                ends.append(self.w.stored(value) if isinstance(value, Number) else value)
+        return self.choose(condition, *ends)
 
     def choose(self, condition: Number, yes: Any, no: Any) -> Any:
         """Return one of two numbers, or of two tuples of numbers."""
@@ -231,10 +257,13 @@ class Expressions:
             return simple
         if all(isinstance(x, Number) for x in operands):
             return self.apply_numbers(name, operands)
-        kinds, result = resolved(name, tuple(x.kind if isinstance(x, Number) else x.dtype for x in operands))
+        kinds, result = resolved(name, self.kinds_of(name, operands))
         template(name, kinds, False)
         extents = broadcast([x for x in operands if is_array(x)])
-        rows = tuple(self.w.stored(x) if isinstance(x, Number) else x for x in operands)
+        rows = tuple(
+            self.w.stored(self.w.fitting(x, storage_type(kind))) if isinstance(x, Number) else x
+            for x, kind in zip(operands, kinds, strict=True)
+        )
         return Elementwise(name, kinds, rows, extents, storage_type(result))
 
     def simple_power(self, base: Any, exponent: Any) -> Any:
@@ -249,17 +278,40 @@ class Expressions:
             return result
         return None
 
+    def kinds_of(self, name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the types of operands; an integer of Python is compared by its value, whatever the other's type."""
+        kinds = [x.kind if isinstance(x, Number) else x.dtype for x in operands]
+        if name in COMPARISONS and any(isinstance(k, np.dtype) and k.kind in "iu" and k.itemsize < 8 for k in kinds):
+            return tuple(np.dtype(np.int64) if k is int else k for k in kinds)
+        return tuple(kinds)
+
     def apply_numbers(self, name: str, operands: Sequence[Number]) -> Number:
-        kinds, result = resolved(name, tuple(x.kind for x in operands))
+        kinds, result = resolved(name, self.kinds_of(name, operands))
         if all(x.is_known for x in operands):
             return self.folded(name, operands)
-        texts = [cast(x, kind) for x, kind in zip(operands, kinds, strict=True)]
+        texts = [cast(self.w.fitting(x, storage_type(k)), k) for x, k in zip(operands, kinds, strict=True)]
         is_positive = all(self.w.range_of(x)[0] >= 0 for x in operands)
         text = template(name, kinds, is_positive).format(*texts)
-        linear = self.linear(name, operands) if result in (int, np.dtype(np.int64)) else None
+        linear = linear_form(name, operands) if result in (int, np.dtype(np.int64)) else None
         if linear is not None and not linear.terms:
             return known(linear.constant) if result is int else known(np.int64(linear.constant))
+        if linear is None and result is int and (bounds := self.bounds_of(name, operands)) is not None:
+            return self.w.index(text, bounds)
         return Number(text if linear is not None else self.w.variable("v", text), result, linear)
+
+    def bounds_of(self, name: str, operands: Sequence[Number]) -> Bounds | None:
+        """Return the bounds of a remainder, quotient, mask or shift by a known integer that is not negative."""
+        number, by = operands[0], operands[-1].value
+        if name == "bitwise_and" and by is None:
+            number, by = operands[1], operands[0].value
+        if by is None or by < (name in ("remainder", "floor_divide")):
+            return None
+        low, high = self.w.range_of(number)
+        if name in ("bitwise_and", "remainder"):
+            return 0, by if name == "bitwise_and" else by - 1
+        if name in ("floor_divide", "right_shift") and low >= 0:
+            return low // (by if name == "floor_divide" else 2**by), high
+        return None
 
     def folded(self, name: str, operands: Sequence[Number]) -> Number:
         """Compute an operation on known numbers as Python or numpy does."""
@@ -273,20 +325,6 @@ class Expressions:
         if isinstance(value, complex):
             raise NotCompiled("a complex number")
         return known(value)
-
-    def linear(self, name: str, operands: Sequence[Number]) -> Any:
-        forms = [x.linear for x in operands]
-        if any(f is None for f in forms):
-            return None
-        if name in ("add", "subtract"):
-            return forms[0].plus(forms[1], 1 if name == "add" else -1)  # type: ignore[union-attr, arg-type]
-        if name == "negative":
-            return forms[0].times(-1)  # type: ignore[union-attr]
-        if name == "multiply":
-            for a, b in (operands, operands[::-1]):
-                if a.is_known:
-                    return b.linear.times(a.value)  # type: ignore[union-attr]
-        return None
 
     # --- subscripts and calls ----------------------------------------------------------------------------------------
 
@@ -313,12 +351,14 @@ class Expressions:
     def part(self, owner: Any, key: ast.expr) -> Any:
         """Return the part of an array that a key shows; a number is a view without dimensions."""
         parts = [self.key(x) for x in (key.elts if isinstance(key, ast.Tuple) else [key])]
+        self.w.at(key)
         if not isinstance(owner, View):
             owner = copied(self.w, owner)
         if parts and is_array(parts[0]):
             if parts[0].dtype == np.bool_:
                 raise NotCompiled("a mask as an index")
             if len(parts) == 1 and parts[0].dtype.kind in "iu":
+                check_picked(self.w, parts[0], owner.extents[0])
                 return Picked(owner, parts[0])
         if any(is_array(x) for x in parts):
             raise NotCompiled(f"`{ast.unparse(key)}` as an index")

@@ -72,11 +72,12 @@ class Loops(Statements):
         self.loop(node, header, enter, least > 0)
 
     def do_While(self, node: ast.While) -> None:
-        if node.orelse:
-            raise NotCompiled("`else` after a loop")
+        if node.orelse or self.w.under:
+            raise NotCompiled("`else` after a loop" if node.orelse else "a `while` loop in a part of a condition")
         go = self.w.variable("go", "pto.full((), True, pto.int1)")
 
         def enter() -> None:
+            self.w.at(node)
             condition = self.truth(self.eval(node.test))
             self.w.line(f"{go} = {self.w.typed(condition, bool)}")
             self.open_exit()
@@ -227,7 +228,8 @@ class Loops(Statements):
         outer = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
         inner = Loops(self.w, bound(function, tree, args, kwargs), outer, self.enter, tree)
         inner.calls = [*self.calls, function]
-        inner.run(with_last_returns(tree.body))
+        with self.w.function_of(function.__name__, function.__code__.co_filename):
+            inner.run(with_last_returns(tree.body))
         return inner.env.get(RETURNED, Constant(None))
 
     # --- ends of iterations ------------------------------------------------------------------------------------------

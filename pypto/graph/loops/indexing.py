@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pypto.graph.loops.arrays import Axis, View
+import numpy as np
+
+from pypto.graph.loops.arrays import Axis, Reduced, View
 from pypto.graph.loops.numbers import Linear, NotCompiled, Number, known
 from pypto.graph.loops.writer import ONE, ZERO, Writer
+
+ONE_MORE = Linear({}, 1)
 
 
 def indexed(w: Writer, view: View, key: Sequence[Any]) -> View:
@@ -30,13 +34,14 @@ def indexed(w: Writer, view: View, key: Sequence[Any]) -> View:
         parts[at : at + 1] = full
     else:
         parts += full
-    starts, axes, given = list(view.starts), [], iter(view.axes)
+    starts, axes, given = list(view.starts), [], iter(enumerate(view.axes))
     for part in parts:
         if part is None:
             axes.append(Axis(None, 1, ONE))
             continue
-        axis = next(given)
-        first, remaining = at_slice(w, part, axis) if isinstance(part, slice) else (at_index(w, part, axis), None)
+        number, axis = next(given)
+        is_slice = isinstance(part, slice)
+        first, remaining = at_slice(w, part, axis) if is_slice else (at_index(w, part, axis, number), None)
         if axis.base is not None:
             starts[axis.base] = moved(w, starts[axis.base], first, axis.step)
         if remaining is not None:
@@ -58,8 +63,12 @@ def moved(w: Writer, start: Number, by: Number, step: int) -> Number:
     return Number(text, int, linear)
 
 
-def at_index(w: Writer, index: Number, axis: Axis) -> Number:
-    """Return an index from 0; one that may lie outside is wrapped as numpy does, and then limited to the array."""
+def at_index(w: Writer, index: Number, axis: Axis, number: int) -> Number:
+    """Return an index from 0: a negative one is wrapped once; the kernel ends at one that lies outside.
+
+    Where an expression stands under a condition, as behind `and`, the kernel computes it anyway. So the index is also
+    limited to the array there.
+    """
     low = w.range_of(index)[0]
     size = axis.extent
     least, greatest = w.range_of(size)
@@ -69,13 +78,30 @@ def at_index(w: Writer, index: Number, axis: Axis) -> Number:
         return difference(size, known(-index.value))
     if index.is_known:
         raise NotCompiled("an index that may lie outside of its array")
-    at = w.shared(f"pto.cast({index.text}, pto.int64)")
+    given = at = w.shared(f"pto.cast({index.text}, pto.int64)")
     if low < 0:
         at = w.shared(f"pto.where({at} < 0, {at} + {size.text}, {at})")
-    w.guards.append(f"({at} >= 0) & ({at} < {size.text})")
-    at = w.shared(f"pto.minimum(pto.maximum({at}, 0), {size.text} - 1)")
+    tests = [f"({at} < 0)"] * (low < -least) + [f"({at} >= {size.text})"] * (not is_below(w, index, size))
+    if tests:
+        w.check(" | ".join(tests), given, size.text, number)
+    if tests and w.under:
+        at = w.shared(f"pto.minimum(pto.maximum({at}, 0), {size.text} - 1)")
+    elif low >= 0 and index.linear is not None and size.linear is not None:
+        w.refine(index.linear.minus(size.linear).plus(ONE_MORE))
+        return as_index(index)
     w.bounds[at] = (0, max(0, greatest - 1))
     return Number(at, int, Linear.symbol(at))
+
+
+def check_picked(w: Writer, index: Any, size: Number) -> None:
+    """Write the test that all indices of an array lie inside of an axis; numpy tests them first, too."""
+    limits, least = np.iinfo(index.dtype), w.range_of(size)[0]
+    for name, test, is_needed in (
+        ("max", f">= {size.text}", limits.max >= least), ("min", f"< -{size.text}", limits.min < -least)
+    ):  # fmt: skip
+        if is_needed:
+            extreme = Reduced(name, index, tuple(range(len(index.extents))), index.dtype).element(w, ())
+            w.check(f"{extreme} {test}", extreme, size.text, 0)
 
 
 def is_below(w: Writer, index: Number, size: Number) -> bool:

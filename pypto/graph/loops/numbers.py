@@ -7,7 +7,7 @@ array, that two slices have one length, and that two accesses are disjoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -103,6 +103,20 @@ def known(value: Any) -> Number:
     if isinstance(value, np.generic):
         return Number(literal(value.item()), value.dtype, linear_of(value.item()), value.item())
     return Number(literal(value), type(value), linear_of(value), value)
+
+
+def linear_form(name: str, operands: Sequence[Number]) -> Linear | None:
+    """Return the result of an operation on integers as a linear form, if it is one."""
+    first, second = operands[0].linear, operands[-1].linear
+    if first is None or second is None:
+        return None
+    if name in ("add", "subtract"):
+        return first.plus(second, 1 if name == "add" else -1)
+    if name == "negative":
+        return first.times(-1)
+    if name == "multiply" and (operands[0].is_known or operands[1].is_known):
+        return second.times(operands[0].value) if operands[0].is_known else first.times(operands[1].value)
+    return None
 
 
 def linear_of(value: Any) -> Linear | None:

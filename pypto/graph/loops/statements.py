@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pypto.graph.loops.arrays import View
 from pypto.graph.loops.expressions import BINARY, Expressions, is_array
 from pypto.graph.loops.numbers import Linear, NotCompiled, Number, joined
@@ -60,7 +62,7 @@ class Statements(Expressions):
 
     def statement(self, node: ast.stmt) -> None:
         self.w.common.clear()
-        self.w.guards.clear()
+        self.w.at(node)
         handler = getattr(self, f"do_{type(node).__name__}", None)
         if handler is None:
             raise NotCompiled(f"`{ast.unparse(node).splitlines()[0]}`", node.lineno)
@@ -98,7 +100,6 @@ class Statements(Expressions):
             old = self.loaded(target)
         else:
             raise NotCompiled(f"`{ast.unparse(node)}`")
-        guards = list(self.w.guards)
         right = self.eval(node.value)
         if isinstance(node.op, ast.MatMult):
             raise NotCompiled(f"`{ast.unparse(node)}`")
@@ -108,10 +109,10 @@ class Statements(Expressions):
             return
         if not isinstance(target, View):
             raise NotCompiled(f"`{ast.unparse(node)}`")
-        if is_array(value) and value.dtype.kind == "f" and target.dtype.kind != "f":
-            raise NotCompiled("floats are added to integers in place")
+        if is_array(value) and not np.can_cast(value.dtype, target.dtype, "same_kind"):
+            raise NotCompiled(f"{value.dtype} is not stored in {target.dtype} in place")
         self.w.common.clear()
-        store(self.w, target, value, guards)
+        store(self.w, target, value)
 
     def target(self, node: ast.Subscript) -> View:
         """Return the part of an array that an assignment replaces."""
@@ -125,13 +126,11 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, ast.Subscript):
-            self.w.guards.clear()
             part = self.target(target)
-            guards = list(self.w.guards)
             if not (isinstance(value, Number) or is_array(value)):
                 raise NotCompiled(f"a store to `{ast.unparse(target)}`")
             self.w.common.clear()
-            store(self.w, part, value, guards)
+            store(self.w, part, value)
         elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple) and len(value) == len(target.elts):
             rows = [self.w.stored(x) if isinstance(x, Number) else x for x in value]
             for each, x in zip(target.elts, rows, strict=True):

@@ -7,7 +7,6 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def copied(w: Writer, x: Any) -> View:
     return view
 
 
-def store(w: Writer, target: View, value: Any, guards: Sequence[str] = ()) -> None:
+def store(w: Writer, target: View, value: Any) -> None:
     """Store a number or an array into a view, as ``target[...] = value``.
 
     Raises
@@ -44,17 +43,14 @@ def store(w: Writer, target: View, value: Any, guards: Sequence[str] = ()) -> No
     NotCompiled
         When it is not certain that the shapes fit.
     """
+    if w.under and target.base.role == "array":
+        raise NotCompiled("a store that depends on a condition in an expression")
     w.written.add(target.base.name)
     if isinstance(value, Number):
         if not target.axes:
-            mask = f", mask={' & '.join(guards)}" if guards else ""
-            w.line(f"pto.store({target.place(())}, {w.typed(value, target.dtype)}{mask})")
+            w.line(f"pto.store({target.place(())}, {w.typed(w.fitting(value, target.dtype), target.dtype)})")
             return
-        value = Filled(w.stored(value), target.extents, target.dtype)
-    if guards:
-        with w.block(f"if {' & '.join(guards)}:"):
-            store(w, target, value)
-        return
+        value = Filled(w.stored(w.fitting(value, target.dtype)), target.extents, target.dtype)
     value = fitting(value, target)
     has_its_shape = len(value.extents) == len(target.axes) and all(map(is_same, value.extents, target.extents))
     overlap = Overlap(w, target)

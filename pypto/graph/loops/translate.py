@@ -14,7 +14,7 @@ from pypto.graph.loops.expressions import Constant, is_array
 from pypto.graph.loops.flow import Loops, is_fixed
 from pypto.graph.loops.numbers import Kind, NotCompiled, Number, storage_type
 from pypto.graph.loops.syntax import loaded_names
-from pypto.graph.loops.writer import Parameter, Writer
+from pypto.graph.loops.writer import Check, Parameter, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,10 @@ class LoopKernel:
         The parameters that it stores to.
     results : mapping from str to Any
         What the names that the loop assigns stand for after it: `Part`, `Result`, or a value of Python.
+    checks : tuple of Check
+        What numpy would refuse, in the order of the numbers in `fault`.
+    fault : str
+        The parameter that receives the number of the check that failed, or 0; empty if there are no checks.
     """
 
     name: str
@@ -59,6 +63,8 @@ class LoopKernel:
     parameters: tuple[Parameter, ...]
     written: frozenset[str]
     results: Mapping[str, Any]
+    checks: tuple[Check, ...] = ()
+    fault: str = ""
 
     def __str__(self) -> str:
         carried = ", ".join(f"{n} = {x.parameter}" for n, x in self.results.items() if isinstance(x, Part | Result))
@@ -122,6 +128,7 @@ def translated(
     describe: Callable[[Any], Any],
     wanted: Sequence[str],
     name: str,
+    file: str,
 ) -> tuple[LoopKernel, dict[str, Any]]:
     """Translate a loop statement to a kernel, and return it with the values of its arguments.
 
@@ -138,13 +145,15 @@ def translated(
         The names that are read after the loop.
     name : str
         The name of the kernel.
+    file : str
+        The function's file.
 
     Raises
     ------
     NotCompiled
         When a part of the loop has no form in a kernel.
     """
-    w = Writer()
+    w = Writer(function.name, file)
     enter = Entering(w, describe)
     inner = Loops(w, dict(env), outer, enter, function)
     for each in (*loaded_names(node), *wanted):
@@ -157,9 +166,12 @@ def translated(
     inner.run([node])
     results = {n: result_of(w, n, inner.env) for n in wanted if inner.env.get(n) is not before.get(n) or n not in env}
     head = ", ".join(x.name for x in w.parameters)
-    lines = [f"def {name}({head}):", *w.first, *w.lines]
+    fault = "" if w.fault is None else w.fault.name
+    first = [f"    pto.store({fault}, pto.full((), 0, pto.int64))"] if fault else []
+    lines = [f"def {name}({head}):", *first, *w.first, *w.lines]
     source = "import pypto as pto\n\n\n@pto.jit\n" + "\n".join(lines) + "\n"
-    return LoopKernel(name, source, tuple(w.parameters), frozenset(w.written), results), enter.values
+    checks = tuple(w.checks) if fault else ()
+    return LoopKernel(name, source, tuple(w.parameters), frozenset(w.written), results, checks, fault), enter.values
 
 
 def result_of(w: Writer, name: str, env: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from pypto.graph.loops.numbers import Bounds, Kind, Linear, NotCompiled, Number,
 
 LANES = 128  # of a strip
 MOST_LINES = 4000  # of a kernel
+_WIDE = 8  # bytes of an integer of Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,31 @@ class Parameter:
     memory: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A test in the kernel of what numpy refuses.
+
+    Parameters
+    ----------
+    axis : int or None
+        The axis whose index it tests, or None for the test that an integer of Python fits into `dtype`.
+    dtype : numpy dtype or None
+    function, file : str
+    line, column : int
+    """
+
+    axis: int | None
+    dtype: np.dtype[Any] | None
+    function: str
+    file: str
+    line: int
+    column: int
+
+
 class Writer:
     """Writes the lines of a kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: str = "", file: str = "") -> None:
         self.lines: list[str] = []
         self.depth = 1
         self.count = 0
@@ -52,7 +74,11 @@ class Writer:
         self.first: list[str] = []  # the first lines: loads of arguments that are numbers
         self.bounds: dict[str, Bounds] = {}  # of the symbols of linear forms
         self.common: dict[str, str] = {}  # variables by their text, while a statement is written
-        self.guards: list[str] = []  # conditions under which indices of the statement lie inside of their arrays
+        self.under: list[str] = []  # conditions under which Python evaluates the expression
+        self.checks: list[Check] = []
+        self.fault: Parameter | None = None  # the array that receives the number of a check, and what failed it
+        self.function, self.file = function, file
+        self.place: Any = None  # the syntax tree node whose line a check names
 
     def new(self, stem: str) -> str:
         """Return a new name."""
@@ -93,11 +119,58 @@ class Writer:
 
     def state(self) -> tuple[Any, ...]:
         """Return the state of the writer, to which `restore` goes back."""
-        return list(self.lines), self.count, list(self.parameters), dict(self.bounds)
+        return list(self.lines), self.count, list(self.parameters), dict(self.bounds), list(self.checks), self.fault
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Forget what was written since the writer had a state."""
-        self.lines[:], self.count, self.parameters[:], self.bounds = state
+        self.lines[:], self.count, self.parameters[:], self.bounds, self.checks[:], self.fault = state
+
+    def at(self, place: Any) -> None:
+        """Note the syntax tree node whose line a check names."""
+        self.place = place
+
+    @contextmanager
+    def function_of(self, function: str, file: str) -> Iterator[None]:
+        """Write lines of another function."""
+        caller = self.function, self.file
+        self.function, self.file = function, file
+        try:
+            yield
+        finally:
+            self.function, self.file = caller
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Write what Python evaluates under the conditions that are added to `under` meanwhile."""
+        count, bounds = len(self.under), dict(self.bounds)
+        try:
+            yield
+        finally:
+            del self.under[count:]
+            self.bounds = bounds
+
+    def check(self, wrong: str, value: str, size: str, axis: int | None, dtype: np.dtype[Any] | None = None) -> None:
+        """Write a test that ends the kernel where a condition holds, and stores what the error says."""
+        if self.fault is None:
+            self.fault = self.parameter("fault", (3,), np.dtype(np.int64), "fault")
+        self.checks.append(Check(axis, dtype, self.function, self.file, self.place.lineno, self.place.col_offset))
+        with self.block(f"if {' & '.join([*self.under, f'({wrong})'])}:"):
+            for number, text in enumerate((f"{len(self.checks)}", value, size)):
+                self.line(f"pto.store({self.fault.name} + {number}, pto.cast({text}, pto.int64))")
+            self.line("return")
+
+    def fitting(self, number: Number, dtype: np.dtype[Any]) -> Number:
+        """Return a number that is stored in a type; numpy refuses an integer of Python that it does not hold."""
+        if number.kind is not int or number.is_known or dtype.kind not in "iu":
+            return number
+        info, (low, high) = np.iinfo(dtype), self.range_of(number)
+        number = self.stored(number)
+        is_narrow = dtype.itemsize < _WIDE
+        tests = [f"({number.text} < ({info.min}))"] * (low < info.min and (is_narrow or dtype.kind == "u"))
+        tests += [f"({number.text} > {info.max})"] * (high > info.max and is_narrow)
+        if tests:
+            self.check(" | ".join(tests), number.text, "0", None, dtype)
+        return number
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:

@@ -10,7 +10,7 @@ special facts that hold for no other size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -130,6 +130,9 @@ class Frame(BoundLaunches):
 
         given = dict(zip(launch.kernel.signature.names, map(operand, launch.values), strict=True))
         host = partial(copy_in, copies, self) if copies else None
+        if launch.fault is not None:
+            work = partial(checked_launch, launch, given, keys[launch.fault.result], host, self)
+            return LaunchStep(None, wave=wave, host=work)
         return LaunchStep(launch.kernel, value_of(launch.grid, self.sizes), given, wave, host)
 
     def owner(self, key: Any) -> Any:
@@ -219,6 +222,18 @@ def copy_in(copies: Sequence[tuple[Any, Node]], frame: Frame) -> None:
     """Copy what a launch updates to the memory that it writes."""
     for key, base in copies:
         np.copyto(frame.arrays[key], frame.view(base))
+
+
+def checked_launch(
+    launch: Launch, given: Mapping[str, Any], fault: Any, host: Callable[[], None] | None, frame: Frame
+) -> None:
+    """Launch a kernel that may refuse its arguments, and raise its error."""
+    if host is not None:
+        host()
+    values = (x.seen(frame.arrays) if isinstance(x, ArrayRef) else x for x in given.values())
+    launch.kernel[value_of(launch.grid, frame.sizes)](*values)
+    if launch.fault is not None:
+        launch.fault.check(frame.arrays[fault])
 
 
 def called(node: Node, frame: Frame) -> Array:

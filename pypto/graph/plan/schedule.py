@@ -168,9 +168,15 @@ def updates_in(graph: Graph, updates: Mapping[Node, Node], steps: Sequence[Step]
     """
     read = set(map(base_of, graph.outputs))
     hosts = (s.nodes[-1] for s in steps)
-    if any(n.has("indexed") or (n.is_call and launch_of(n) is None) for n in hosts):
+    if any(n.has("indexed") or (n.is_call and runs_on_host(n)) for n in hosts):
         return {}
     return {node: final for node, final in updates.items() if node not in read and not final.is_movement}
+
+
+def runs_on_host(node: Node) -> bool:
+    """Whether a call is no launch, or one whose errors the host raises."""
+    launch = launch_of(node)
+    return launch is None or launch.may_raise
 
 
 def updates_of(step: Step, stored: set[Node]) -> Iterator[tuple[Node, Node]]:

@@ -7,7 +7,7 @@ that the function updates, without a copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,28 @@ class Written:
     source: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The array in which a kernel tells the host what it refuses: the number of an error from 1, and two integers.
+
+    Parameters
+    ----------
+    result : int
+        The array that it is, among those that the kernel writes.
+    errors : tuple of callable
+        Each returns an error for the two integers.
+    """
+
+    result: int
+    errors: tuple[Callable[[int, int], Exception], ...]
+
+    def check(self, array: Array) -> None:
+        """Raise the error of a launch, if there is one."""
+        number, *details = array.tolist()
+        if number:
+            raise self.errors[number - 1](*details)
+
+
 class Launch:
     """A launch of a kernel as a function from arrays to the arrays that the kernel writes.
 
@@ -76,9 +98,14 @@ class Launch:
     values : tuple
         What the kernel is given, by parameter: an `Operand` for each array.
     written : tuple of Written
+    fault : Fault or None
+        What the kernel tells the host to refuse.
     """
 
-    def __init__(self, kernel: Any, grid: Any, values: tuple[Any, ...], written: tuple[Written, ...]) -> None:
+    def __init__(
+        self, kernel: Any, grid: Any, values: tuple[Any, ...], written: tuple[Written, ...], fault: Fault | None = None
+    ) -> None:
+        self.fault = fault
         self.kernel = kernel
         self.grid = grid
         self.values = values
@@ -99,7 +126,14 @@ class Launch:
             return array
 
         self.kernel[self.grid](*(given(x) if isinstance(x, Operand) else x for x in self.values))
+        if self.fault is not None:
+            self.fault.check(memory[self.fault.result])
         return memory
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether a launch may end with an error, so that it writes to copies of arguments."""
+        return self.fault is not None
 
 
 def launch_of(node: Node) -> Launch | None:
@@ -108,8 +142,13 @@ def launch_of(node: Node) -> Launch | None:
     return function if isinstance(function, Launch) else None
 
 
-def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
-    """Record a launch of a kernel on traced arrays, which updates the arrays that the kernel writes."""
+def launched(
+    kernel: Any, grid: Any, values: tuple[Any, ...], fault: Tensor | None = None, errors: Sequence[Any] = ()
+) -> None:
+    """Record a launch of a kernel on traced arrays, which updates the arrays that the kernel writes.
+
+    `fault` is the array in which the kernel tells which of some errors ended it, see `Fault`.
+    """
     names = kernel.signature.names
     version = kernel.compile(*map(stand_in, values))
     graph = next(x.graph for x in values if isinstance(x, Tensor))
@@ -130,7 +169,8 @@ def launched(kernel: Any, grid: Any, values: tuple[Any, ...]) -> None:
         inputs.append(x.node)
         return Operand(source=len(inputs) - 1)
 
-    function = Launch(kernel, grid, tuple(map(operand, values)), tuple(written))
+    refusals = None if fault is None else Fault(storages[fault.storage], tuple(errors))
+    function = Launch(kernel, grid, tuple(map(operand, values)), tuple(written), refusals)
     results = results_of(graph, function, inputs, [x.type for x in written])
     for storage, result in zip(storages, results, strict=True):
         storage.replace(result.node)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.errors import Diagnostic
-from pypto.errors.graph import REFUSALS
+from pypto.errors.graph import REFUSALS, IndexOutside, IntegerOutside
 from pypto.graph.capture.guards import is_array, is_scalar
 from pypto.graph.capture.loop_statements import LoopStatement
 from pypto.graph.generated import kernel_of
@@ -20,10 +20,12 @@ from pypto.graph.ir.types import contiguous
 from pypto.graph.loops.numbers import NotCompiled, known
 from pypto.graph.loops.syntax import loaded_names, stands_alone, stored_names
 from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
+from pypto.graph.loops.writer import Check
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
+from pypto.loc import Loc
 
 _WIDE: Final = 8  # bytes of the types in which numbers of Python are held
 UNROLLED: Final = 16  # iterations that are traced one by one
@@ -44,11 +46,16 @@ def run_loop(
     refusals = REFUSALS.get() or []
     count = len(refusals)
     try:
-        loop, values = translated(node, statement.function, given, outer, Described(graph), statement.names, name)
+        about = Described(graph)
+        wanted, file = statement.names, statement.file
+        loop, values = translated(node, statement.function, given, outer, about, wanted, name, file)
         arrays = Arguments(graph, loop, values, variables)
         arrays.check()
         check_numbers(statement, loop)
-        launched(kernel_of(loop.source, name), (1,), arrays.tensors())
+        tensors = arrays.tensors()
+        launched(
+            kernel_of(loop.source, name), (1,), tensors, arrays.memory.get(loop.fault), tuple(map(refusal, loop.checks))
+        )
     except NotCompiled as error:
         statement.explain(error.reason, error.line)
         return None
@@ -70,6 +77,14 @@ def check_numbers(statement: LoopStatement, loop: LoopKernel) -> None:
     narrow = any(x.dtype.itemsize < _WIDE and x.dtype != np.bool_ for x in loop.parameters)
     if weak and narrow and not stands_alone(statement.function, statement.node, weak):
         raise NotCompiled(f"`{weak[0]}` is a number of Python that meets other values after the loop")
+
+
+def refusal(check: Check) -> Callable[[int, int], Diagnostic]:
+    """Return the function that makes the error of a check from what failed it."""
+    place = Loc(check.file, check.line, check.column, check.line, check.column, check.function)
+    if check.axis is None:
+        return lambda value, _: IntegerOutside(place, value=value, dtype=check.dtype)
+    return lambda index, size: IndexOutside(place, index=index, axis=check.axis, size=size)
 
 
 def kinds_of(result: Any) -> list[Any]:
@@ -104,7 +119,7 @@ def is_worthwhile(statement: LoopStatement, items: Any, variables: Variables) ->
 
 
 def has_branch(statement: LoopStatement, variables: Variables) -> bool:
-    """Whether a loop has a condition on what may be traced, which Python could not evaluate."""
+    """Whether a loop has a condition or an index that may be traced, which Python could not evaluate."""
     assigned = set(stored_names(ast.Module(statement.node.body, [])))
     for node in ast.walk(statement.node):
         is_choice = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
@@ -112,6 +127,10 @@ def has_branch(statement: LoopStatement, variables: Variables) -> bool:
             test = node.test if isinstance(node, ast.If | ast.IfExp | ast.While) else node
             if any(name in assigned or is_traced(variables.get(name)) for name in loaded_names(test)):
                 return True
+        parts = ast.walk(node.slice) if isinstance(node, ast.Subscript) else ()
+        names = [name for part in parts if isinstance(part, ast.Subscript) for name in loaded_names(part)]
+        if any(is_traced(variables.get(name)) for name in names):
+            return True
     return False
 
 
