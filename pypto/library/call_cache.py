@@ -101,6 +101,12 @@ class CheckedCall:
                 self.recorder.record(self, values)
         return results[0] if len(results) == 1 else tuple(results) or None
 
+    def direct_launch(self, values: dict[str, Any]) -> Callable[..., None] | None:
+        """Returns what launches at once, without a decision in each call; None if there is one to make."""
+        if self.pairs or self.run is None:
+            return None
+        return self.run if self.leading is None else self.leading.on_tensors(self.run, values)
+
     def launch(self, values: dict[str, Any]) -> None:
         """Launches the kernels one by one."""
         if self.run is None:
@@ -134,7 +140,7 @@ class Recorder:
             call.recording = self.recorded_call(call, values)
         if call.recording is None:
             call.recorder = None
-            call.direct = call.run if call.leading is None and not call.pairs else None
+            call.direct = call.direct_launch(values)
         else:
             self.cache.nbytes += call.recording.launches.arena.nbytes
 

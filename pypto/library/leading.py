@@ -6,7 +6,7 @@ strides of an array forbid it, the first leading dimensions are taken element by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -59,6 +59,20 @@ class LeadingDims:
                 if values[name] is not None
             }
             yield {**values, **views}
+
+    def on_tensors(self, run: Callable[..., None], values: Mapping[str, Any]) -> Callable[..., None] | None:
+        """Returns `run` on views of tensors with one leading dimension; None where one launch does not take all."""
+        arrays = {name: values[name] for name in self.widths if values[name] is not None}
+        if self.outer or any(isinstance(x, np.ndarray) for x in arrays.values()):
+            return None
+        shapes = [(name, (prod(self.shape), *self.widths[name])) for name in arrays]
+
+        def launch(**values: Any) -> None:
+            for name, shape in shapes:
+                values[name] = values[name].view(*shape)  # faster than with a tuple
+            run(**values)
+
+        return launch
 
 
 def flat(x: Any, shape: Shape) -> Any:

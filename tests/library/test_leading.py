@@ -94,4 +94,4 @@ def test_tensors() -> None:
     x, g = torch.from_numpy(X), torch.from_numpy(G)
     for view in (x, x[:, 1:], x.transpose(0, 1), x[0, 0], x[:0], x[None].expand(2, 4, 3, 40)):
         expected = library.rms_norm(view.reshape(-1, 40), g).reshape(view.shape)
-        assert all(torch.equal(library.rms_norm(view, g), expected) for _ in range(2))
+        assert all(torch.equal(library.rms_norm(view, g), expected) for _ in range(8))
