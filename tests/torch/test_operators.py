@@ -104,6 +104,26 @@ def test_vmap_of_what_is_written() -> None:
         torch.vmap(updated, (None, 0))(cache[0], rows)
 
 
+def test_vmap_of_an_optimiser() -> None:
+    """A batch of parameters along another axis than the first: each is updated in place."""
+    batch = [torch.rand(6, 3) for _ in range(4)]
+    single = [x.clone() for x in batch]
+
+    adamw = library.rows["adamw"]
+
+    def step(*parameters: Any) -> Any:
+        adamw(*parameters, t=2)
+        return parameters[0] + 0
+
+    updated = torch.vmap(step, 1, 1)(*batch)
+    for n in range(3):
+        member = [x[:, n].contiguous() for x in single]
+        adamw(*member, t=2)
+        for x, y in zip(batch, member, strict=True):
+            assert torch.equal(x[:, n], y)
+    assert torch.equal(updated, batch[0])
+
+
 def test_sizes_may_change() -> None:
     compiled = torch.compile(library.swiglu, fullgraph=True, backend="aot_eager", dynamic=True)
     for shape in ((4, 16), (5, 32), (1, 2)):

@@ -47,9 +47,12 @@ def batched(definition: OperatorDefinition) -> Callable[..., Any]:
 
 
 def is_foldable(definition: OperatorDefinition, is_batched: list[bool]) -> bool:
-    """Says whether all batched arrays, effects and results have the items along their first axis."""
+    """Says whether all batched arrays and results have the items along their first axis.
+
+    A batch whose call writes to an argument is not foldable, because the merged axes may be those of a copy.
+    """
     names = [name for name, one in zip(definition.names, is_batched, strict=False) if one]
-    return all(definition.items.get(name) == 0 for name in (*names, *definition.effects, *definition.outputs))
+    return not definition.effects and all(definition.items.get(name) == 0 for name in (*names, *definition.outputs))
 
 
 def folded(definition: OperatorDefinition, args: list[Any], is_batched: list[bool], size: int, given: Any) -> Any:
