@@ -60,6 +60,7 @@ class Binder:
     effects: tuple[str, ...] = ()
     why_no_gradient: str = ""
     is_independent: bool = False  # whether each element of the free leading dimensions may have a launch of its own
+    no_leading: str = ""  # why no array has free leading dimensions
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
         """Returns all arguments by name, with defaults, after every check has passed."""
@@ -82,7 +83,8 @@ class Binder:
         if not all(info.writable for _, info in present):
             self.check_gradients(present, first.dtype)
         read = self.signature.conditions.arrays
-        self.check_conditions(dims, {spec.name: host_array(info) for spec, info in present if spec.name in read})
+        elements = {spec.name: host_array(info).reshape(info.shape) for spec, info in present if spec.name in read}
+        self.check_conditions(dims, elements)
         written = {spec.name: spec.shape(dims)[1:] for spec in self.signature.outputs if spec.is_free}
         return Bound(values, dims, first.dtype, leading and replace(leading, widths={**leading.widths, **written}))
 
@@ -238,14 +240,12 @@ class Binder:
         named: dict[str, Any] = {str(dim): dims[dim.text] for dim in spec.dims if dim.text in dims}
         named |= {str(dim): leading for dim in spec.dims if dim.is_free and leading}
         known = f", with {', '.join(f'{name} = {size}' for name, size in named.items())}" if named else ""
-        text = ", ".join(map(str, spec.dims))
+        text, signature = ", ".join(map(str, spec.dims)), self.signature.text
+        if self.no_leading and len(info.shape) > len(spec.dims):
+            known += f"; {self.no_leading}"
+        shape = info.shape
         raise OperandShape(
-            operator=self.operator,
-            arg=spec.name,
-            shape=info.shape,
-            dims=text,
-            known=known,
-            signature=self.signature.text,
+            operator=self.operator, arg=spec.name, shape=shape, dims=text, known=known, signature=signature
         )
 
     def refuse(self, problem: str) -> NoReturn:

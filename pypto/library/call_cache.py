@@ -82,6 +82,8 @@ class CheckedCall:
             values[name] = kind(values[name])
         if self.read:
             arrays = {name: host_elements(x) for name in self.read if (x := values[name]) is not None}
+            if self.leading is not None:
+                arrays = {name: self.leading.flattened(name, x) for name, x in arrays.items()}
             self.binder.check_conditions(self.dims, arrays)
         return self.results_of(values)
 

@@ -80,14 +80,14 @@ def conv_by_torch(torch: Any, v: Any) -> Any:
 
 ROWS: Final = (
     Operator(
-        "sepia", "Tones of brown of images", "x[n, 3, h, w] f32|bf16 -> y[n, 3, h, w]",
+        "sepia", "Tones of brown of images", "x[n..., 3, h, w] f32|bf16 -> y[n..., 3, h, w]",
         "`R' = 0.393 R + 0.769 G + 0.189 B`, `G' = 0.349 R + 0.686 G + 0.168 B`, `B' = 0.272 R + 0.534 G + 0.131 B`, "
         "between 0 and 1.", "A filter of image editors", sepia, (Implementation("pixels", kernels.sepia),), SIZES,
         pixels, flops=lambda n: 18.0 * n.n * n.h * n.w, peer=sepia_by_torch,
         gradient=gradients.sepia,
     ),
     Operator(
-        "sepia_backward", "Gradient of `sepia`", "x[n, 3, h, w] f32, dy[n, 3, h, w] -> dx[n, 3, h, w]",
+        "sepia_backward", "Gradient of `sepia`", "x[n..., 3, h, w] f32, dy[n..., 3, h, w] -> dx[n..., 3, h, w]",
         "The transposed map of `dy`, where the sum was between 0 and 1; elsewhere 0.", "A filter of image editors",
         sepia_backward, (Implementation("pixels", kernels.sepia_backward),), SIZES, pixels,
         flops=lambda n: 36.0 * n.n * n.h * n.w,
@@ -96,8 +96,8 @@ ROWS: Final = (
     ),
     Operator(
         "conv_bn_relu", "Convolution, batch normalisation as an affine map, and relu",
-        "x[n, c, h, w] f32|bf16, weight[kh, kw, o, k], gain[o], bias[o], stride=1, padding=1, groups=1 "
-        "-> y[n, o, (h + 2*padding - kh) // stride + 1, (w + 2*padding - kw) // stride + 1] "
+        "x[n..., c, h, w] f32|bf16, weight[kh, kw, o, k], gain[o], bias[o], stride=1, padding=1, groups=1 "
+        "-> y[n..., o, (h + 2*padding - kh) // stride + 1, (w + 2*padding - kw) // stride + 1] "
         "where 1 <= k, 1 <= stride, 0 <= padding, 1 <= groups, k * groups == c, o % groups == 0, "
         "1 <= kh <= h + 2*padding, 1 <= kw <= w + 2*padding",
         "`y = relu(conv(x, weight) * gain + bias)`, summed in float32, where the strides of x may be any, as those of "

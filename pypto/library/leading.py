@@ -45,6 +45,14 @@ class LeadingDims:
     outer: int
     widths: Mapping[str, Shape]
 
+    def flat_shape(self, name: str) -> Shape:
+        """Returns the shape of an array with one leading dimension."""
+        return prod(self.shape), *self.widths[name]
+
+    def flattened(self, name: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Returns an array with one leading dimension, if its leading dimensions are free; it may be a copy."""
+        return x.reshape(self.flat_shape(name)) if name in self.widths else x
+
     def parts(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the arguments of every launch: views with one leading dimension."""
         inner = prod(self.shape[self.outer :])
@@ -65,7 +73,7 @@ class LeadingDims:
         arrays = {name: values[name] for name in self.widths if values[name] is not None}
         if self.outer or any(isinstance(x, np.ndarray) for x in arrays.values()):
             return None
-        shapes = [(name, (prod(self.shape), *self.widths[name])) for name in arrays]
+        shapes = [(name, self.flat_shape(name)) for name in arrays]
 
         def launch(**values: Any) -> None:
             for name, shape in shapes:

@@ -166,7 +166,8 @@ ROWS: Final = (
     ),
     Operator(
         "permute_tokens", "Rows of tokens in the order of their experts",
-        "x[t, d] bf16|f32, ids[t, k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, ends[experts] i32 "
+        "x[t..., d] bf16|f32, ids[t..., k] i32, experts=8 -> y[t*k, d], order[t*k] i32, position[t*k] i32, "
+        "ends[experts] i32 "
         "where 1 <= d, 0 <= experts, 0 <= ids < experts",
         "`order` are the numbers of choices, `token * k + i`, sorted by expert, in their order within one; "
         "`y = x[order // k]`, `position[order[i]] = i`, and `ends[e]` is the number of choices of experts up to e.",
@@ -195,11 +196,12 @@ ROWS: Final = (
         edges={"empty groups": empty_groups}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=loop_by_torch,
         limited="0.12 of the rate of instructions for tiles of bfloat16, as a loop of torch's products has. Every tile "
         "packs the weights of its expert.", items="n",
+        no_leading="`t` counts the rows of all groups, which lie one behind the other",
         gradient=gradients.grouped_matmul,
     ),
     Operator(
         "combine_experts", "Weighted sum of what a token's experts gave",
-        "y[m, d] bf16|f32, position[m] i32, weights[t, k] f32 -> out[t, d] where 0 <= position < m",
+        "y[m, d] bf16|f32, position[m] i32, weights[t..., k] f32 -> out[t..., d] where m == t*k, 0 <= position < m",
         "`out[t] = sum over i of weights[t, i] * y[position[t*k + i]]`, in float32.", "Mixtures of experts",
         combine_experts, (Implementation("tokens", kernels.combine_experts),),
         {"small": {"t": 5, "k": 2, "m": 10, "d": 48}, "model": {"t": 1024, "k": 8, "m": 8192, "d": 5120}}, positions,

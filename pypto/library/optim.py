@@ -43,7 +43,8 @@ ROWS: Final = (
     Operator(
         name="adamw",
         doc="A step of AdamW, in place",
-        text="w[n] f32|bf16, g[n], m[n] f32, v[n] f32, t=1, rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, decay=0.01"
+        text="w[n...] f32|bf16, g[n...], m[n...] f32, v[n...] f32, t=1, rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, "
+        "decay=0.01"
         " -> where 1 <= t",
         formula="`m = beta1*m + (1-beta1)*g`, `v = beta2*v + (1-beta2)*g²`, "
         "`w = w - rate * (m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + eps) + decay*w)`; steps t count from 1.",

@@ -90,7 +90,7 @@ def streams_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "block_attention", "Attention of a token over the outputs of earlier blocks of layers",
-        "v[b, t, l, d] bf16|f32, w[d], gain[d]?, scale=1.0 -> h[b, t, d] where 1 <= l",
+        "v[b..., t, l, d] bf16|f32, w[d], gain[d]?, scale=1.0 -> h[b..., t, d] where 1 <= l",
         "`K = v / sqrt(mean(v²) + 1e-6) * gain`, `h = softmax over l of (K @ w * scale)` times v, in float32.",
         "Kimi's attention residuals", block_attention, (Implementation("tokens", kernels.block_attention),),
         {"small": {"b": 2, "t": 3, "l": 4, "d": 48}, "model": {"b": 1, "t": 4096, "l": 8, "d": 1024}},

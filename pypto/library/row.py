@@ -108,6 +108,8 @@ class Operator(Shown):
         `pypto.library.gradients`.
     no_gradient : str
         Why there is no gradient, in a sentence that follows "it has no gradient:".
+    no_leading : str
+        Why no array has free leading dimensions, in a sentence.
     prepared : callable, optional
         Makes further tensors for the peer once, before it is timed, such as weights in a layout of torch's own.
     is_elementwise : bool
@@ -146,6 +148,7 @@ class Operator(Shown):
     peer: Callable[[Any, Any], Any] | None = None
     gradient: Callable[[Any, Any], Mapping[str, Any]] | None = None
     no_gradient: str = ""
+    no_leading: str = ""
     prepared: Callable[[Any, Any], Values] | None = None
     is_elementwise: bool = False
     notes: str = ""
@@ -252,7 +255,7 @@ class Operator(Shown):
     def binder(self) -> Binder:
         """The checks of its arguments."""
         is_free = bool(self.items) and self.items == self.signature.free
-        return Binder(self.name, self.signature, self.effects, self.why_no_gradient, is_free)
+        return Binder(self.name, self.signature, self.effects, self.why_no_gradient, is_free, self.no_leading)
 
     def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
         """Returns the first implementation that runs on a backend and dtype, or the named one."""

@@ -17,18 +17,23 @@ FREE = [row for row in library.rows.values() if row.signature.free]
 X, G = np.random.default_rng(5).standard_normal((4, 3, 40), np.float32), np.ones(40, np.float32)
 
 
-def twice(row: Operator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns arguments with twice as many items, once with one leading dimension and once with two."""
+def folded(row: Operator) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns arguments with an even number of items, once with one leading dimension and once with two."""
     values = row.arguments(row.sample(np.random.default_rng(1)))
     free = [spec.name for spec in row.signature.inputs if spec.is_free and values[spec.name] is not None]
-    flat = {name: np.concatenate([values[name]] * 2) for name in free}
-    folded = {name: x.reshape(2, -1, *x.shape[1:]) for name, x in flat.items()}
-    return {**values, **flat}, {**values, **folded}
+    is_even = all(len(values[name]) % 2 == 0 for name in free)
+    changed = [*free, *(["y", "position"] if row.name == "combine_experts" else [])]  # m == t*k
+    flat = {name: values[name] if is_even else np.concatenate([values[name]] * 2) for name in changed}
+    halves = {name: x.reshape(2, -1, *x.shape[1:]) for name, x in flat.items() if name in free}
+    return {**values, **flat}, {**values, **flat, **halves}
 
 
 def results(row: Operator, values: dict[str, Any]) -> list[Any]:
-    found = row(**values)
-    return list(found) if isinstance(found, tuple) else [found]
+    """Returns results and effects of a call on copies of the effects."""
+    given = values | {name: values[name].copy() for name in row.effects}
+    found = row(**given)
+    computed = list(found) if isinstance(found, tuple) else [found] if row.signature.outputs else []
+    return [*computed, *(given[name] for name in row.effects)]
 
 
 def scattered(x: Any) -> Any:
@@ -40,19 +45,29 @@ def scattered(x: Any) -> Any:
 
 @pytest.mark.parametrize("row", FREE, ids=lambda row: row.name)
 def test_two_leading_dimensions(row: Operator) -> None:
-    flat, folded = twice(row)
+    flat, halves = folded(row)
     expected = results(row, flat)
-    free = {spec.name for spec in row.signature.inputs if spec.is_free}
-    views = {name: scattered(x) if name in free and x is not None else x for name, x in folded.items()}
-    for values in (folded, folded, *([views] if row.items == row.signature.free else [])):
-        for spec, found, one in zip(row.signature.outputs, results(row, values), expected, strict=True):
-            shape = (*folded[row.signature.inputs[0].name].shape[:2], *one.shape[1:]) if spec.is_free else one.shape
+    specs = {spec.name: spec for spec in (*row.signature.inputs, *row.signature.outputs)}
+    free = {name for name, x in halves.items() if name in specs and specs[name].is_free and x is not None}
+    views = {name: scattered(x) if name in free else x for name, x in halves.items()}
+    names = [*(spec.name for spec in row.signature.outputs), *row.effects]
+    for values in (halves, halves, *([views] if row.items == row.signature.free else [])):
+        for name, found, one in zip(names, results(row, values), expected, strict=True):
+            shape = (*halves[min(free)].shape[:2], *one.shape[1:]) if specs[name].is_free else one.shape
             assert found.shape == shape
             np.testing.assert_array_equal(found.reshape(one.shape), one)
 
 
+def test_a_row_without_free_dimensions_says_why_not() -> None:
+    for name, row in library.rows.items():
+        assert bool(row.signature.free) != bool(row.no_leading), name
+    q, starts = np.ones((2, 3, 2, 8), np.float32), np.array([0, 6], np.int32)
+    with pytest.raises(OperandShape, match="`t` counts the tokens of all sequences, which are packed"):
+        library.varlen_attention(q, q, q, starts)
+
+
 def test_there_are_many_such_rows() -> None:
-    assert len(FREE) >= 30 and {"rms_norm", "rope_half", "cross_entropy", "moe_gate"} <= {row.name for row in FREE}
+    assert len(FREE) >= 70 and {"rms_norm", "rope_half", "cross_entropy", "moe_gate"} <= {row.name for row in FREE}
 
 
 def test_no_leading_dimension_and_none_with_elements() -> None:

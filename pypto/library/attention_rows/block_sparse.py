@@ -61,8 +61,9 @@ ROWS: Final = (
     Operator(
         name="block_sparse_attention",
         doc="Attention of blocks of queries over the blocks of keys that a mask names",
-        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], mask[b, h, (n+bx-1)//bx, (m+by-1)//by] u8, "
-        "bx=64, by=64, scale=0.0 -> out[b, h, n, e], lse[b, h, n] f32 "
+        text="q[b..., h, n, d] bf16|f16|f32, k[b..., g, m, d], v[b..., g, m, e], mask[b..., h, (n+bx-1)//bx, "
+        "(m+by-1)//by] u8, "
+        "bx=64, by=64, scale=0.0 -> out[b..., h, n, e], lse[b..., h, n] f32 "
         "where h % g == 0, 1 <= bx, 1 <= by, 1 <= d, 1 <= e, any(mask), contiguous(mask)",
         formula="Queries of block i see the keys of block j where `mask[i, j]` is not 0. `out = softmax(q @ k.T * "
         "scale) @ v` over them, with `scale = 1/sqrt(d)` where it is 0, and `lse = log sum exp(q @ k.T * scale)`; a "

@@ -104,9 +104,10 @@ ROWS: Final = (
     Operator(
         name="compressor",
         doc="One row of keys and values for each window of tokens, with states in paged caches",
-        text="x[t, h] bf16, w_kv[w, h], w_gate[w, h], ape[r, w] f32, gain[d], cos[t, e], sin[t, e], start[b] i32, "
+        text="x[t..., h] bf16, w_kv[w, h], w_gate[w, h], ape[r, w] f32, gain[d], cos[t..., e], sin[t..., e], "
+        "start[b] i32, "
         "table[b, p] i32, kv_state[pages, page, w] f32, score_state[pages, page, w] f32, hadamard[d, d]?, eps=1e-6 "
-        "-> out[t, d] where t % b == 0, 1 <= r, 1 <= page, w == d or w == 2*d, 1 <= e <= d, e % 2 == 0, "
+        "-> out[t..., d] where t % b == 0, 1 <= r, 1 <= page, w == d or w == 2*d, 1 <= e <= d, e % 2 == 0, "
         "0 <= start <= p*page - t//b, "
         "0 <= table[max(start + 1 - w//d*r, 0)//page:cdiv(start + t//b, page)] < pages, "
         "contiguous_rows(table, kv_state, score_state)",

@@ -198,7 +198,7 @@ ROWS: Final = (
     Operator(
         name="topk",
         doc="The k largest of every row, descending, with their indices",
-        text="scores[t, n] f32, lengths[b]? i32, k=2048, s=1 -> values[t, k] f32, indices[t, k] i32 "
+        text="scores[t..., n] f32, lengths[b]? i32, k=2048, s=1 -> values[t..., k] f32, indices[t..., k] i32 "
         "where 0 <= k, 1 <= s, t == b*s, 0 <= lengths <= n, contiguous_rows(scores)",
         formula="`indices` are the k largest of the first `count` scores, descending, ties to the lowest index."
         " `count` is n, or with `lengths`, of the token j of s tokens of sequence i, `lengths[i] - (s-1-j)`. Where it "
@@ -222,8 +222,8 @@ ROWS: Final = (
     Operator(
         name="lightning_indexer",
         doc="The rows of a paged int8 cache with the largest scores, for every token",
-        text="q[b, s, h, d] i8, q_scale[b, s, h] f16, keys[pages, page, d] i8, k_scale[pages, page] f16, "
-        "weights[b, s, h] f16, lengths[b] i32, table[b, p] i32, k=2048 -> indices[b, s, k] i32 where "
+        text="q[b..., s, h, d] i8, q_scale[b..., s, h] f16, keys[pages, page, d] i8, k_scale[pages, page] f16, "
+        "weights[b..., s, h] f16, lengths[b...] i32, table[b..., p] i32, k=2048 -> indices[b..., s, k] i32 where "
         f"0 <= k, 1 <= h, 1 <= d, 128*128*d < 2**31, {PAGED}, any(q, keys)",
         formula="`r[n, j] = f16(relu(q[n] @ key[j]) / 2048)`, `w[n] = f16(q_scale[n] * weights[n])`, `score[j] = "
         "k_scale[j] * sum over n of w[n] * r[n, j]`, summed in float32; then `topk` of the first `lengths - (s-1-j)` "
@@ -245,10 +245,11 @@ ROWS: Final = (
     Operator(
         name="indexer_prolog",
         doc="Queries, keys and weights of the lightning indexer; keys go to their int8 cache",
-        text="qn[t, L] i8, qn_scale[t] f32, w_qb[L, n*d] i8, w_qb_scale[n*d] f32, x[t, h] bf16, w_k[h, d] bf16, "
-        "w_proj[h, n] bf16, ln_g[d] bf16, ln_b[d] bf16, cos[t, r] bf16, sin[t, r] bf16, hadamard_q[d, d] bf16, "
-        "hadamard_k[d, d] bf16, index[t] i64|i32, k_cache[m, d] i8, k_scale_cache[m] f16, eps=1e-6 "
-        "-> q[t, n, d] i8, q_scale[t, n] f16, weights[t, n] f16 where "
+        text="qn[t..., L] i8, qn_scale[t...] f32, w_qb[L, n*d] i8, w_qb_scale[n*d] f32, x[t..., h] bf16, w_k[h, "
+        "d] bf16, "
+        "w_proj[h, n] bf16, ln_g[d] bf16, ln_b[d] bf16, cos[t..., r] bf16, sin[t..., r] bf16, hadamard_q[d, d] bf16, "
+        "hadamard_k[d, d] bf16, index[t...] i64|i32, k_cache[m, d] i8, k_scale_cache[m] f16, eps=1e-6 "
+        "-> q[t..., n, d] i8, q_scale[t..., n] f16, weights[t..., n] f16 where "
         "1 <= n, 1 <= r <= d, r % 2 == 0, 128*128*L < 2**31, 0 <= index < m, any(qn, w_qb, k_cache)",
         formula="`q = bf16((qn @ w_qb) * qn_scale * w_qb_scale)`; the first r columns of every head by `rope_half`; `q"
         " = bf16(q @ hadamard_q)`, in int8 by heads. `k = layer_norm(x @ w_k)`, turned, `bf16(k @ hadamard_k)`, in "

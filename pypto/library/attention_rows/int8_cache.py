@@ -62,8 +62,8 @@ def by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "attention_int8_cache", "Attention on a cache of int8 keys and values, unpacked in registers",
-        "q[b, h, n, d] bf16|f16|f32, k[b, g, m, d] i8, key_scale[g, d] f32, v[b, g, m, e] i8, "
-        "value_scale[b, g, m] f32, scale=0.0, causal=0 -> out[b, h, n, e] where h % g == 0, 1 <= d, any(k, v)",
+        "q[b..., h, n, d] bf16|f16|f32, k[b..., g, m, d] i8, key_scale[g, d] f32, v[b..., g, m, e] i8, "
+        "value_scale[b..., g, m] f32, scale=0.0, causal=0 -> out[b..., h, n, e] where h % g == 0, 1 <= d, any(k, v)",
         "`attention` with `k * key_scale[:, None]` and `v * value_scale[..., None]`, in float32: a channel of the keys "
         "has one scale, which goes into the queries, and a token of the values one for each head.",
         "Liu and others, KIVI, 2024", attention_int8_cache,

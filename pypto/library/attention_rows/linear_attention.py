@@ -47,7 +47,10 @@ def by_torch(torch: Any, v: Any) -> Any:
     return results["out"]
 
 
-ARGUMENTS: Final = "q[b, g, t, d] f32, k[b, g, t, d], v[b, h, t, e], gate[b, h, t], beta[b, h, t], state[b, h, e, d] "
+ARGUMENTS: Final = (
+    "q[b..., g, t, d] f32, k[b..., g, t, d], v[b..., h, t, e], gate[b..., h, t], beta[b..., h, t], "
+    "state[b..., h, e, d] "
+)
 SIZES: Final = {
     "small": {"b": 1, "g": 1, "t": 70, "d": 16, "h": 2, "e": 16},
     "model": {"b": 1, "g": 8, "t": 2048, "d": 128, "h": 8, "e": 128},
@@ -58,7 +61,7 @@ ROWS: Final = (
     Operator(
         name="gated_delta_rule",
         doc="Linear attention by the gated delta rule, with its state in place",
-        text=ARGUMENTS + "-> out[b, h, t, e] where h % g == 0, 1 <= d",
+        text=ARGUMENTS + "-> out[b..., h, t, e] where h % g == 0, 1 <= d",
         formula="q and k have length 1 and serve `h/g` heads; for each token, with S the state transposed: `S = "
         "exp(gate) S`, `S = S + k^T (beta (v - k @ S))`, `out = q @ S / sqrt(d)`. The version `chunks` computes 64 "
         "tokens at once: corrections within them by forward substitution, all else by products.",
@@ -83,7 +86,7 @@ ROWS: Final = (
     Operator(
         name="gated_delta_sequence",
         doc="Linear attention by the gated delta rule, from one state to another",
-        text=ARGUMENTS + "-> out[b, h, t, e], last[b, h, e, d] where h % g == 0, 1 <= d",
+        text=ARGUMENTS + "-> out[b..., h, t, e], last[b..., h, e, d] where h % g == 0, 1 <= d",
         formula="`gated_delta_rule` on a copy of the state: `last` is the state after the tokens, and `state` stays.",
         source="Yang and others, Gated Delta Networks, 2024",
         reference=gated_delta_rule,

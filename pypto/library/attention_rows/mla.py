@@ -136,8 +136,10 @@ ROWS: Final = (
     Operator(
         name="mla_prolog",
         doc="Queries and the rows of the latent caches, from activations",
-        text="x[t, h] bf16, w_dq[h, L], w_uq[L, n*(p+r)], w_uk[n, p, c], w_dkvkr[h, c+r], g_cq[L], g_ckv[c], cos[t, r],"
-        " sin[t, r], index[t] i64|i32, kv_cache[m, c], kr_cache[m, r], eps=1e-5 -> q_nope[t, n, c], q_rope[t, n, r] "
+        text="x[t..., h] bf16, w_dq[h, L], w_uq[L, n*(p+r)], w_uk[n, p, c], w_dkvkr[h, c+r], g_cq[L], g_ckv[c], "
+        "cos[t..., r],"
+        " sin[t..., r], index[t...] i64|i32, kv_cache[m, c], kr_cache[m, r], eps=1e-5 -> q_nope[t..., n, c], "
+        "q_rope[t..., n, r] "
         "where 1 <= n, 1 <= r, 1 <= c, r % 2 == 0, 0 <= index < m",
         formula="`qa = bf16(x @ w_dq)`, `qb = bf16(rms_norm(qa, g_cq) @ w_uq)`, n heads of p and r columns; `q_nope = "
         "qb[:p] @ w_uk`, `q_rope = rope_interleaved_to_half(qb[p:])`. `kv = bf16(x @ w_dkvkr)`; `rms_norm(kv[:c], "
@@ -160,10 +162,11 @@ ROWS: Final = (
     Operator(
         name="mla_prolog_quant",
         doc="Queries and the rows of the latent int8 caches, with an int8 projection",
-        text="x[t, h] bf16, w_dq[h, L], w_uq[L, n*(p+r)] i8, w_uq_scale[n*(p+r)] f32, w_uk[n, p, c], w_dkvkr[h, c+r], "
-        "g_cq[L], g_ckv[c], cos[t, r], sin[t, r], index[t] i64|i32, kv_cache[m, c] i8, kr_cache[m, r], "
+        text="x[t..., h] bf16, w_dq[h, L], w_uq[L, n*(p+r)] i8, w_uq_scale[n*(p+r)] f32, w_uk[n, p, c], w_dkvkr[h, "
+        "c+r], "
+        "g_cq[L], g_ckv[c], cos[t..., r], sin[t..., r], index[t...] i64|i32, kv_cache[m, c] i8, kr_cache[m, r], "
         "kv_scale[m, groups] f32, smooth[L]? f32, eps=1e-5 "
-        "-> q_nope[t, n, c], q_rope[t, n, r], qn[t, L] i8, qs[t] f32 where "
+        "-> q_nope[t..., n, c], q_rope[t..., n, r], qn[t..., L] i8, qs[t...] f32 where "
         "1 <= n, 1 <= r, 1 <= c, r % 2 == 0, c % groups == 0, 128*128*L < 2**31, 0 <= index < m, any(w_uq, kv_cache)",
         formula="As `mla_prolog`, with `(qn, qs) = quantize_per_token(bf16(rms_norm(qa, g_cq)), smooth)`, `qb = "
         "bf16((qn @ w_uq) * qs * w_uq_scale)`, and the latent row in int8 with a scale for each of `groups` parts of "

@@ -42,7 +42,8 @@ ROWS: Final = (
     Operator(
         name="scatter_update",
         doc="Rows into a cache, in place",
-        text="cache[n, d] bf16|f16|f32|i8, index[t] i32|i64, rows[t, d] -> where 0 <= index < n, any(cache, rows)",
+        text="cache[n, d] bf16|f16|f32|i8, index[t...] i32|i64, rows[t..., d] -> where 0 <= index < n, any(cache, "
+        "rows)",
         formula="`cache[index[j]] = rows[j]` for every token j; the last token that names a row writes it, and no "
         "other does, so that no two programs write to one place. Other rows stay as they are. A paged cache is one "
         "with `n = pages * rows of a page`, and `index = page * rows of a page + row`.",

@@ -160,9 +160,9 @@ ROWS: Final = (
     Operator(
         name="attention",
         doc="Attention of queries on keys and values, with groups of heads and a causal mask",
-        text="q[b, h, n, d] bf16|f16|f32, k[b, g, m, d], v[b, g, m, e], scale=0.0, causal=0, "
-        "bias[B, H, N, m]? bf16|f16|f32, mask[C, I, O, m]? i1|u8, first[b]? i32, sinks[h]? bf16|f16|f32, window=0, "
-        "softcap=0.0 -> out[b, h, n, e] where h % g == 0, 1 <= d, 0 <= window, B == 1 or B == b, H == 1 or H == h, "
+        text="q[b..., h, n, d] bf16|f16|f32, k[b..., g, m, d], v[b..., g, m, e], scale=0.0, causal=0, "
+        "bias[B, H, N, m]? bf16|f16|f32, mask[C, I, O, m]? i1|u8, first[b...]? i32, sinks[h]? bf16|f16|f32, window=0, "
+        "softcap=0.0 -> out[b..., h, n, e] where h % g == 0, 1 <= d, 0 <= window, B == 1 or B == b, H == 1 or H == h, "
         "N == 1 or N == n, C == 1 or C == b, I == 1 or I == h, O == 1 or O == n, any(mask), 0 <= first <= m",
         formula="`out = softmax(q @ k.T * scale) @ v`, with `scale = 1/sqrt(d)` where it is 0. Each head of keys serves"
         " `h/g` heads of queries. With `causal`, query i sees keys up to `i + m - n`, with `window` the last `window` "
@@ -170,7 +170,7 @@ ROWS: Final = (
         "are not seen, nor those that stand in front of `first[b]`, which are padding. `sinks[h]` is a score in the "
         "sum of weights that has no value. Softmax in float32 and one pass; weights are rounded to the dtype of the "
         "values before they are divided by their sum. A query that sees no key "
-        "gives 0.",
+        "gives 0. Where q has several leading dimensions, `bias` and `mask` have one, as large as all together, or 1.",
         source="Dao and others, FlashAttention, 2022",
         reference=attention,
         implementations=(Implementation("flash", masked_attention),),
@@ -192,8 +192,8 @@ ROWS: Final = (
     Operator(
         name="paged_attention",
         doc="Attention of one query per sequence on a paged cache, split along the cache",
-        text="q[b, h, d] bf16|f16|f32, keys[pages, page, g, d], values[pages, page, g, e], table[b, p] i32, "
-        f"lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e] where "
+        text="q[b..., h, d] bf16|f16|f32, keys[pages, page, g, d], values[pages, page, g, e], table[b..., p] i32, "
+        f"lengths[b...] i32, scale=0.0, splits=8 -> out[b..., h, e] where "
         f"h % g == 0, 1 <= splits, 1 <= d, {PAGED}, contiguous_rows(keys, values)",
         formula="Row i of sequence b lies in page `table[b, i // page]`, at `i % page`. `out = softmax(q @ keys.T * "
         "scale) @ values` over the first `lengths[b]` rows, with `scale = 1/sqrt(d)` where it is 0. Each part of the "

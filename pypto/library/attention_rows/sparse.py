@@ -119,8 +119,9 @@ ROWS: Final = (
     Operator(
         name="sparse_attention",
         doc="Latent attention over chosen rows of a paged cache",
-        text="q_nope[t, h, c] bf16, q_rope[t, h, r], keys[pages, page, c], rope[pages, page, r], topk[t, k] i32, "
-        f"table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c] where {CHOSEN}",
+        text="q_nope[t..., h, c] bf16, q_rope[t..., h, r], keys[pages, page, c], rope[pages, page, r], topk[t..., "
+        "k] i32, "
+        f"table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t..., h, c] where {CHOSEN}",
         formula=FORMULA.format("keys[row]"),
         source="DeepSeek-V3.2's sparse attention",
         reference=sparse_attention,
@@ -140,8 +141,9 @@ ROWS: Final = (
     Operator(
         name="sparse_attention_quant",
         doc="Latent attention over chosen rows of a paged int8 cache with scales",
-        text="q_nope[t, h, c] bf16, q_rope[t, h, r], keys[pages, page, c] i8, rope[pages, page, r], "
-        "scales[pages, page, groups] f32, topk[t, k] i32, table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t, h, c] "
+        text="q_nope[t..., h, c] bf16, q_rope[t..., h, r], keys[pages, page, c] i8, rope[pages, page, r], "
+        "scales[pages, page, groups] f32, topk[t..., k] i32, table[b, p] i32, lengths[b] i32, scale=0.0 -> out[t..., "
+        "h, c] "
         f"where c % groups == 0, {CHOSEN}, contiguous_rows(scales), any(keys)",
         formula=FORMULA.format("bf16(keys[row] * scales[row])")
         + " Each scale is that of `c / groups` neighbouring columns.",

@@ -162,8 +162,9 @@ def indexer_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "mla_prolog_v4", "Queries and rows of keys and values, from activations",
-        "x[t, h] bf16, w_dq[h, L], w_uq[L, n*d], w_kv[h, d], g_q[L], g_kv[d], cos[t, e], sin[t, e], n=64, eps=1e-6 "
-        "-> q[t, n, d], kv[t, d] where 0 <= n, 1 <= e <= d, e % 2 == 0",
+        "x[t..., h] bf16, w_dq[h, L], w_uq[L, n*d], w_kv[h, d], g_q[L], g_kv[d], cos[t..., e], sin[t..., e], n=64, "
+        "eps=1e-6 "
+        "-> q[t..., n, d], kv[t..., d] where 0 <= n, 1 <= e <= d, e % 2 == 0",
         QUERIES.format("`qb = bf16(qn) @ w_uq`"), "DeepSeek-V4's MLA prolog", mla_prolog_v4,
         (Implementation("steps", kernels.mla_prolog_v4),), {"small": SMALL, "model": MODEL}, sampler=projected,
         flops=flops, bytes=lambda n: weight_bytes(n, 2), peer=mla_by_torch,
@@ -172,8 +173,8 @@ ROWS: Final = (
     ),
     Operator(
         "mla_prolog_v4_quant", "Queries and rows of keys and values, with an int8 projection",
-        "x[t, h] bf16, w_dq[h, L], w_uq[L, n*d] i8, w_uq_scale[n*d] f32, w_kv[h, d], g_q[L], g_kv[d], cos[t, e], "
-        "sin[t, e], n=64, eps=1e-6 -> q[t, n, d], kv[t, d], qn[t, L] i8, qs[t] f32 "
+        "x[t..., h] bf16, w_dq[h, L], w_uq[L, n*d] i8, w_uq_scale[n*d] f32, w_kv[h, d], g_q[L], g_kv[d], cos[t..., e], "
+        "sin[t..., e], n=64, eps=1e-6 -> q[t..., n, d], kv[t..., d], qn[t..., L] i8, qs[t...] f32 "
         "where 0 <= n, 1 <= e <= d, e % 2 == 0, 128*128*L < 2**31, any(w_uq)",
         QUERIES.format("`(qn, qs) = quantize_per_token(qn)`, `qb = (qn @ w_uq) * qs * w_uq_scale` in float32"),
         "DeepSeek-V4's MLA prolog", mla_prolog_v4_quant, (Implementation("steps", kernels.mla_prolog_v4_quant),),
@@ -184,9 +185,9 @@ ROWS: Final = (
     ),
     Operator(
         "indexer_prolog_v4", "Queries and weights of the lightning indexer of DeepSeek-V4",
-        "qn[t, L] i8, qn_scale[t] f32, w_qb[L, n*d] i8, w_qb_scale[n*d] f32, x[t, h] bf16, w_proj[h, n] bf16, "
-        "cos[t, e] bf16, sin[t, e] bf16, hadamard[d, d] bf16 "
-        "-> q[t, n, d] i8, q_scale[t, n] f16, weights[t, n] f16 "
+        "qn[t..., L] i8, qn_scale[t...] f32, w_qb[L, n*d] i8, w_qb_scale[n*d] f32, x[t..., h] bf16, w_proj[h, n] bf16, "
+        "cos[t..., e] bf16, sin[t..., e] bf16, hadamard[d, d] bf16 "
+        "-> q[t..., n, d] i8, q_scale[t..., n] f16, weights[t..., n] f16 "
         "where 1 <= e <= d, e % 2 == 0, 128*128*L < 2**31, any(qn, w_qb)",
         "`heads = bf16((qn @ w_qb) * qn_scale * w_qb_scale)`, n of d columns, of which the last e are turned: "
         "`rope_interleaved`; `(q, q_scale) = quantize_per_token(bf16(heads @ hadamard))`, by rows of a token and head; "

@@ -88,6 +88,7 @@ ROWS: Final = (
         edges={"long and causal": long_and_causal, "neighbours": neighbours},
         flops=lambda n: 2.0 * n.h * n.t * n.t / (n.s - 1) * (n.d + n.e),
         peer=by_torch,
+        no_leading="`t` counts the tokens of all sequences, which are packed one behind the other",
         gradient=composed(gradients.varlen_attention, "on sequences padded to `longest`"),
     ),
 )

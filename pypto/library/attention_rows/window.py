@@ -222,12 +222,13 @@ ROWS: Final = (
         peer=window_by_torch,
         limited="products of 64 heads and 64 rows, at 0.65 of the rate of larger ones; torch's are of all tokens in "
         "one call.",
+        no_leading="`t` counts the tokens of all sequences, which are packed one behind the other",
         gradient=composed(gradients.window_attention, "on gathered rows"),
     ),
     Operator(
         "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
-        "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
-        "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t, h, d] "
+        "q[t..., h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
+        "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t..., h, d] "
         f"where {COMPRESSED}",
         WINDOW + "To these come the first `e // ratio` rows of its compressed pages, by `places`." + SOFTMAX,
         SOURCE, compressed_attention, versions("compressed_attention"),
@@ -240,8 +241,8 @@ ROWS: Final = (
     ),
     Operator(
         "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
-        "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
-        "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d] "
+        "q[t..., h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
+        "topk[t..., k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t..., h, d] "
         f"where {COMPRESSED}, 0 <= topk[:seen(lengths // ratio)] < tokens(lengths // ratio), contiguous(topk)",
         WINDOW + "To these come the first `clamp(lengths[i] // ratio - s + 1 + j, 0, k)` rows of `topk`, of its "
         "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,

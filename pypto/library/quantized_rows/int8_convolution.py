@@ -85,7 +85,7 @@ def strided_depthwise(rng: np.random.Generator) -> dict[str, Any]:
     return inputs | {"weight": inputs["weight"][..., :5, 0], "scale": inputs["scale"][:5], "bias": None, "stride_h": 2}
 
 
-PADDED: Final = "x[n, h, w, c] i8"
+PADDED: Final = "x[n..., h, w, c] i8"
 RESULT: Final = (
     "(h - kh) // stride_h + 1, (w - kw) // stride_w + 1] f32 where kh <= h, kw <= w, 1 <= stride_h, 1 <= stride_w"
 )
@@ -112,8 +112,8 @@ def conv_by_torch(torch: Any, v: Any) -> Any:
 ROWS: Final = (
     Operator(
         "quantize_image", "Int8 codes of an image with its channels last, and zeros around it",
-        "x[n, c, h, w] bf16|f32, scale[1] f32, top=0, left=0, bottom=0, right=0 "
-        "-> q[n, top + h + bottom, left + w + right, c] i8 "
+        "x[n..., c, h, w] bf16|f32, scale[1] f32, top=0, left=0, bottom=0, right=0 "
+        "-> q[n..., top + h + bottom, left + w + right, c] i8 "
         "where 0 <= top, 0 <= left, 0 <= bottom, 0 <= right",
         "`q = clamp(round(x * scale), -127, 127)`, halves to even. NaN is an error.",
         "Static quantisation of convolutional networks",
@@ -124,7 +124,8 @@ ROWS: Final = (
     ),
     Operator(
         "conv_int8", "Convolution of int8 images and weights, with scales of the outputs and a float32 bias",
-        f"{PADDED}, weight[kh, kw, c, o] i8, scale[o] f32, bias[o]? f32, stride_h=1, stride_w=1 -> y[n, o, {RESULT}, "
+        f"{PADDED}, weight[kh, kw, c, o] i8, scale[o] f32, bias[o]? f32, stride_h=1, stride_w=1 -> y[n..., o, "
+        f"{RESULT}, "
         "128*128*kh*kw*c < 2**31, any(x, weight), contiguous(x)",
         f"`y = conv(x, weight) * scale + bias`, the sum in int32. {WINDOWS}", "Jacob et al., 2018", conv_int8,
         (Implementation("rows", kernels.conv_int8),),
@@ -137,7 +138,7 @@ ROWS: Final = (
     ),
     Operator(
         "depthwise_conv_int8", "Convolution of each channel of an int8 image with a window of its own",
-        f"{PADDED}, weight[kh, kw, c] i8, scale[c] f32, bias[c]? f32, stride_h=1, stride_w=1 -> y[n, c, {RESULT}, "
+        f"{PADDED}, weight[kh, kw, c] i8, scale[c] f32, bias[c]? f32, stride_h=1, stride_w=1 -> y[n..., c, {RESULT}, "
         "128*128*kh*kw < 2**31, any(x, weight), contiguous(x)",
         f"`y = conv(x, weight) * scale + bias` for each channel, the sum in int32. {WINDOWS}", "MobileNets",
         depthwise_conv_int8,

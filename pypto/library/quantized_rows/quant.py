@@ -159,6 +159,7 @@ ROWS: Final = (
         quantize_per_channel, (Implementation("columns", kernels.quantize_per_channel),),
         {"small": {"k": 48, "n": 70}, "model": {"k": 4096, "n": 4096}}, tolerance={"scale": SCALES},
         flops=lambda n: 4.0 * n.k * n.n, bytes=lambda n: 3.0 * n.k * n.n, peer=channel_by_torch, items="n",
+        no_leading="a scale covers all rows of a matrix",
         no_gradient=ROUNDED,
     ),
     Operator(
