@@ -101,7 +101,7 @@ class Locality:
 
     @property
     def encoded(self) -> int:
-        """The 64-bit word by which the thread pool's native code receives it (see ``pool.ll``).
+        """The 64-bit word by which the thread pool's native code receives it (see ``pool.c``).
 
         Positive: programs. Zero or negative: a row, with the count of its fallback in the low 30 bits of the negated
         word, its axis in the next two, and a number of rows in its high half.

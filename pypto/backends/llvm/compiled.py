@@ -17,3 +17,9 @@ def helpers(source: Path, **constants: int) -> tuple[str, dict[str, str]]:
     lines = text.splitlines()
     declared = {line.split("@")[1].split("(")[0]: line for line in lines if line.startswith("declare")}
     return "\n".join(line for line in lines if line not in declared.values()) + "\n", declared
+
+
+def source_module(source: Path, **constants: int) -> str:
+    """Return a C source as a module of its own, see `helpers`."""
+    text, declared = helpers(source, **constants)
+    return text + "\n".join(declared.values()) + "\n"

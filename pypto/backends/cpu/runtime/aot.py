@@ -10,39 +10,33 @@ from __future__ import annotations
 import platform
 import re
 import struct
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.base import FIXED_SLOTS, PAGE, Locality, Slot
-from pypto.backends.cpu.backend import SERIAL_BELOW, programs_per_ticket
+from pypto.backends.base import PAGE, Locality, Slot
+from pypto.backends.cpu.backend import programs_per_ticket
 from pypto.backends.cpu.codegen.function import lower
 from pypto.backends.cpu.loopir.cost import estimate
 from pypto.backends.cpu.runtime.engine import Engine
-from pypto.backends.cpu.runtime.pool import STATE_BYTES, WORKERS, is_native, pool_text
+from pypto.backends.cpu.runtime.pool import is_native, pool_text
 from pypto.backends.cpu.target import CpuTarget, level_target
+from pypto.backends.llvm.compiled import source_module
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function
 from pypto.ops.target import TargetConstants
 
 STATUS: Final = MappingProxyType({"OK": 0, "BAD_GRID": 1, "NO_VERSION": 2, "NO_CPU": 3, "NO_MEMORY": 4})
-_MAX_THREADS: Final = 256
+MAX_THREADS: Final = 256
 _KINDS: Final = ("ptr", "shape", "stride", "scalar")
 _BASELINE_LEVEL: Final = "x86-64-v2"  # of entries and pool
 # CPUID bits that a level needs: ECX of leaf 1, EBX of leaf 7, ECX of leaf 0x80000001; and bits of XCR0.
 _V2: Final = (1 << 0 | 1 << 9 | 1 << 13 | 1 << 19 | 1 << 20 | 1 << 23, 0, 1 << 0, 0)
 _V3: Final = (1 << 12 | 1 << 22 | 1 << 27 | 1 << 28 | 1 << 29, 1 << 3 | 1 << 5 | 1 << 8, 1 << 5, 0x6)
 _V4: Final = (0, 1 << 16 | 1 << 17 | 1 << 28 | 1 << 30 | 1 << 31, 0, 0xE6)
-_PYTHON: Final = (
-    ("PyGILState_Ensure", "i32", ""),
-    ("PyGILState_Release", "void", "i32"),
-    ("PyErr_CheckSignals", "i32", ""),
-    ("PyEval_SaveThread", "ptr", ""),
-    ("PyEval_RestoreThread", "void", "ptr"),
-)  # of the pool: name, result and parameters
+_BODY: Final = "{ ptr, ptr, double, i64, i64, i64, i64, i64 }"  # `struct body` of aot.c
 _DEFINED: Final = re.compile(r"^(define [^\n]*\S) *\{$", re.MULTILINE)
 REQUIRED_CPUID: Final = MappingProxyType({"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4})
 
@@ -114,6 +108,10 @@ def object_code(entries: Sequence[Entry], constants: dict[str, bytes]) -> bytes:
     base.ready()
     llvm.initialize_native_asmparser()
     linked = base.module(entry_module_text(entries, constants), {})
+    for text in runtime_texts():
+        linked.link_in(base.module(text, {}))
+    if is_x86():
+        linked.get_global_variable("aot_needed").linkage = "internal"
     for entry in entries:
         for n, body in enumerate(entry.bodies):
             linked.link_in(kernel_module(body, symbol_of(entry, n)))
@@ -151,101 +149,38 @@ def annotate_target(text: str, target: CpuTarget) -> str:
 
 
 def entry_module_text(entries: Sequence[Entry], constants: dict[str, bytes]) -> str:
-    """The LLVM IR around the bodies: entries, dispatch on the CPU, the pool and the constants."""
-    here = Path(__file__)
-    parts = [entry_text(entry) for entry in entries]
+    """The LLVM IR of entries and of the constants."""
+    needed = ", ".join(f"i32 {bits}" for row in REQUIRED_CPUID.values() for bits in row)
+    parts = ["declare i32 @aot_launch(ptr, i64, ptr, ptr, i64)", *map(entry_text, entries)]
+    parts += [f"@aot_needed = constant [{4 * len(REQUIRED_CPUID)} x i32] [{needed}], align 16"] * is_x86()
     parts += [f"@{name} = weak constant [{len(data)} x i8] {bytes_literal(data)}" for name, data in constants.items()]
-    parts.append(here.with_suffix(".ll").read_text(encoding="utf-8"))
-    if is_x86():
-        parts.append(here.with_name("aot_x86.ll").read_text(encoding="utf-8"))
-    has_pool = is_native() and sys.platform == "linux"
-    parts.append(here.with_name("aot_linux.ll").read_text(encoding="utf-8") if has_pool else single_threaded_pool())
-    text = "\n".join(parts)
-    names = {
-        "serial": SERIAL_BELOW,
-        "most": _MAX_THREADS,
-        "page": PAGE,
-        "state": STATE_BYTES,
-        "offset": WORKERS,
-        "workers": 16 * _MAX_THREADS,
-        "others": _MAX_THREADS - 1,
-        **{level: ", ".join(f"i32 {bits}" for bits in needed) for level, needed in REQUIRED_CPUID.items()},
-    }
-    for name, value in names.items():
-        text = text.replace(f"<{name}>", str(value))
-    return deduplicate_declarations(f"{text}\n{stub_python_calls(pool_text()) if has_pool else ''}")
+    return "\n".join(parts)
 
 
-def stub_python_calls(pool: str) -> str:
-    """The pool's text with stubs for Python's functions, which a program in C does not have.
-
-    They handle signals in polled launches; launches of a library are not polled.
-    """
-    for name, kind, parameters in _PYTHON:
-        result = "" if kind == "void" else " null" if kind == "ptr" else " 0"
-        body = f"define internal {kind} @{name}({parameters}) {{\n  ret {kind}{result}\n}}"
-        pool = pool.replace(f"declare {kind} @{name}({parameters})", body)
-    return pool
-
-
-def single_threaded_pool() -> str:
-    """The pool where there is none: the caller runs all programs."""
-    parameters = "ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group"
-    call = "call void %body(i64 0, i64 %programs, i64 0, ptr %block)"
-    return f"define internal void @share({parameters}) {{\n  {call}\n  ret void\n}}"
-
-
-def deduplicate_declarations(text: str) -> str:
-    """The text without repeated declarations."""
-    lines = text.splitlines()
-    seen: set[str] = set()
-    unique = []
-    for line in lines:
-        if not line.startswith("declare "):
-            unique.append(line)
-        elif line not in seen:
-            seen.add(line)
-            unique.append(line)
-    return "\n".join(unique)
+def runtime_texts() -> list[str]:
+    """The LLVM IR of what entries call: the choice of a body, with level and threads where the machine has them."""
+    files = ["aot", *["aot_x86"] * is_x86(), *["aot_linux"] * is_native()]
+    texts = [source_module(Path(__file__).with_name(f"{name}.c")) for name in files]
+    return [*texts, pool_text()] if is_native() else texts
 
 
 def entry_text(entry: Entry) -> str:
-    """An entry, which tries its bodies in order."""
-    lines = [f"define i32 @{entry.symbol}(ptr %grid, ptr %slots, i64 %threads) {{", "start:"]
-    lines += ["  %programs = call i64 @programs(ptr %grid)", "  %wrong = icmp slt i64 %programs, 0"]
-    lines += ["  br i1 %wrong, label %bad, label %count", "bad:", f"  ret i32 {STATUS['BAD_GRID']}"]
-    lines += ["count:", "  %empty = icmp eq i64 %programs, 0", "  br i1 %empty, label %done, label %choose"]
-    lines += ["done:", "  ret i32 0", "choose:"]
-    lines += ["  %level = call i32 @level()"] if is_x86() else []
-    lines += ["  br label %try0"]
+    """An entry, which gives its bodies to `aot_launch`."""
+    rows, lines = [], []
     for n, body in enumerate(entry.bodies):
-        lines += body_lines(entry, n, body)
-    lines += [f"try{len(entry.bodies)}:", f"  ret i32 {STATUS['NO_CPU']}", "}"]
-    declared = [f"declare void @{symbol_of(entry, n)}(i64, i64, i64, ptr)" for n in range(len(entry.bodies))]
-    return "\n".join([*lines, *declared])
-
-
-def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
-    """The part of an entry that runs one of its bodies, if the CPU has the level."""
-    size = FIXED_SLOTS + len(body.slots)
-    needed = int(body.level[-1]) if is_x86() else 0
-    fits = f"  %fits{n} = icmp sge i32 %level, {needed}" if is_x86() else f"  %fits{n} = icmp eq i1 true, true"
-    lines = [f"try{n}:", fits, f"  br i1 %fits{n}, label %fill{n}, label %try{n + 1}", f"fill{n}:"]
-    lines += [f"  %block{n} = alloca [{size} x i64], align 16"]
-    sources = [("grid", axis) for axis in range(3)]
-    sources += [("slots", entry.slots.index(slot)) for slot in body.slots]
-    for k, (source, at) in enumerate(sources):
-        target = k if k < 3 else k - 3 + FIXED_SLOTS
-        lines += [
-            f"  %from{n}.{k} = getelementptr i64, ptr %{source}, i64 {at}",
-            f"  %value{n}.{k} = load i64, ptr %from{n}.{k}",
-            f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {target}",
-            f"  store i64 %value{n}.{k}, ptr %to{n}.{k}",
-        ]
-    ticket = programs_per_ticket(body.cost)
-    given = f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {ticket}, i64 {body.locality.encoded}"
-    call = f"call i32 @run(ptr @{symbol_of(entry, n)}, ptr %block{n}, i64 %programs, i64 %threads, {given})"
-    return [*lines, f"  %status{n} = {call}", f"  ret i32 %status{n}"]
+        symbol, count = symbol_of(entry, n), len(body.slots)
+        slots = ", ".join(f"i64 {entry.slots.index(slot)}" for slot in body.slots)
+        lines += [f"declare void @{symbol}(i64, i64, i64, ptr)"]
+        lines += [f"@{symbol}.slots = internal constant [{count} x i64] {f'[{slots}]' if slots else 'zeroinitializer'}"]
+        level = int(body.level[-1]) if is_x86() else 0
+        numbers = count, level, body.pages, programs_per_ticket(body.cost), body.locality.encoded
+        fields = [f"ptr @{symbol}", f"ptr @{symbol}.slots", f"double {double_literal(body.cost)}"]
+        rows += [f"{_BODY} {{ {', '.join([*fields, *(f'i64 {number}' for number in numbers)])} }}"]
+    table = f"[{len(rows)} x {_BODY}]"
+    call = f"call i32 @aot_launch(ptr @{entry.symbol}.bodies, i64 {len(rows)}, ptr %grid, ptr %slots, i64 %threads)"
+    lines += [f"@{entry.symbol}.bodies = internal constant {table} [{', '.join(rows)}]"]
+    lines += [f"define i32 @{entry.symbol}(ptr %grid, ptr %slots, i64 %threads) {{"]
+    return "\n".join([*lines, f"  %status = {call}", "  ret i32 %status", "}"])
 
 
 def double_literal(value: float) -> str:

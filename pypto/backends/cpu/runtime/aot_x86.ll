@@ -1,62 +1,93 @@
-; The feature level of an x86-64 CPU whose registers the system saves: 4, 3 or 2 for x86-64-v4 to v2, and 0 for less.
-@level.known = internal global i32 -1
+; Made from aot_x86.c by clang 22: `python -m tests.house.compiled`.
+; sha256 8a1ba70e7ab977683174a1cbfe636a587ccdb70a7b7a87ac49e1183780320bab
+%struct.features = type { i32, i32, i32, i32 }
 
-define internal i32 @level() {
-start:
-  %known = load atomic i32, ptr @level.known monotonic, align 4
-  %new = icmp slt i32 %known, 0
-  br i1 %new, label %look, label %told
-told:
-  ret i32 %known
-look:
-  %zero = call {i32, i32, i32, i32} asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 0, i32 0)
-  %leaves = extractvalue {i32, i32, i32, i32} %zero, 0
-  %enough = icmp uge i32 %leaves, 7
-  br i1 %enough, label %ask, label %keep
-ask:
-  %one = call {i32, i32, i32, i32} asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 1, i32 0)
-  %basic = extractvalue {i32, i32, i32, i32} %one, 2
-  %seven = call {i32, i32, i32, i32} asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 7, i32 0)
-  %wide = extractvalue {i32, i32, i32, i32} %seven, 1
-  %amd = call {i32, i32, i32, i32} asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 -2147483647, i32 0)
-  %extended = extractvalue {i32, i32, i32, i32} %amd, 2
-  %saves = and i32 %basic, 134217728
-  %saving = icmp ne i32 %saves, 0
-  br i1 %saving, label %states, label %choose
-states:
-  %xcr = call {i32, i32} asm sideeffect "xgetbv", "={ax},={dx},{cx}"(i32 0)
-  %saved = extractvalue {i32, i32} %xcr, 0
-  br label %choose
-choose:
-  %state = phi i32 [ 0, %ask ], [ %saved, %states ]
-  %two = call i1 @has(i32 %basic, i32 %wide, i32 %extended, i32 %state, <x86-64-v2>)
-  %three = call i1 @has(i32 %basic, i32 %wide, i32 %extended, i32 %state, <x86-64-v3>)
-  %four = call i1 @has(i32 %basic, i32 %wide, i32 %extended, i32 %state, <x86-64-v4>)
-  %is.two = select i1 %two, i32 2, i32 0
-  %is.three = select i1 %three, i32 3, i32 2
-  %up.three = select i1 %two, i32 %is.three, i32 0
-  %both = and i1 %two, %three
-  %up.four = and i1 %both, %four
-  %most = select i1 %up.four, i32 4, i32 %up.three
-  br label %keep
-keep:
-  %found = phi i32 [ 0, %look ], [ %most, %choose ]
-  store atomic i32 %found, ptr @level.known monotonic, align 4
-  ret i32 %found
-}
+@aot_level.known = internal global i32 -1, align 4
+@aot_needed = external constant [3 x %struct.features], align 16
 
-; Whether all bits are there that a level needs: of leaf 1, leaf 7, leaf 0x80000001, and of the states that are saved.
-define internal i1 @has(i32 %a, i32 %b, i32 %c, i32 %d, i32 %wa, i32 %wb, i32 %wc, i32 %wd) {
-  %a.have = and i32 %a, %wa
-  %a.ok = icmp eq i32 %a.have, %wa
-  %b.have = and i32 %b, %wb
-  %b.ok = icmp eq i32 %b.have, %wb
-  %c.have = and i32 %c, %wc
-  %c.ok = icmp eq i32 %c.have, %wc
-  %d.have = and i32 %d, %wd
-  %d.ok = icmp eq i32 %d.have, %wd
-  %ab = and i1 %a.ok, %b.ok
-  %cd = and i1 %c.ok, %d.ok
-  %all = and i1 %ab, %cd
-  ret i1 %all
+define i32 @aot_level() nounwind {
+entry:
+  %0 = load atomic i32, ptr @aot_level.known monotonic, align 4
+  %cmp = icmp sgt i32 %0, -1
+  br i1 %cmp, label %cleanup, label %if.end
+
+if.end:
+  %1 = tail call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 0, i32 0)
+  %asmresult.i = extractvalue { i32, i32, i32, i32 } %1, 0
+  %cmp1 = icmp ugt i32 %asmresult.i, 6
+  br i1 %cmp1, label %if.then2, label %if.end6
+
+if.then2:
+  %2 = tail call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 1, i32 0)
+  %asmresult2.i.i = extractvalue { i32, i32, i32, i32 } %2, 2
+  %3 = tail call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 7, i32 0)
+  %4 = tail call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 -2147483647, i32 0)
+  %5 = and i32 %asmresult2.i.i, 134217728
+  %tobool.not.i = icmp eq i32 %5, 0
+  br i1 %tobool.not.i, label %present.exit, label %if.then.i
+
+if.then.i:
+  %6 = tail call { i32, i32 } asm sideeffect "xgetbv", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"(i32 0)
+  %asmresult.i15 = extractvalue { i32, i32 } %6, 0
+  %7 = xor i32 %asmresult.i15, -1
+  br label %present.exit
+
+present.exit:
+  %retval.sroa.6.0.i = phi i32 [ %7, %if.then.i ], [ -1, %if.then2 ]
+  %asmresult2.i25.i = extractvalue { i32, i32, i32, i32 } %4, 2
+  %asmresult1.i10.i = extractvalue { i32, i32, i32, i32 } %3, 1
+  %not.i = xor i32 %asmresult2.i.i, -1
+  %not3.i = xor i32 %asmresult1.i10.i, -1
+  %not8.i = xor i32 %asmresult2.i25.i, -1
+  br label %land.rhs
+
+land.rhs:
+  %indvars.iv = phi i64 [ 0, %present.exit ], [ %indvars.iv.next, %while.body ]
+  %arrayidx = getelementptr inbounds nuw %struct.features, ptr @aot_needed, i64 %indvars.iv
+  %8 = load i64, ptr %arrayidx, align 16
+  %9 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %10 = load i64, ptr %9, align 8
+  %want.sroa.0.0.extract.trunc.i = trunc i64 %8 to i32
+  %want.sroa.3.8.extract.trunc.i = trunc i64 %10 to i32
+  %want.sroa.5.8.extract.shift.i = lshr i64 %10, 32
+  %want.sroa.5.8.extract.trunc.i = trunc nuw i64 %want.sroa.5.8.extract.shift.i to i32
+  %and.i = and i32 %want.sroa.0.0.extract.trunc.i, %not.i
+  %tobool.not.i19 = icmp eq i32 %and.i, 0
+  br i1 %tobool.not.i19, label %land.lhs.true.i, label %while.end
+
+land.lhs.true.i:
+  %want.sroa.2.0.extract.shift.i = lshr i64 %8, 32
+  %want.sroa.2.0.extract.trunc.i = trunc nuw i64 %want.sroa.2.0.extract.shift.i to i32
+  %and4.i = and i32 %want.sroa.2.0.extract.trunc.i, %not3.i
+  %tobool5.not.i = icmp eq i32 %and4.i, 0
+  br i1 %tobool5.not.i, label %land.lhs.true6.i, label %while.end
+
+land.lhs.true6.i:
+  %and9.i = and i32 %want.sroa.3.8.extract.trunc.i, %not8.i
+  %tobool10.not.i = icmp eq i32 %and9.i, 0
+  %and13.i = and i32 %retval.sroa.6.0.i, %want.sroa.5.8.extract.trunc.i
+  %tobool14.not.i = icmp eq i32 %and13.i, 0
+  %or.cond = select i1 %tobool10.not.i, i1 %tobool14.not.i, i1 false
+  br i1 %or.cond, label %while.body, label %while.end
+
+while.body:
+  %indvars.iv.next = add i64 %indvars.iv, 1
+  %exitcond.not = icmp eq i64 %indvars.iv.next, 3
+  br i1 %exitcond.not, label %if.end6, label %land.rhs
+
+while.end:
+  %11 = trunc nuw nsw i64 %indvars.iv to i32
+  %tobool.not = icmp eq i64 %indvars.iv, 0
+  %add = add nuw nsw i32 %11, 1
+  %spec.select = select i1 %tobool.not, i32 0, i32 %add
+  br label %if.end6
+
+if.end6:
+  %level.1 = phi i32 [ 0, %if.end ], [ %spec.select, %while.end ], [ 4, %while.body ]
+  store atomic i32 %level.1, ptr @aot_level.known monotonic, align 4
+  br label %cleanup
+
+cleanup:
+  %retval.0 = phi i32 [ %level.1, %if.end6 ], [ %0, %entry ]
+  ret i32 %retval.0
 }

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pypto.backends.cpu.runtime.elf import symbol_range
 from pypto.backends.cpu.runtime.engine import Engine
-from pypto.backends.llvm.compiled import helpers
+from pypto.backends.llvm.compiled import source_module
 
 # Offsets in a signal's context: of the program counter, and of a register; whether that points to the return address.
 _SIGNAL_CONTEXTS: Final = MappingProxyType({"x86_64": (168, 160, 1), "aarch64": (440, 424, 0)})
@@ -29,8 +29,7 @@ def crash_object(engine: Engine) -> bytes:
     """Object code of the handler, for the disk cache."""
     counter, link, is_stacked = _SIGNAL_CONTEXTS[platform.machine()]
     given = {"crash_counter": counter, "crash_link": link, "crash_is_stacked": is_stacked}
-    text, declared = helpers(Path(__file__).with_suffix(".c"), **given)
-    return engine.compile(text + "\n".join(declared.values()) + "\n")
+    return engine.compile(source_module(Path(__file__).with_suffix(".c"), **given))
 
 
 class CrashHandler:

@@ -1,7 +1,7 @@
 """The thread pool: workers take chunks of programs by tickets, spin for a short time, then sleep.
 
-On Linux the pool is LLVM IR over pthread_create and futex: it needs no compiler, and a launch costs well under a
-microsecond. Elsewhere Python's threads stand in.
+On Linux the pool is C over pthread_create and futex. The package has its LLVM IR, so it needs no compiler, and a launch
+costs well under a microsecond. Elsewhere Python's threads stand in.
 
 The caller works, too. It opens a job, takes chunks until none is left, closes the job and waits for the workers that
 have entered. A worker that comes later finds the job closed, so that nobody waits for a worker that has not entered.
@@ -21,13 +21,13 @@ from typing import Final, Protocol
 
 from pypto.backends.base import NO_LOCALITY, Locality
 from pypto.backends.cpu.runtime.engine import Engine, Loaded
+from pypto.backends.llvm.compiled import helpers
 
-# Number of the system call `futex`, the spin-wait instruction (declaration and call), and the clock.
-_TIME: Final = "%time = call i64 {}\n  ret i64 %time"
+# Number of the system call `futex`; the intrinsics of the spin-wait instruction (with its argument) and of the clock.
 _MACHINES: Final = MappingProxyType(
     {
-        "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()", _TIME.format("@llvm.readcyclecounter()")),
-        "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)", _TIME.format("@clock()")),
+        "x86_64": (202, "@llvm.x86.sse2.pause", "", "@llvm.readcyclecounter"),
+        "aarch64": (98, "@llvm.aarch64.hint", "i32 1", "@pool_nanoseconds"),
     }
 )
 _SPINS = 4000  # of a worker, before it sleeps
@@ -89,7 +89,7 @@ def quota(folder: Path) -> Iterator[int]:
 
 
 def is_native() -> bool:
-    """Whether the pool in LLVM IR works on this machine."""
+    """Whether the native pool works on this machine."""
     return sys.platform == "linux" and platform.machine() in _MACHINES
 
 
@@ -100,18 +100,21 @@ def pool_object(engine: Engine) -> bytes:
 
 def pool_text() -> str:
     """The pool as LLVM IR for this machine."""
-    futex, declared, pause, now = _MACHINES[platform.machine()]
-    text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
-    numbers = {"spins": _SPINS, "parts": _PARTS, "interval": _INTERVAL, "quick": _QUICK, "slow": _SLOW}
-    texts = {"futex": futex, "declared": declared, "pause": pause, "now": now}
-    for name, value in (*texts.items(), *((name, str(number)) for name, number in numbers.items())):
-        text = text.replace(f"<{name}>", value)
-    return text
+    futex, pause, argument, clock = _MACHINES[platform.machine()]
+    given = {"pool_futex": futex, "pool_spins": _SPINS, "pool_parts": _PARTS, "pool_interval": _INTERVAL,
+        "pool_quick": _QUICK, "pool_slow": _SLOW}  # fmt: skip
+    text, declared = helpers(Path(__file__).with_suffix(".c"), **given)
+    lines = [declared[name] for name in declared if name not in ("pool_pause", "pool_now")]
+    lines += [f"declare void {pause}({argument[:3]})"]
+    lines += [] if clock == "@pool_nanoseconds" else [f"declare i64 {clock}()"]
+    lines += [f"define internal void @pool_pause() alwaysinline {{\n  call void {pause}({argument})\n  ret void\n}}"]
+    lines += [f"define internal i64 @pool_now() alwaysinline {{\n  %t = call i64 {clock}()\n  ret i64 %t\n}}"]
+    return text + "\n".join(lines) + "\n"
 
 
 @dataclass
 class NativePool:
-    """The pool in LLVM IR. Its workers start with the first job that needs them."""
+    """The native pool. Its workers start with the first job that needs them."""
 
     engine: Engine
     threads: int

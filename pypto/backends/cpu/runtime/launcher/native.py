@@ -19,28 +19,27 @@ from pypto.backends.base import PAGE
 from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.launcher.direct import Argument, direct_recipe
-from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
+from pypto.backends.cpu.runtime.launcher.recipe import Recipe, Unfit, recipe
 from pypto.backends.cpu.runtime.launcher.replay import Replay, ReplayedLaunch
-from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
+from pypto.backends.llvm.compiled import source_module
 from pypto.errors import CompilerBug
 
 PARAMETERS: Final = 96
 _ENTRIES: Final = 256  # versions per kernel
-_GRIDS: Final = 8  # twice the grids that a kernel remembers
-_PLACES: Final = 8  # twice the pieces of scratch memory
-_LONG: Final = 20000.0  # nanoseconds of work for which the interpreter's lock is released
+GRIDS: Final = 8  # twice the grids that a kernel remembers
+PLACES: Final = 4  # pieces of scratch memory
+_LONG: Final = 20_000  # nanoseconds of work for which the interpreter's lock is released
 # Words of the tables: what all kernels share, a kernel's own, and the head of an entry.
-SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function", "mode", "plain",
-    "again", "launch", "ignored", "stopped", "meant", "scratch")  # fmt: skip
-_KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
+SHARED: Final = ("threads", "none", "type_int", "type_float", "type_bool", "type_tuple", "type_function", "mode",
+    "plain", "again", "launch", "ignored", "stopped", "meant", "scratch")  # fmt: skip
+KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
-_ENTRY: Final = ("body", "scratch", "cost", "threads", "asks", "unbounded", "pool", "least", "group", "program",
+ENTRY: Final = ("body", "scratch", "cost", "threads", "asks", "unbounded", "pool", "least", "group", "program",
     "steps")  # fmt: skip
 # Offsets of fields in objects of Python and numpy.
-_OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
-    "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
+_OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list_items": 24, "tuple_items": tuple.__basicsize__,
+    "bytes_content": bytes.__basicsize__ - 1})  # fmt: skip
 _ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides": 40, "dtype": 56, "flags": 64})
-_FILES: Final = ("guards", "calls", "grids", "runs", "replay")
 _O, _NOARGS, _FASTCALL, _KEYWORDS = 0x8, 0x4, 0x80, 0x2
 _FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS,
     "direct": _FASTCALL, "replay": _FASTCALL})  # fmt: skip
@@ -58,15 +57,10 @@ class Method(ctypes.Structure):
 
 def launcher_text() -> str:
     """The launcher's LLVM IR for this interpreter."""
-    names = {"parameters": PARAMETERS, "slots": SLOTS, "grids": _GRIDS, "places": _PLACES, **STEPS, **_OBJECT,
-             **{f"array.{name}": at for name, at in _ARRAY.items()},
-             "behind": 1 + INSIDE, "serial": SERIAL_BELOW, "long": _LONG, "polled": POLLED_ABOVE}  # fmt: skip
-    for letter, words in (("s", SHARED), ("k", _KERNEL), ("e", _ENTRY)):
-        names |= {f"{letter}.{name}": n for n, name in enumerate(words)}
-    text = "\n".join(Path(__file__).with_name(f"{name}.ll").read_text(encoding="utf-8") for name in _FILES)
-    for name, value in names.items():
-        text = text.replace(f"<{name}>", str(value))
-    return text
+    rows = {"object": _OBJECT, "array": _ARRAY}
+    places = {f"{kind}_{name}": at for kind, row in rows.items() for name, at in row.items()}
+    work = {"serial_below": int(SERIAL_BELOW), "long_above": _LONG, "polled_above": int(POLLED_ABOVE)}
+    return source_module(Path(__file__).with_name("launcher.c"), **places, **work)
 
 
 def is_supported() -> bool:
@@ -92,9 +86,9 @@ def objects_as_expected() -> bool:
     rows = [*pair]
     types = all(word(id(x), _OBJECT["type"]) == id(type(x)) for x in (pair, 5, 1.5, True, None, np.zeros(1)))
     sizes = [word(id(x), _OBJECT["size"]) for x in (pair, rows, letters)] == [2, 2, 8]
-    places = id(pair) + _OBJECT["tuple.items"], word(id(rows), _OBJECT["list.items"])
+    places = id(pair) + _OBJECT["tuple_items"], word(id(rows), _OBJECT["list_items"])
     items = all([word(at, 8 * n) for n in (0, 1)] == [*map(id, pair)] for at in places)
-    content = word(id(letters), _OBJECT["bytes.content"]) == int.from_bytes(letters, "little")
+    content = word(id(letters), _OBJECT["bytes_content"]) == int.from_bytes(letters, "little")
     return types and sizes and items and content
 
 
@@ -136,9 +130,9 @@ class Launcher:
         self.shared = shared
         self.ignored = ignored
         self.call_again = lambda grid: lambda _: grid
-        objects = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
-            "function": FunctionType, "again": self.call_again, "ignored": ignored, "stopped": stopped,
-            "meant": MEANT}  # fmt: skip
+        objects = {"none": None, "type_int": int, "type_float": float, "type_bool": bool,
+            "type_tuple": tuple, "type_function": FunctionType, "again": self.call_again, "ignored": ignored,
+            "stopped": stopped, "meant": MEANT}  # fmt: skip
         for name, value in objects.items():
             shared[SHARED.index(name)] = id(value)
         shared[SHARED.index("launch")] = ctypes.addressof(self.methods["launch"])
@@ -188,13 +182,13 @@ class Table:
         self.defaults = (ctypes.c_int64 * PARAMETERS)(*(id(defaults[n]) if n in defaults else 0 for n in names))
         self.entries = (ctypes.c_int64 * _ENTRIES)()
         self.versions: dict[int, Any] = {}  # by the addresses of their entries
-        self.grids: list[Any] = [object()] * _GRIDS
+        self.grids: list[Any] = [object()] * GRIDS
         hooks = kernel.pre_run_hooks, kernel.post_run_hooks
         self.keep: list[Any] = [mode, plain, python, *hooks]
         parts = {"shared": ctypes.addressof(launcher.shared), "arity": len(names), "python": id(python),
             "names": ctypes.addressof(self.names), "defaults": ctypes.addressof(self.defaults), "before": id(hooks[0]),
             "after": id(hooks[1]), "table": ctypes.addressof(self.entries), "grids": id(self.grids)}  # fmt: skip
-        self.words = (ctypes.c_int64 * len(_KERNEL))(*(parts.get(name, 0) for name in _KERNEL))
+        self.words = (ctypes.c_int64 * len(KERNEL))(*(parts.get(name, 0) for name in KERNEL))
         launcher.shared[SHARED.index("mode")] = id(mode)
         launcher.shared[SHARED.index("plain")] = id(plain)
         self.address = ctypes.addressof(self.words).to_bytes(8, "little")
@@ -219,7 +213,7 @@ class Table:
 
     def record(self, version: Any, steps: Recipe) -> None:
         """Add an entry, while there is room."""
-        count = _KERNEL.index("entries")
+        count = KERNEL.index("entries")
         if self.words[count] < _ENTRIES:
             block = self.entry(version.program, steps)
             self.keep += [block, version, steps.keep]
@@ -238,7 +232,7 @@ class Table:
             "pool": ctypes.addressof(pool), "least": programs_per_ticket(program.artifact.cost),
             "group": program.artifact.locality.encoded, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
-        words = [*(head[name] for name in _ENTRY[:-1]), *steps.words()]
+        words = [*(head[name] for name in ENTRY[:-1]), *steps.words()]
         return (ctypes.c_int64 * len(words))(*words)
 
 

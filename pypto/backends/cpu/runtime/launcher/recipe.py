@@ -1,6 +1,6 @@
-"""Guards for native launches: when a compiled version may be used again, as the steps that `guards.ll` takes.
+"""Guards for native launches: when a compiled version may be used again, as the steps that `guards.h` takes.
 
-A step has six words: its kind, the number of a parameter, and the operands that `guards.ll` calls `%a` to `%d`.
+A step has six words: its kind, the number of a parameter, and the operands `a` to `d` of `guards.h`.
 """
 
 from __future__ import annotations

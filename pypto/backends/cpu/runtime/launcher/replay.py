@@ -1,4 +1,4 @@
-"""Launches of a plan that are made again and again: argument blocks that are filled in once, see `replay.ll`."""
+"""Launches of a plan that are made again and again: argument blocks that are filled in once, see `replay.h`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from pypto.backends.base import FIXED_SLOTS
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS
 
-_HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like", "count",
+HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like", "count",
     "pairs", "repeats")  # fmt: skip
-_PARTS: Final = 8  # of a wave, for each thread
+PARTS: Final = 8  # of a wave, for each thread
 _UNIT: Final = 4  # words
 
 
@@ -76,19 +76,19 @@ class Replay:
         threads, scratch = self.prepared(rows)
         if scratch:
             launcher.provide(scratch)
-        units = self.words([0] * _UNIT * (2 * len(rows) + _PARTS * threads))
+        units = self.words([0] * _UNIT * (2 * len(rows) + PARTS * threads))
         parts = {"shared": ctypes.addressof(launcher.shared), "launches": self.words(launches),
             "total": len(rows), "arrays": arrays, "compared": len(like), "units": units,
             "like": self.words(described(like)), "count": len(pairs),
             "pairs": self.words([word for pair in pairs for word in pair]), "repeats": not is_distinct}  # fmt: skip
         self.keep.append([x.dtype for x in like])
-        self.head = (ctypes.c_int64 * len(_HEAD))(*(parts.get(name, 0) for name in _HEAD))
+        self.head = (ctypes.c_int64 * len(HEAD))(*(parts.get(name, 0) for name in HEAD))
         address = ctypes.addressof(self.head).to_bytes(8, "little")
         self.run = launcher.function("replay", address, (self.head, self.keep))
 
     def restart(self) -> None:
         """Begin with the first launch again, and not behind the one that Python was to make."""
-        self.head[_HEAD.index("next")] = 0
+        self.head[HEAD.index("next")] = 0
 
     def words(self, words: Sequence[int]) -> int:
         """The address of some words, which are kept."""
@@ -127,6 +127,6 @@ class Replay:
 
 
 def described(arrays: Sequence[Any]) -> list[int]:
-    """What arrays are like, as `replay.ll` compares it."""
+    """What arrays are like, as `replay.h` compares it."""
     rows = ((id(np.ndarray), id(x.dtype), x.ndim, *x.shape, *x.strides) for x in arrays)
     return [word for row in rows for word in row]
