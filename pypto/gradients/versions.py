@@ -12,9 +12,9 @@ from pypto.blocking import Blocking
 from pypto.errors.gradients import WrongGradient
 from pypto.frontend.unparse import unparse
 from pypto.gradients.checks import arrays_in_place, check_in_place, check_stores
-from pypto.graph.generated import kernel_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
+from pypto.jit.generated import kernel_of
 from pypto.jit.specialize import backend_for
 from pypto.ops.memory import Access
 from pypto.passes import optimize, prepare

@@ -339,7 +339,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated
     ) -> FastPath | None:
         """Return the fast path for calls like this one, or None if a result needs more than its memory."""
-        if version.traced.updates or (places := places_of(self._dims, self._named)) is None:
+        places = places_of(self._dims, self._named) if self._named else ()
+        if version.traced.updates or places is None:
             return None
         reader: CallReader | None = None
         outside, arrays = version.traced.outside, roots.arrays

@@ -3,7 +3,8 @@
 `kernel` is what a launch goes through, `specialize` finds or compiles the version for its arguments, and `variants` are
 kernels with the options of one launch.
 
-Beside them: `manifest` and `records` (a second process), and `direct` (launches by generated code).
+Beside them: `generated` (kernels from source text), `manifest` and `records` (a second process), and `direct` (launches
+by generated code).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.graph.generated import kernel_of
+from pypto.jit.generated import kernel_of
 
 INF = float("inf")
 NAN = float("nan")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pypto as pto
-from pypto.graph.generated import kernel_of
+from pypto.jit.generated import kernel_of
 
 M, N = 5, 7
 STEP = 1e-6

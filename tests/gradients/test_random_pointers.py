@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pypto as pto
-from pypto.graph.generated import kernel_of
+from pypto.jit.generated import kernel_of
 from tests.gradients.test_random_kernels import ELEMENTWISE
 
 ROWS, STEP, MOST_TRIPS = 5, 1e-6, 3

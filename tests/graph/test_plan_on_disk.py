@@ -18,10 +18,10 @@ import pypto as pto
 from pypto.arrays import Dim, softmax
 from pypto.compile import session
 from pypto.errors.ir import IRTextError
-from pypto.graph.generated import kernel_of
 from pypto.graph.plan import store
 from pypto.graph.plan.execution_context import launches
 from pypto.graph.plan.plan_text import parse_plan, plan_text
+from pypto.jit.generated import kernel_of
 from pypto.runtime.disk_cache.cache import Cache
 
 RNG = np.random.default_rng(2)

@@ -15,8 +15,8 @@ from pypto.arrays import Dim
 from pypto.errors.graph import ArrayDiffers
 from pypto.errors.launch import NotLaunched
 from pypto.graph.fused import Fused
-from pypto.graph.generated import kernel_of
 from pypto.graph.plan.schedule import PlanKernel
+from pypto.jit.generated import kernel_of
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 96), np.float32)

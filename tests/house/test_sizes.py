@@ -22,8 +22,8 @@ TECHNIQUES_TOKEN_LINES = 3285
 # Token lines of each room. Walls fall; they rise for a new capability only.
 SMALL_ROOM_TOKEN_LINES = 350
 ROOM_TOKEN_LINES = {
-    "backends": 27_060,
-    "graph": 15_100,
+    "backends": 26_940,
+    "graph": 15_080,
     "library": 8060,
     "passes": 5200,
     "ops": 5176,
@@ -41,7 +41,7 @@ ROOM_TOKEN_LINES = {
     "gradients": 1030,
     "profiler": 930,
     "routing": 710,
-    "jit": 688,
+    "jit": 706,
     "ir": 670,
 }
 
@@ -157,7 +157,7 @@ BESIDE_THE_CORE = (
     "pypto/routing/",
     *("pypto/backends/findings.py", "pypto/backends/cpu/explain/"),
     *("pypto/backends/sites.py", "pypto/backends/cpu/instrument/timing.py"),
-    *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py"),
+    *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py", "pypto/jit/generated.py"),
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
     *("pypto/runtime/arena.py", "pypto/runtime/launches.py", "pypto/ops/target.py"),
     *("pypto/runtime/copies.py", "pypto/runtime/slow.py", "pypto/runtime/tensors.py", "pypto/torch/"),

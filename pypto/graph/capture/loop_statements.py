@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import dis
 import time
 import warnings
 from collections.abc import Sequence
@@ -80,13 +79,6 @@ def graph_of(value: Any) -> Any:
     return getattr(value, "graph", None) if is_tensor else None
 
 
-@lru_cache(maxsize=1024)
-def is_plain_code(code: CodeType) -> bool:
-    """Whether a function has no loop, so that its code stays as it is."""
-    names = {i.opname for i in dis.get_instructions(code)}
-    return not any(name.startswith("FOR_ITER") or "JUMP_BACKWARD" in name for name in names)
-
-
 @dataclass(slots=True)
 class Rewritten:
     """The rewritten code of a function, once there is one."""
@@ -103,8 +95,6 @@ def rewritten_of(code: CodeType, file: str) -> Rewritten:
 def with_loops(function: FunctionType) -> CodeType:
     """Return the code of a function whose loops go to the trace first, or its code as it is."""
     code = function.__code__
-    if is_plain_code(code):
-        return code
     known = rewritten_of(code, code.co_filename)
     if known.code is None:
         known.code = rewritten(function) or code

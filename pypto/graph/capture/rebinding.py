@@ -23,7 +23,6 @@ import numpy as np
 from pypto.errors.graph import NotTraced, OutsideWritten
 from pypto.graph.capture import guards
 from pypto.graph.capture.guards import is_library
-from pypto.graph.capture.loop_statements import with_loops
 from pypto.graph.capture.proxies import TypeSeen
 from pypto.graph.ir.node import here
 from pypto.loc import Caller, Loc
@@ -198,6 +197,12 @@ def names_of(code: CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*code.co_names, *(name for names in inner for name in names))))
 
 
+@lru_cache(maxsize=1024)
+def has_loop(code: CodeType) -> bool:
+    names = {i.opname for i in dis.get_instructions(code)}
+    return any(name.startswith("FOR_ITER") or "JUMP_BACKWARD" in name for name in names)
+
+
 def codes_of(code: CodeType) -> Iterator[CodeType]:
     yield code
     for part in code.co_consts:
@@ -246,7 +251,11 @@ class Functions:
         namespace = self.namespace(function)
         closure = function.__closure__ or ()
         cells = tuple(CellType() if place is not None and is_full(cell) else cell for cell in closure)
-        code = with_loops(function)
+        code = function.__code__
+        if has_loop(code):
+            from pypto.graph.capture.loop_statements import with_loops
+
+            code = with_loops(function)
         copy = FunctionType(code, namespace, function.__name__, function.__defaults__, cells or None)
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from pypto.blocking import AUTO, Blocking
-from pypto.graph.generated import MODULES
 from pypto.graph.ir.dims import ceil_div, is_fixed
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.index_space import Dim, FusionConflict
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType
+from pypto.jit.generated import MODULES
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:

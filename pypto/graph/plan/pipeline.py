@@ -18,7 +18,6 @@ from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.scatter import has_kernel, scatter_text
 from pypto.graph.codegen.writer import KernelText, full_source
-from pypto.graph.generated import kernel_of
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Graph, Node, base_of
 from pypto.graph.ir.types import contiguous
@@ -30,6 +29,7 @@ from pypto.graph.schedule.group import Group, Layouts, Unit
 from pypto.graph.schedule.pipeline import scheduled
 from pypto.graph.tracing.launches import launch_of
 from pypto.graph.tracing.trace import Traced
+from pypto.jit.generated import kernel_of
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
 from pypto.process import get_num_threads
 

@@ -35,13 +35,13 @@ from pypto.blocking import Blocking
 from pypto.errors.ir import IRTextError
 from pypto.graph.codegen.scatter import FORM as SCATTER
 from pypto.graph.codegen.writer import Access, Argument
-from pypto.graph.generated import kernel_of
 from pypto.graph.ir.node import Graph, Node, base_of, sorted_inputs_first
 from pypto.graph.ir.node import text as graph_text
 from pypto.graph.ir.parser import parse_graph, parse_size
 from pypto.graph.plan.plan import Plan, planned
 from pypto.graph.plan.schedule import MOST_MEMBERS, PlanKernel, Step, Waves, check_wave
 from pypto.graph.tracing.launches import launch_of
+from pypto.jit.generated import kernel_of
 
 _INDENT: Final = "    "
 _STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")

@@ -12,7 +12,6 @@ from pypto.errors import Diagnostic
 from pypto.errors.graph import REFUSALS, IndexOutside, IntegerOutside
 from pypto.graph.capture.guards import is_array, is_scalar
 from pypto.graph.capture.loop_statements import LoopStatement
-from pypto.graph.generated import kernel_of
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import here
@@ -25,6 +24,7 @@ from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
 from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
+from pypto.jit.generated import kernel_of
 from pypto.loc import Loc
 
 _WIDE: Final = 8  # bytes of the types in which numbers of Python are held

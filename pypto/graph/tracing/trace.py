@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
 from pypto.graph.tracing.boolean_indexing import MaskedElements
-from pypto.graph.tracing.creation import substitute
+from pypto.graph.tracing.creation import CREATORS, creating
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
@@ -134,6 +135,32 @@ class TracedGraph(TensorGraph):
     def card(self, tensor: Tensor) -> str:
         text = "an array of a function that is traced: only its type is known"
         return card(str(tensor.type), *source_parts(tensor.node), note=text)
+
+
+class ArrayModule:
+    """The stand-in for numpy in a traced function, whose functions that create arrays give concrete arrays."""
+
+    def __init__(self, graph: TensorGraph, module: ModuleType) -> None:
+        self._seen = graph, module
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return ModuleType
+
+    def __getattr__(self, name: str) -> Any:
+        graph, module = self._seen
+        value = getattr(module, name)
+        stand_in = substitute(graph, value)
+        return value if stand_in is None else stand_in
+
+
+def substitute(graph: TensorGraph, value: Any) -> Any:
+    """Return the stand-in for numpy, `pypto.arrays` or a function of them that creates an array, or else None."""
+    if isinstance(value, ModuleType):
+        return ArrayModule(graph, value) if value.__name__ in ("numpy", "pypto.arrays") else None
+    if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:
+        return creating(graph, value)
+    return None
 
 
 def pinned(value: Any) -> Any:

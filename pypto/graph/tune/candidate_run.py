@@ -11,9 +11,9 @@ import numpy as np
 
 from pypto.errors import PyptoError
 from pypto.graph.codegen.writer import KernelText, full_source
-from pypto.graph.generated import kernel_of
 from pypto.graph.ir.dims import value_of
 from pypto.graph.plan.execution_context import Frame, seen
+from pypto.jit.generated import kernel_of
 from pypto.tuning.agreement import alike
 
 Array = np.ndarray[Any, Any]
