@@ -66,11 +66,31 @@ def halved(flag, o):
     o[pto.program_id(0)] = left
 
 
+def noticed(flag, o):
+    done = False
+    while not done:
+        if pto.load(flag) > 0:
+            done = True
+    o[pto.program_id(0)] = 1
+
+
+def searched(flag, o):
+    left = 0
+    right = 4
+    while left < right:
+        middle = (left + right) // 2
+        if pto.load(flag + middle) <= 7:
+            left = middle + 1
+        else:
+            right = middle
+    o[pto.program_id(0)] = left
+
+
 def compiled(function: Any) -> None:
     pto.jit(function).compile(np.zeros(4, np.int32), np.zeros(4, np.int32))
 
 
-@pytest.mark.parametrize("function", [flagged, counted, carried, kept])
+@pytest.mark.parametrize("function", [flagged, counted, carried, kept, noticed])
 def test_waiting_is_told(function: Any) -> None:
     with pytest.warns(BusyWaiting, match=f"{function.__name__}: this loop waits") as caught:
         compiled(function)
@@ -80,7 +100,7 @@ def test_waiting_is_told(function: Any) -> None:
     assert "never for one behind it" in str(said.message)
 
 
-@pytest.mark.parametrize("function", [given_back, bounded, walked, halved])
+@pytest.mark.parametrize("function", [given_back, bounded, walked, halved, searched])
 def test_what_is_no_waiting_is_not(function: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

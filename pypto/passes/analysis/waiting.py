@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.ir.core import Function, Op, Region, Value
-from pypto.passes.analysis.carried import carried, yields
+from pypto.passes.analysis.carried import LAYOUTS, carried, yields
 from pypto.passes.analysis.memory_effects import is_load, is_pure, pointer_roots, writes_memory
 
 _ACQUIRES: Final = ("atomic_cas", "atomic_xchg")
@@ -46,6 +46,7 @@ def polled_by(loop: Op) -> list[Op]:
         return []
     polled: list[Op] = []
     within = {v for op in inside for v in op.results}
+    arguments = {*carried(loop, loop.regions[1])}
     state = dict(zip(carried(loop, loop.regions[0]), yields(loop)[0], strict=False))
     pending = [loop.regions[0].terminator.operands[0]]
     seen = set[Value]()
@@ -55,7 +56,7 @@ def polled_by(loop: Op) -> list[Op]:
             continue
         seen.add(value)
         if value in state:
-            if not rests_on_memory(state[value], within):
+            if not rests_on_memory(state[value], within, arguments):
                 return []
             pending.append(state[value])
         elif value in within and value.op is not None:
@@ -64,12 +65,19 @@ def polled_by(loop: Op) -> list[Op]:
     return polled
 
 
-def rests_on_memory(value: Value, within: set[Value]) -> bool:
-    """Whether the next value of a carried value is read from memory, and does not count iterations."""
-    if value.op is None:
+def rests_on_memory(value: Value, within: set[Value], arguments: set[Value]) -> bool:
+    """Whether the next value of a carried value is read from memory, and does not count iterations.
+
+    A branch may also keep a carried value as it is: `if load(flag) > 0: done = True` polls the flag.
+    """
+    op = value.op
+    if op is None:
         return False
-    return reads(value.op) or all((v in within and rests_on_memory(v, within)) or is_fixed(v, within)
-                                  for v in value.op.operands)  # fmt: skip
+    if reads(op):
+        return True
+    branches = [x[op.results.index(value)] for x in yields(op)] if op.name in LAYOUTS else []
+    parts = [*op.operands, *(v for v in branches if v not in arguments)]
+    return all((v in within and rests_on_memory(v, within, arguments)) or is_fixed(v, within) for v in parts)
 
 
 def is_fixed(value: Value, within: set[Value]) -> bool:
