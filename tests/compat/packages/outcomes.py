@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +31,19 @@ from tests.compat.packages import (
     model_steps,
     sglang_ops,
     unsloth_ops,
+    vllm_attention,
+    vllm_batches,
+    vllm_layers,
+    vllm_quantised,
+    vllm_sampling,
+    vllm_states,
 )
 from tests.compat.packages.agreement import Check
 
 FILE: Final = Path(__file__).parents[3] / "docs" / "triton-packages.json"
 MODULES: Final = (
     *(fla_ops, model_steps, liger_functions, liger_models, gems_ops, sglang_ops, unsloth_ops, hub_kernels),
+    *(vllm_sampling, vllm_batches, vllm_states, vllm_attention, vllm_layers, vllm_quantised),
 )
 RIGHT: Final = "right"
 
@@ -67,6 +75,11 @@ def launches() -> Iterator[list[str]]:
         yield names
 
 
+def where(error: Exception) -> str:
+    """The line that raised an error, for one without a message."""
+    return traceback.extract_tb(error.__traceback__)[-1].line or ""
+
+
 def outcome(check: Check) -> tuple[str, int]:
     """`RIGHT`, or what went wrong, and how many kernels were launched."""
     torch.manual_seed(0)
@@ -74,7 +87,7 @@ def outcome(check: Check) -> tuple[str, int]:
         try:
             check()
         except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
+            lines = str(error).strip().splitlines() or [where(error)]
             return f"{type(error).__name__}: {lines[0]}", len(names)
     return (RIGHT if names else "no kernel was launched"), len(names)
 
