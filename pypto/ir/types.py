@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -58,7 +59,9 @@ class DType(TypeQueries):
         return self.mnemonic
 
     def __repr__(self) -> str:
-        return f"pto.{self.public}"
+        """An expression for the type: a name of Triton's where a program has imported it under that name."""
+        served = sys.modules.get("triton.language")
+        return f"{'triton.language' if getattr(served, self.public, None) == self else 'pto'}.{self.public}"
 
     @cached_property
     def is_float(self) -> bool:

@@ -6,6 +6,7 @@ the function goes with its options and the lines of its source.
 
 from __future__ import annotations
 
+import copyreg
 import linecache
 import sys
 from collections.abc import Callable
@@ -41,7 +42,11 @@ class Pickled:
         return restored, (rebuild, source_of(function), *arguments)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
+        """A class of others, derived from one of ours, may say by `__getstate__` how it is pickled, as torch's does."""
+        theirs = getattr(type(self), "__getstate__", None) is not getattr(object, "__getstate__", None)
+        if not theirs:
+            return self.__reduce__()
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __copy__(self) -> Any:
         return self

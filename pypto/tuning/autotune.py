@@ -91,6 +91,15 @@ class Autotuner(KernelInterface):
         if results is not None and Path(results).exists():
             self.import_tuning(results)
 
+    @property
+    def restore_idx(self) -> list[int]:
+        """The numbers of arrays to restore, for tuners of others: with those that the kernel is known to write.
+
+        Inductor measures without copies of any other array, so a kernel in place would compute from its own results.
+        """
+        restored = {*self.restore_value, *getattr(self.fn, "written", ())}
+        return [n for n, name in enumerate(self.arg_names) if name in restored]
+
     @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best configuration; a new key first tries all configurations."""

@@ -4,20 +4,50 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from pypto.compat.triton import kernels
+import pypto as pto
+from pypto.compat.triton import compiled, kernels
 from pypto.compat.triton.accesses import Module
 from pypto.compat.triton.compiler import ASTSource
+from pypto.tuning import Autotuner
 from tests.house.measure import ROOT
 from tests.patience import limit
 
 torch = pytest.importorskip("torch")
+needs_cpp = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+PLAIN = ("none_and_one", "autotuned", "tuned_heuristic", "imported", "dtypes", "operator_in_place")
+POOL = """
+import torch
+import triton
+import triton.language as tl
+from torch._inductor.async_compile import AsyncCompile
+
+@triton.jit
+def doubled(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * 2, i < n)
+
+def function(x):
+    y = x.sin()
+    out = torch.empty_like(y)
+    doubled[(triton.cdiv(y.numel(), 64),)](y, out, y.numel(), BLOCK=64)
+    return out + 1
+
+if __name__ == "__main__":
+    AsyncCompile.wait_pool_ready()
+    x = torch.randn(100)
+    torch.testing.assert_close(torch.compile(function)(x), function(x))
+    print("right, with other processes:", AsyncCompile.use_process_pool())
+"""
 IN_CPP = ("plain", "none_and_one", "autotuned", "dtypes", "imported", "in_place")
 TEXT = """
 import triton
@@ -60,6 +90,30 @@ def test_every_kind_of_launch(backend, dynamic):
 
 
 @pytest.mark.slow
+@needs_cpp
+def test_kinds_of_launches_under_torchs_own_backend():
+    """`torch.compile(f)` without a backend writes C++ for the rest, and calls `triton.compile` for users' kernels."""
+    assert run("inductor", "static", *PLAIN) == f"{len(PLAIN)} right"
+
+
+@pytest.mark.slow
+@needs_cpp
+def test_workers_of_inductor_compile_for_their_parent(tmp_path):
+    start = f"import sys; sys.path.insert(0, {str(ROOT / 'distributions/pypto-triton')!r})\nimport pypto_triton\n"
+    (tmp_path / "sitecustomize.py").write_text(f"{start}pypto_triton.start()\n")
+    (tmp_path / "script.py").write_text(POOL)
+    changed = {
+        "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))), "TORCHINDUCTOR_COMPILE_THREADS": "2",
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, **changed},
+        capture_output=True, text=True, check=False, timeout=limit(300),
+    )  # fmt: skip
+    assert done.stdout == "right, with other processes: True\n", done.stderr
+
+
+@pytest.mark.slow
 def test_kinds_of_launches_in_cpp():
     assert run("pypto-inductor+cpp", "static", *IN_CPP) == f"{len(IN_CPP)} right"
 
@@ -93,17 +147,53 @@ def called(x):
     return sine(x) * 2  # noqa: F821  # given below
 
 
-def test_imports_of_names_of_triton(triton_names):
-    from pypto.torch.inductor.user_kernels import imports
-
+def test_the_source_of_a_kernel_imports_bare_names_of_triton(monkeypatch, triton_names):
+    for name in ("triton.language", "triton.language.extra.libdevice"):
+        monkeypatch.setitem(sys.modules, name, triton_names[name])
     names = vars(triton_names["triton.language"])
-    inner = kernels.JITFunction(type(calls)(called.__code__, {"sine": names["sin"]}))
-    calls.__globals__.update(fetch=names["load"], again=inner)
+    inner = kernels.JITFunction(called)
     try:
-        found = imports(kernels.JITFunction(calls), triton_names)
+        calls.__globals__.update(fetch=names["load"], sine=names["sin"], again=inner)
+        lines = [kernel.src.splitlines()[-1] for kernel in (kernels.JITFunction(calls), inner)]
     finally:
-        del calls.__globals__["fetch"], calls.__globals__["again"]
-    assert found == ["from triton.language import load as fetch", "from triton.language import sin as sine"]
+        for name in ("fetch", "sine", "again"):
+            del calls.__globals__[name]
+    assert lines == ["from triton.language import load as fetch", "from triton.language import sin as sine"]
+
+
+def test_types_print_as_names_of_triton_where_a_program_imports_it(monkeypatch, triton_names):
+    assert repr([pto.float32, pto.int1]) == "[pto.float32, pto.int1]"
+    monkeypatch.setitem(sys.modules, "triton.language", triton_names["triton.language"])
+    assert repr([pto.float32, copy.deepcopy(pto.bfloat16)]) == "[triton.language.float32, triton.language.bfloat16]"
+
+
+def test_a_kernel_without_its_function_is_pickled_by_its_file(tmp_path):
+    """So Inductor's workers send kernels to their parent, in a class that says itself how it is pickled."""
+    file = tmp_path / "module.py"
+    file.write_text("from pypto.compat.triton.kernels import jit\n\n@jit\ndef kernel(x):\n    x.store(1)\n")
+    kernel = kernels.loaded(str(file), "kernel")
+    launched = compiled.CompiledKernel(kernel, object(), (), {})
+    kernel.fn = None
+    again = pickle.loads(pickle.dumps((Holder(kernel), vars(launched))))
+    assert again[0].fn.fn.__code__.co_filename == again[1]["fn"].fn.__code__.co_filename == str(file)
+    with pytest.raises(pickle.PicklingError, match="has none of that name"):
+        kernels.loaded(str(file), "other")
+
+
+class Holder(kernels.KernelInterface):
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __getstate__(self):
+        return vars(self)
+
+
+def test_a_tuner_of_torch_restores_what_a_kernel_writes():
+    fn = kernels.JITFunction(writes)
+    tuner = Autotuner(fn, fn.arg_names, None, [], restore_value=["table"])
+    assert tuner.restore_idx == [2]
+    fn.written = ["out"]
+    assert tuner.restore_idx == [1, 2]
 
 
 def test_a_copy_of_a_view_reads_the_view_alone():

@@ -20,6 +20,7 @@ def main(args: list[str]) -> None:
         print(USAGE)
         sys.exit(0 if args and args[0] in ("-h", "--help") else 2)
     install()
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # Inductor's other processes would find no Triton
     if args[0] == "-m":
         sys.argv, sys.path[:0] = args[1:], [os.getcwd()]
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)

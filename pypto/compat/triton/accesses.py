@@ -88,9 +88,10 @@ class Operation:
 
 @dataclass
 class Module:
-    """A module with one function."""
+    """A module with one function, and the arguments that it writes."""
 
     operations: list[Operation]
+    written: frozenset[str] = frozenset()
 
     def verify(self) -> bool:
         return True
@@ -122,7 +123,8 @@ def module_of(kernel: Any, signature: Mapping[str, Any], values: Mapping[str, An
             *(Operation("tt.store", [x], block=block) for x in written),
             Operation("tt.return", block=block),
             Operation("tt.func", regions=[region], symbol=kernel.__name__),
-        ]
+        ],
+        writes,
     )
 
 

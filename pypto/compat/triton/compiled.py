@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -126,6 +127,7 @@ class CompiledKernel:
     `kernel[grid](…)` launches it. Arguments that were constants when it was compiled may be left out.
     """
 
+    __slots__ = ("__dict__", "_version")  # torch pickles the dictionary, and a version stays in its process
     n_regs, n_spills, n_max_threads = N_REGS, 0, 1024
     launch_enter_hook = launch_exit_hook = None
 
@@ -137,12 +139,29 @@ class CompiledKernel:
         given: dict[str, Any],
         name: str = "",
     ) -> None:
-        self.fn, self.src, self.specialization, self._args, self._given = fn, fn, specialization, args, given
-        self.name, self.module, self.function, self.hash = name or fn.__name__, None, 0, ""
+        self.fn, self._version, self._args, self._given = fn, specialization, args, given
+        self.src: Any = SimpleNamespace(fn=fn, constants={})
+        self.name, self.module, self.function = name or fn.__name__, None, 0
+
+    def from_source(self, src: Any) -> CompiledKernel:
+        """Keep the types and constants that the kernel is compiled for."""
+        self.src = src
+        return self
+
+    @property
+    def specialization(self) -> Specialization | None:
+        """The compiled version; None after a launch, and in a process that another one compiles for."""
+        return getattr(self, "_version", None)
 
     @property
     def program(self) -> Any:
         return self.specialization.program if self.specialization else None
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Differs between kernels, and between the types and constants that one of them is compiled for."""
+        parts = (self.fn.cache_key, self.name, *map(repr, sorted(getattr(self.src, "signature", {}).items())))
+        return hashlib.sha256("\n".join((*parts, repr(self.src.constants))).encode()).hexdigest()
 
     @property
     def metadata(self) -> SimpleNamespace:
@@ -152,7 +171,7 @@ class CompiledKernel:
             warp_size=32, global_scratch_size=0, hash=self.hash, tmem_size=0,
         )  # fmt: skip
 
-    shared, num_warps, num_ctas = SHARED_BYTES, 4, 1
+    shared, num_warps, num_ctas, cluster_dims = SHARED_BYTES, 4, 1, (1, 1, 1)
     packed_metadata: tuple[int, ...] = (4, 1, SHARED_BYTES, 1, 1, 1)
 
     @functools.cached_property
@@ -169,9 +188,19 @@ class CompiledKernel:
     def __getitem__(self, grid: Any) -> Any:
         return functools.partial(self._launch, grid)
 
-    def run(self, grid_x: int, grid_y: int, grid_z: int, *others: Any) -> None:
-        """As Triton's launchers are called: sizes, five things about the stream and the binary, then the arguments."""
-        self._launch((grid_x, grid_y, grid_z), *others[-len(self.fn.arg_names) :])
+    @property
+    def run(self) -> Any:
+        """The launcher."""
+        return self._run
+
+    def _run(self, grid_x: int, grid_y: int, grid_z: int, *others: Any) -> None:
+        """As Triton's launchers are called: sizes, six things about the stream and the binary, then the arguments.
+
+        What was a constant when the kernel was compiled keeps its value, whatever stands in its place.
+        """
+        names, fixed = self.fn.arg_names, self.src.constants
+        given = zip(names, others[-len(names) :], strict=True)
+        self._launch((grid_x, grid_y, grid_z), *(fixed.get(name, x) for name, x in given))
 
     def _launch(self, grid: Any, *args: Any, stream: Any = None) -> None:
         names, fixed = self.fn.arg_names, {p.name for p in self.fn.params if p.is_constexpr}

@@ -63,7 +63,10 @@ class ASTSource:
     def make_ir(self, options: Any, context: Any) -> Module:
         """What the kernel reads and writes, in the form of Triton's IR."""
         arguments = {name: sample(text) for name, text in self.signature.items() if text != "constexpr"}
-        return module_of(self.fn, self.signature, {**arguments, **self.constants})
+        module = module_of(self.fn, self.signature, {**arguments, **self.constants})
+        pointers = [name for name, text in self.signature.items() if str(text).startswith("*")]
+        self.fn.note_written(name for name in pointers if name in module.written)
+        return module
 
     def _name(self, key: Any) -> str:
         number = key[0] if isinstance(key, tuple) else key
@@ -82,7 +85,7 @@ def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel
         raise TypeError("pypto compiles kernels from Python alone; give `triton.compile` an `ASTSource`")
     arguments = {name: sample(text) for name, text in src.signature.items() if text != "constexpr"}
     compiled: CompiledKernel = src.fn.warmup(**{**arguments, **src.constants})
-    return compiled
+    return compiled.from_source(src)
 
 
 def sample(text: str) -> Any:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
+import importlib.util
 import inspect
 import math
 import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from types import FunctionType, SimpleNamespace
+from pickle import PicklingError
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
@@ -118,12 +122,14 @@ class JITFunction(KernelInterface):
     ) -> None:
         functools.update_wrapper(self, fn)
         self.lenient = True
-        self.__name__ = fn.__name__
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.fn, self.version, self.debug, self.noinline = fn, version, debug, noinline
         self.module, self.launch_metadata, self._repr = fn.__module__, launch_metadata, repr
+        self._file = fn.__code__.co_filename
         self.do_not_specialize = list(do_not_specialize or ())
         self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
         self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.written: list[str] = []  # arrays that the kernel writes, once torch has asked for it
         self.signature = inspect.signature(fn)
         self.params = [self._param(n, p) for n, p in enumerate(self.signature.parameters.values())]
         self.arg_names = list(self.signature.parameters)
@@ -132,6 +138,10 @@ class JITFunction(KernelInterface):
         self.used_global_vals: dict[Any, Any] = {}
         self.kernel, self.hash = None, None
         self.__globals__ = getattr(fn, "__globals__", {})
+
+    def __reduce__(self) -> Any:
+        """A kernel whose function was taken out, as Inductor's workers do before they send it, is that of its file."""
+        return super().__reduce__() if self.fn is not None else (loaded, (self._file, self.__name__))
 
     def _param(self, num: int, param: inspect.Parameter) -> KernelParam:
         opaque, alignment = self.do_not_specialize, self.do_not_specialize_on_alignment
@@ -197,7 +207,11 @@ class JITFunction(KernelInterface):
         raise NotLaunched(kernel=self.__name__)
 
     def __repr__(self) -> str:
-        return f"JITFunction({self.module}:{self.fn.__qualname__})"
+        return f"JITFunction({self.module}:{self.__qualname__})"
+
+    def note_written(self, names: Iterable[str]) -> None:
+        """Keep which arrays the kernel writes, for tuners of others."""
+        self.written = list(names)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call a function with the arguments of every launch, before it."""
@@ -205,7 +219,7 @@ class JITFunction(KernelInterface):
 
     def repr(self, specialization: Any = None) -> str:
         """The kernel's name in reports."""
-        return str(self._repr(specialization)) if self._repr else f"{self.module}.{self.fn.__qualname__}"
+        return str(self._repr(specialization)) if self._repr else f"{self.module}.{self.__qualname__}"
 
     def get_capture_scope(self) -> dict[str, Any]:
         return {**self.__globals__, **inspect.getclosurevars(self.fn).nonlocals}
@@ -223,9 +237,12 @@ class JITFunction(KernelInterface):
 
     @functools.cached_property
     def src(self) -> str:
-        """The text of the function, without decorators."""
+        """The text of the function, without decorators, and behind it imports of Triton's names that it uses bare.
+
+        Inductor writes this text into modules of its own, in which the names of the user's module are not known.
+        """
         text = textwrap.dedent("".join(self.raw_src))
-        return text[text.index("def ") :]
+        return "\n".join((text[text.index("def ") :], *imports(self.fn)))
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """Read another text in place of the function's; versions that were compiled are forgotten."""
@@ -243,7 +260,7 @@ class JITFunction(KernelInterface):
     @property
     def cache_key(self) -> str:
         """Changes with the text of the function. Its versions are not found by it."""
-        return hashlib.sha256(f"{self.module}.{self.fn.__qualname__}\n{self.src}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.module}.{self.__qualname__}\n{self.src}".encode()).hexdigest()
 
     @property
     def cache(self) -> Mapping[int, Mapping[Any, Any]]:
@@ -253,6 +270,42 @@ class JITFunction(KernelInterface):
     @property
     def type(self) -> Any:
         return constexpr
+
+
+def loaded(file: str, name: str) -> JITFunction:
+    """Returns the kernel that a file of Python defines under a name, which decorators may have wrapped.
+
+    Raises
+    ------
+    PicklingError
+        When the file has no such kernel.
+    """
+    spec = importlib.util.spec_from_file_location(f"pypto.kernels.{name}", file)
+    if spec is not None and spec.loader is not None and os.path.exists(file):
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        kernel = getattr(module, name, None)
+        while kernel is not None and not isinstance(kernel, JITFunction):
+            kernel = getattr(kernel, "fn", None)
+        if kernel is not None:
+            return kernel
+    raise PicklingError(f"the kernel {name} cannot be had in another process, since {file} has none of that name")
+
+
+def imports(function: Any) -> list[str]:
+    """Imports for the global names that a function reads and that are names of Triton's language.
+
+    Examples
+    --------
+    A function that calls ``fetch``, behind ``from triton.language import load as fetch``, needs that line.
+    """
+    code, outer = function.__code__, function.__globals__
+    read = {x.argval: outer[x.argval] for x in dis.Bytecode(code) if x.opname == "LOAD_GLOBAL" and x.argval in outer}
+    places = ("triton.language.extra.libdevice", "triton.language")
+    served = {id(x): (place, name) for place in places if place in sys.modules
+              for name, x in vars(sys.modules[place]).items() if not name.startswith("_")}  # fmt: skip
+    used = ((name, served.get(id(x))) for name, x in sorted(read.items()) if not isinstance(x, int | ModuleType))
+    return [f"from {source[0]} import {source[1]} as {name}" for name, source in used if source]
 
 
 def _plain_grid(grid: Any) -> Any:

@@ -6,9 +6,8 @@ import importlib
 from typing import Any, Final
 
 from pypto.torch.inductor import ahead, tilings
-from pypto.torch.inductor.load import IMPORTS, modules
+from pypto.torch.inductor.load import IMPORTS
 from pypto.torch.inductor.origins import model_lines
-from pypto.torch.inductor.user_kernels import imports
 
 triton: Any = importlib.import_module("torch._inductor.codegen.triton")
 wrapper: Any = importlib.import_module("torch._inductor.codegen.wrapper")
@@ -18,8 +17,6 @@ utils: Any = importlib.import_module("torch._inductor.utils")
 torch: Any = importlib.import_module("torch")
 
 _BODIES: Final = "pypto_bodies"  # of a writer: from the name of a kernel to the expression that makes it
-_IMPORTS: Final = "pypto_imports"  # of a writer: imports of the user's kernel that is being defined
-_TRITON: Final = "import triton\n"  # where the text of a user's kernel begins
 _LINES: Final = "pypto_model_lines"  # of a writer: from the name of a kernel to lines of the model
 
 
@@ -78,27 +75,10 @@ def lines_of(writer: Any, kernel: str) -> list[tuple[str, int, str]]:
     return [tuple(line) for line in getattr(writer, _LINES, {}).get(kernel, ())]
 
 
-class UserKernels:
-    """The part of a wrapper that defines kernels of users, to whose texts it adds imports of names of Triton."""
-
-    def define_user_defined_triton_kernel(self: Any, kernel: Any, *given: Any, **named: Any) -> Any:
-        """Defines the kernel of a user, with imports of the names of Triton in it."""
-        vars(self)[_IMPORTS] = "".join(f"{line}\n" for line in imports(kernel, modules()))
-        try:
-            return super().define_user_defined_triton_kernel(kernel, *given, **named)  # type: ignore[misc]
-        finally:
-            del vars(self)[_IMPORTS]
-
-    def completed(self, body: str) -> str:
-        """Returns the text of a kernel with the imports that it needs."""
-        return body.replace(_TRITON, getattr(self, _IMPORTS, "") + _TRITON, 1)
-
-
-class Calls(UserKernels):
+class Calls:
     """The part of a wrapper that writes kernels and calls: kernels choose their grids, and a CPU has no streams."""
 
     def define_kernel(self: Any, kernel_name: str, kernel_body: str, *given: Any, **named: Any) -> None:
-        kernel_body = self.completed(kernel_body)
         super().define_kernel(kernel_name, kernel_body, *given, **named)  # type: ignore[misc]
         vars(self).setdefault(_BODIES, {})[kernel_name] = kernel_body
 

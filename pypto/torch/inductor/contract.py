@@ -83,8 +83,6 @@ NEEDS: Final = (
     Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen._generate_kernel_call_helper", "writes a call",
          ("kernel_name", "call_args")),
     Need(f"{_CODEGEN}.wrapper", "SubgraphPythonWrapperCodegen", "writes the calls of a graph inside of another"),
-    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.define_user_defined_triton_kernel", "defines a user's kernel",
-         ("kernel",)),
     Need("torch._higher_order_ops.triton_kernel_wrap", "clone_preserve_strides", "copies what a user's kernel writes",
          ("x",)),
     Need("torch._inductor.async_compile", "AsyncCompile.triton", "makes a kernel of its text",

@@ -33,7 +33,7 @@ from pypto.tools.aot.contract import ABI, Version
 from pypto.tools.aot.header import header
 from pypto.torch.inductor import contract
 from pypto.torch.inductor.ahead import StandIn, hint, stand_in
-from pypto.torch.inductor.codegen import UserKernels, lines_of
+from pypto.torch.inductor.codegen import lines_of
 from pypto.torch.inductor.generated import Generated, grid_of
 from pypto.torch.inductor.load import unlisted
 
@@ -155,7 +155,7 @@ def named(argument: Any) -> Any:
     return scalar
 
 
-class CppWrapper(UserKernels, cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
+class CppWrapper(cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
     """The writer of the C++ that allocates buffers and calls kernels, and of the Python that has it compiled."""
 
     prefix: Any
@@ -176,7 +176,6 @@ class CppWrapper(UserKernels, cpp_wrapper.CppWrapperCpu):  # type: ignore[misc]
 
         The kernel of a user has a name of its own in each graph, since constants of its calls may differ.
         """
-        kernel_body = self.completed(kernel_body)
         kernel = eval(kernel_body, {"async_compile": SimpleNamespace(triton=unlisted)})
         kernel.named(kernel_name, kernel.source)
         self.pypto_called[kernel_name] = KernelCalls(kernel_body, kernel)

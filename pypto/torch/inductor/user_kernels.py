@@ -7,7 +7,6 @@ expression for the grid of each configuration.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -73,33 +72,6 @@ def as_config(config: Blocks) -> Config:
     """Returns a configuration as an object; hints for GPUs are no constants."""
     hints = {name: x for name, x in config.items() if name in _HINTS}
     return Config({name: x for name, x in config.items() if name not in _HINTS}, **hints)
-
-
-def imports(kernel: JITFunction, modules: Mapping[str, Any]) -> list[str]:
-    """Returns imports for the global names in a kernel that are names of Triton.
-
-    Inductor writes them for objects that say they are of Triton, and ours do not.
-
-    Examples
-    --------
-    A kernel behind ``from triton.language import load as fetch`` needs ``from triton.language import load as fetch``.
-    """
-    served = {id(x): (place, name) for place in ("triton.language.extra.libdevice", "triton.language")
-              for name, x in vars(modules[place]).items() if not name.startswith("_")}  # fmt: skip
-    names = ((name, served.get(id(value))) for name, value in sorted(globals_of(kernel, set()).items()))
-    return [f"from {source[0]} import {source[1]} as {name}" for name, source in names if source and name != "tl"]
-
-
-def globals_of(kernel: JITFunction, seen: set[int]) -> dict[str, Any]:
-    """Returns the global names that a kernel and those that it calls read, with their values."""
-    seen.add(id(kernel))
-    code, outer = kernel.fn.__code__, kernel.fn.__globals__
-    read = {x.argval for x in dis.Bytecode(code) if x.opname == "LOAD_GLOBAL" and x.argval in outer}
-    values = {name: outer[name] for name in read}
-    for value in list(values.values()):
-        if isinstance(value, JITFunction) and id(value) not in seen:
-            values = {**globals_of(value, seen), **values}
-    return values
 
 
 @contextmanager
