@@ -17,7 +17,8 @@ from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.group import Layouts
-from pypto.graph.tracing.tensor import Storage, Tensor, tensor_type
+from pypto.graph.tracing.storage import Storage
+from pypto.graph.tracing.tensor import Tensor, tensor_type
 from pypto.graph.tracing.trace import TracedGraph
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.graph.tracing import methods
+from pypto.graph.tracing import boolean_indexing, methods
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import to_out
@@ -79,6 +79,17 @@ def part(x: Tensor, name: str) -> Tensor:
     return copied
 
 
+def write_part(x: Tensor, name: str, value: Any) -> None:
+    """Replace the real or the imaginary part."""
+
+    def updated(array: Any, value: Any) -> Any:
+        result = array.copy()
+        setattr(result, name, value)
+        return result
+
+    x.write(by_numpy(updated, f".{name}")(x, value).node)
+
+
 def attribute_of(x: Tensor, name: str) -> Any:
     """Return a method or property of a complex array by name."""
     if name in ("real", "imag"):
@@ -101,7 +112,15 @@ def attribute_of(x: Tensor, name: str) -> Any:
 
 
 def read(x: Tensor, key: Any) -> Tensor:
-    """Return the elements that arrays of indices pick."""
+    """Return the elements that arrays of indices pick.
+
+    Raises
+    ------
+    NotTraced
+        For a mask, whose number of elements is not known.
+    """
+    if any(isinstance(k, Tensor) and k.dtype == np.bool_ for k in (key if type(key) is tuple else (key,))):
+        raise boolean_indexing.refuse()
     picked: Tensor = by_numpy(operator.getitem, "getitem")(x, key)
     return picked
 

@@ -7,23 +7,27 @@ the graph; all views of it follow.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 
+from pypto.errors.graph import NotTraced
 from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.storage import Storage
+from pypto.graph.tracing.tensor import Steps, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
 
 Array = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
 
 KINDS: Final = "biufcV"  # of dtypes that are traced
+_PURE: Final = ("__getitem__", "__call__", "reduce", "accumulate", "outer", "reduceat")  # write `out` alone
 _MUTATING: Final = frozenset(
     (
         "__setitem__", "fill", "sort", "partition", "put", "resize", "at", "copyto", "place", "putmask",
@@ -96,18 +100,18 @@ class ConcreteArray(Tensor):
     Parameters
     ----------
     storage : ConcreteStorage
-    view : ndarray
+    values : ndarray
         The array itself: the memory of the storage, or a view of it.
     origin : (ConcreteArray, callable), optional
         For a view: the array that it is taken from, and how.
     """
 
     def __init__(
-        self, storage: ConcreteStorage, view: Array, origin: tuple[ConcreteArray, Operation] | None = None
+        self, storage: ConcreteStorage, values: Array, origin: tuple[ConcreteArray, Operation] | None = None
     ) -> None:
         self.graph = storage.graph
         self.storage: ConcreteStorage = storage
-        self.view = view
+        self.values = values
         self.origin = origin
         self.is_array = True
         self._traced: Tensor | None = None
@@ -123,7 +127,7 @@ class ConcreteArray(Tensor):
         """This array as one of the graph, in the same storage."""
         if self._traced is None:
             if self.origin is None:
-                strides = tuple(s // max(1, self.view.itemsize) for s in self.view.strides)
+                strides = tuple(s // max(1, self.values.itemsize) for s in self.values.strides)
                 self._traced = Tensor(self.graph, self.storage, (), strides, True)
             else:
                 source, replay = self.origin
@@ -135,8 +139,8 @@ class ConcreteArray(Tensor):
         return self.traced.steps
 
     @property
-    def strides(self) -> tuple[int, ...] | None:  # type: ignore[override]  # found when they are first needed
-        return self.traced.strides
+    def layout(self) -> tuple[int, ...] | None:  # type: ignore[override]  # found when it is first needed
+        return self.traced.layout
 
     @property
     def node(self) -> Node:
@@ -144,33 +148,39 @@ class ConcreteArray(Tensor):
 
     @property
     def type(self) -> TensorType:
-        return tensor_type(self.view.shape, self.view.dtype)
+        return tensor_type(self.values.shape, self.values.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.view.shape)
+        return tuple(self.values.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.view.dtype
+        dtype: np.dtype[Any] = self.values.dtype
         return dtype
 
     @property
     def ndim(self) -> int:
-        return self.view.ndim
+        return self.values.ndim
 
     @property
     def size(self) -> int:
-        return self.view.size
+        return self.values.size
 
     def __repr__(self) -> str:
-        return repr(self.view) if self.is_concrete else super().__repr__()
+        return repr(self.values) if self.is_concrete else super().__repr__()
 
     def __str__(self) -> str:
-        return str(self.view) if self.is_concrete else super().__repr__()
+        return str(self.values) if self.is_concrete else super().__repr__()
 
     def needs_value(self, what: str, way: str) -> Any:
-        return self.view if self.is_concrete else super().needs_value(what, way)
+        return self.values if self.is_concrete else super().needs_value(what, way)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return the elements as they are now, which nobody may write to behind the trace's back."""
+        array = super().__array__(dtype, True)
+        array.flags.writeable = copy is True
+        return array
 
     # --- what numpy does, as long as it can ------------------------------------------------------------------------
 
@@ -192,12 +202,18 @@ class ConcreteArray(Tensor):
                 return self.graph.function(function, args, how)
             return function(*pinned(args), **pinned(how))
 
+        at = place_of_out(function)
+        if at is not None and len(args) > at:
+            names = tuple(inspect.signature(function).parameters)
+            args, kwargs = args[:at], {**dict(zip(names[at:], args[at:], strict=False)), **kwargs}
         return run(function.__name__, function, traced, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not self.is_concrete:
+        if name.startswith("_") or not self.is_concrete or name in ("base", "ctypes", "data"):
             return super().__getattr__(name)
-        if not callable(getattr(self.view, name)):
+        if name == "flat" and self.values.flags.c_contiguous:
+            return self.reshape(-1)
+        if not callable(getattr(self.values, name)):
             return run(name, lambda x: getattr(x, name), lambda x: x.graph.attribute(x, name), (self,), {})
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -210,6 +226,16 @@ class ConcreteArray(Tensor):
             return run(name, call, traced, (self, *args), kwargs)
 
         return method
+
+
+@lru_cache(maxsize=256)
+def place_of_out(function: Operation) -> int | None:
+    """Return the number of a function's parameter `out`, which may be given by position, or None."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except ValueError:
+        return None
+    return names.index("out") if "out" in names else None
 
 
 def run(name: str, function: Operation, traced: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -231,13 +257,35 @@ def run(name: str, function: Operation, traced: Operation, args: tuple[Any, ...]
         passed = [*targets, args[0]] if name == "__getitem__" else targets
         operands = [x if any(x is t for t in passed) else as_operand(x) for x in args]
         return traced(*operands, **{k: x if k == "out" else as_operand(x) for k, x in kwargs.items()})
-    result = function(*map(unwrapped, args), **{k: unwrapped(x) for k, x in kwargs.items()})
+    result = by_numpy(name, function, args, kwargs, written)
     for x in written:
         x.storage.overwritten()
     if written and out is not None:
         return out[0] if type(out) is tuple and len(out) == 1 else out
     sources = [x for x in args if type(x) is ConcreteArray]
     return wrapped(result, sources, lambda x, by: traced(*(by if a is x else a for a in args), **kwargs))
+
+
+def by_numpy(name: str, function: Operation, args: Any, kwargs: Any, written: list[ConcreteArray]) -> Any:
+    """Return numpy's result for concrete arrays; only those that are known to be written are writable.
+
+    Raises
+    ------
+    NotTraced
+        When the operation writes another one.
+    """
+    how = {k: unwrapped(x) for k, x in kwargs.items()}
+    if name in _PURE:
+        return function(*map(unwrapped, args), **how)
+    try:
+        result = function(*(unwrapped(x) if any(x is w for w in written) else locked(x) for x in args), **how)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        way = "give the array that is written as `out=`, or write `x[...] = …`"
+        raise NotTraced(here().loc(), what=f"`{name}`", problem="it writes to an argument", way=way) from None
+    is_view = type(result) in (list, tuple) or (type(result) is np.ndarray and not result.flags.owndata)
+    return function(*map(unwrapped, args), **how) if is_view else result  # a view, with memory that may be written
 
 
 def wrapped(result: Any, sources: list[ConcreteArray], replay: Callable[[Any, Any], Any]) -> Any:
@@ -248,7 +296,7 @@ def wrapped(result: Any, sources: list[ConcreteArray], replay: Callable[[Any, An
     if type(result) is not np.ndarray or result.dtype.kind not in KINDS:
         return result
     for x in sources:
-        if np.may_share_memory(result, x.view):
+        if np.may_share_memory(result, x.values):
             return ConcreteArray(x.storage, result, (x, partial(replay, x)))
     return ConcreteArray(ConcreteStorage(sources[0].graph, result), result)
 
@@ -288,7 +336,19 @@ def unwrapped(value: Any) -> Any:
         return {k: unwrapped(x) for k, x in value.items()}
     if kind is slice:
         return slice(unwrapped(value.start), unwrapped(value.stop), unwrapped(value.step))
-    return value.view if kind is ConcreteArray and value.is_concrete else value
+    return value.values if kind is ConcreteArray and value.is_concrete else value
+
+
+def locked(value: Any) -> Any:
+    """Return an operand with read-only arrays of numpy in place of concrete arrays."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind(map(locked, value))
+    if kind is not ConcreteArray or not value.is_concrete:
+        return unwrapped(value)
+    array = value.values.view()
+    array.flags.writeable = False
+    return array
 
 
 def as_operand(value: Any) -> Any:
@@ -300,6 +360,7 @@ def as_operand(value: Any) -> Any:
     if kind in (list, tuple):
         return kind(map(as_operand, value))
     is_uniform = kind is ConcreteArray and value.is_concrete and value.storage.fill is not None
+    is_uniform = is_uniform and value.dtype == value.storage.value.dtype
     return value if is_uniform else as_constant(value)
 
 
@@ -310,5 +371,5 @@ def as_constant(value: Any) -> Any:
         return kind(map(as_constant, value))
     if kind is ConcreteArray and value.is_concrete:
         value.storage.is_used = True
-        return value.view
+        return value.values
     return value

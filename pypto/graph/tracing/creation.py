@@ -13,7 +13,7 @@ from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import here
 from pypto.graph.tracing import movement
-from pypto.graph.tracing.concrete import KINDS, ConcreteArray, ConcreteStorage, is_concrete, unwrapped
+from pypto.graph.tracing.concrete import KINDS, ConcreteArray, ConcreteStorage, is_concrete, unwrapped, wrapped
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import cast, lift
 
@@ -38,8 +38,12 @@ def creating(graph: TensorGraph, function: Create) -> Create:
             result = traced(graph, *args, **kwargs)
             if result is not None:
                 return result
-        args, kwargs = unwrapped(pinned(args)), unwrapped(pinned(kwargs))
+        given, how = pinned(args), pinned(kwargs)
+        args, kwargs = unwrapped(given), unwrapped(how)
         value = function(*args, **kwargs)
+        sources = [x for x in (*given, *how.values()) if type(x) is ConcreteArray]
+        if traced is not None and any(np.may_share_memory(value, x.values) for x in sources):
+            return wrapped(value, sources, lambda x, by: traced(graph, *(by if a is x else a for a in given), **how))
         if type(value) is not np.ndarray or value.dtype.kind not in KINDS:
             return value
         fill: Any = _FILLS.get(name)

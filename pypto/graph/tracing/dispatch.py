@@ -188,6 +188,22 @@ def attribute(tensor: Tensor, name: str) -> Any:
     raise methods.untraced(f"`.{name}`")
 
 
+def assign_attribute(tensor: Tensor, name: str, value: Any) -> None:
+    """Handle ``tensor.name = value`` of a name that numpy's arrays have.
+
+    Raises
+    ------
+    NotTraced
+    """
+    if name in ("real", "imag") and tensor.dtype.kind == "c":
+        complex_arrays.write_part(tensor, name, value)
+    elif name == "real":
+        tensor[...] = value
+    else:
+        way = "write `x = x.reshape(…)`" if name == "shape" else "write `x[...] = …`"
+        raise NotTraced(here().loc(), what=f"an assignment to `.{name}`", problem="it is not offered", way=way)
+
+
 def read(tensor: Tensor, key: Any) -> Any:
     """``tensor[key]``."""
     index = index_of(tensor, by_places(tensor, as_constant(key)))

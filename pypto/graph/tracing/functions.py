@@ -194,7 +194,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": empty_like,
         "dot": two(products.dot), "outer": two(products.outer), "inner": two(products.inner),
         "vdot": two(lambda a, b: products.matmul(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
-        "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
+        "permute_dims": movement.transpose, "matrix_transpose": methods.matrix_transpose,
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
         "repeat": numerical.repeat,
         "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,

@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import here
+from pypto.graph.ir.types import contiguous
 from pypto.graph.tracing import ordering, products, reductions
 from pypto.graph.tracing.movement import copy, diagonal, ravel, reshape, squeeze, swapaxes, transpose
 from pypto.graph.tracing.tensor import Tensor
@@ -108,9 +109,49 @@ def like_numpy(name: str, result: Tensor, source: Tensor) -> Tensor:
     return result
 
 
+def matrix_transpose(x: Tensor) -> Any:
+    if x.ndim < 2:
+        raise ValueError("matrix transpose with ndim < 2 is undefined")
+    return swapaxes(x, -1, -2)
+
+
+def strides_in_bytes(x: Tensor) -> tuple[int, ...]:
+    """Return the strides of an array whose memory layout is known.
+
+    Raises
+    ------
+    NotTraced
+    """
+    if x.layout is None:
+        raise NotTraced(
+            here().loc(), what="`.strides`", problem="the order in memory is not known", way="copy it first"
+        )
+    return tuple(n * x.dtype.itemsize for n in x.layout)
+
+
+def imaginary(x: Tensor) -> Any:
+    """Return the imaginary part of a real array."""
+    return x.graph.function(np.zeros_like, (x,), {})
+
+
+def flat(x: Tensor) -> Tensor:
+    """Return the elements of an array in C order, as a view of it.
+
+    Raises
+    ------
+    NotTraced
+        Where they are no view.
+    """
+    if x.layout != contiguous(x.node.shape):
+        problem = "the array is not in C order"
+        raise NotTraced(here().loc(), what="`.flat`", problem=problem, way="write `x.reshape(-1)`, which is a copy")
+    return reshape(x, -1)
+
+
 PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(
     {
-        "T": transpose, "mT": lambda x: swapaxes(x, -1, -2), "nbytes": lambda x: x.type.nbytes,
-        "itemsize": lambda x: x.dtype.itemsize, "real": lambda x: x,
+        "T": transpose, "mT": matrix_transpose, "nbytes": lambda x: x.type.nbytes,
+        "itemsize": lambda x: x.dtype.itemsize, "real": lambda x: x, "imag": imaginary, "strides": strides_in_bytes,
+        "flat": flat,
     }
 )  # fmt: skip

@@ -35,11 +35,11 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
     if sizes.count(-1) == 1 and known != 0:  # beside a dimension of size 0, any size would do
         sizes = tuple(x.size // known if n == -1 else n for n in sizes)
     result = checked("reshape", lambda: x.moved("reshape", shape=sizes))
-    if copy or (result.strides is None and x.size):
+    if copy or (result.layout is None and x.size):
         if x.dtype.kind == "c":
             return checked("reshape", lambda: reshaped_by_numpy(x, sizes))
         copied = Tensor.fresh(x.graph, result.node)
-        if x.strides is None and not copy:  # numpy may give a view
+        if x.layout is None and not copy:  # numpy may give a view
             copied.storage.shared = x.storage.shared = True
         return copied
     return result
@@ -48,7 +48,7 @@ def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) 
 def reshaped_by_numpy(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Reshape a complex array that numpy copies, which has no kernel; an update of either one is refused."""
     copied: Tensor = by_numpy(np.reshape)(x, sizes)
-    if x.strides is None:
+    if x.layout is None:
         copied.storage.share()
         x.storage.share()
     return copied

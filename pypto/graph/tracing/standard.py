@@ -176,7 +176,7 @@ LINEAR: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "matmul": functions.two(products.matmul), "outer": functions.two(products.outer),
         "tensordot": lambda a, b, *, axes=2: functions.tensordot(a, b, axes), "cross": cross,
         "vecdot": lambda a, b, *, axis=-1: np.vecdot(np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)),
-        "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2), "vector_norm": vector_norm,
+        "matrix_transpose": methods.matrix_transpose, "vector_norm": vector_norm,
         "diagonal": lambda x, *, offset=0: diagonal(x, offset, -2, -1), "matrix_norm": matrix_norm,
         "trace": lambda x, *, offset=0, dtype=None: methods.trace(x, offset, -2, -1, dtype),
         "matrix_power": matrix_power,

@@ -22,12 +22,14 @@ from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, here, line_of
 from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
+from pypto.graph.tracing.storage import Storage
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
     "leave it an array: one without dimensions computes like a number; an array that is to be filled is made by "
     "`np.zeros_like(x, shape=…)`"
 )
+_ASSIGNED: Final = frozenset(("real", "imag", "flat", "shape", "dtype", "strides", "data"))  # by functions of numpy
 Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
@@ -58,29 +60,6 @@ def is_complex(value: Any) -> bool:
         return is_complex(value.value)
     dtype = getattr(value, "dtype", None)
     return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
-
-
-class Storage:
-    """The memory of a traced array: the node that it holds at this point of the function."""
-
-    __slots__ = ("blank", "node", "shared")
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.blank: Node | None = None  # what it holds while its content is arbitrary, as that of `np.empty_like`
-        self.shared = False  # whether something may or may not be a view of it
-
-    def clear(self) -> None:
-        """Say that its content is arbitrary."""
-        self.blank = self.node
-
-    def share(self) -> None:
-        """Say that numpy may or may not have a view of it elsewhere, so that an update is refused."""
-        self.shared = True
-
-    def replace(self, node: Node) -> None:
-        """Hold a new node, as all views of it do then."""
-        self.node = node
 
 
 class TensorGraph(SimplifiedGraph):
@@ -117,6 +96,10 @@ class TensorGraph(SimplifiedGraph):
         """Trace a method or property of numpy arrays."""
         raise NotImplementedError
 
+    def assign(self, tensor: Tensor, name: str, value: Any) -> None:
+        """``tensor.name = value``."""
+        raise NotImplementedError
+
     def read(self, tensor: Tensor, key: Any) -> Any:
         """``tensor[key]``."""
         raise NotImplementedError
@@ -144,13 +127,13 @@ class Tensor(NDArrayOperatorsMixin):
         return self.dtype.type if self.is_number else np.ndarray
 
     def __init__(
-        self, graph: TensorGraph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None,
+        self, graph: TensorGraph, storage: Storage, steps: Steps = (), layout: tuple[int, ...] | None = None,
         is_array: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.storage = storage
         self.steps = steps
-        self.strides = strides  # in elements; None where numpy alone knows
+        self.layout = layout  # strides in elements; None where numpy alone knows
         self.is_array = is_array  # whether numpy gives an array where it has no dimensions
         self._seen: tuple[Any, Node] = (None, storage.node)
 
@@ -190,7 +173,7 @@ class Tensor(NDArrayOperatorsMixin):
         """Return a view by one more movement."""
         if self.graph.guards is not None:
             attrs = {name: unasked(value) for name, value in attrs.items()}
-        strides = strides_of(op, self.node.shape, self.strides, attrs)
+        strides = strides_of(op, self.node.shape, self.layout, attrs)
         steps = (*self.steps, (op, tuple(attrs.items())))
         view = Tensor(self.graph, self.storage, steps, strides)
         source = self.node
@@ -289,7 +272,7 @@ class Tensor(NDArrayOperatorsMixin):
 
     def traced_info(self) -> ArrayInfo:
         """Return what checks of arguments look at; the array of a traced function has no address yet."""
-        strides = contiguous(self.shape) if self.strides is None else self.strides
+        strides = contiguous(self.shape) if self.layout is None else self.layout
         return ArrayInfo(0, self.shape, strides, self.type.dtype, True, self)
 
     # --- the array API standard ----------------------------------------------------------------------------------
@@ -385,6 +368,12 @@ class Tensor(NDArrayOperatorsMixin):
         if name.startswith("_"):
             raise AttributeError(name)
         return self.graph.attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _ASSIGNED:
+            self.graph.assign(self, name, value)
+        else:
+            object.__setattr__(self, name, value)
 
 
 def graph_of(*values: Any) -> TensorGraph:

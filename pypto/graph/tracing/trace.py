@@ -27,7 +27,8 @@ from pypto.graph.tracing.creation import CREATORS, creating
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.storage import Storage
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.loc import Caller, Loc
 from pypto.markup import Markup, card, note, tag
@@ -121,6 +122,9 @@ class TracedGraph(TensorGraph):
 
     def attribute(self, tensor: Tensor, name: str) -> Any:
         return dispatch.attribute(tensor, name)
+
+    def assign(self, tensor: Tensor, name: str, value: Any) -> None:
+        dispatch.assign_attribute(tensor, name, value)
 
     def read(self, tensor: Tensor, key: Any) -> Any:
         return dispatch.read(tensor, key)

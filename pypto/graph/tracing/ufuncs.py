@@ -157,7 +157,7 @@ def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = N
     if node.type.dtype.numpy != result:
         node = graph.add("cast", node, place=here(), dtype=tensor_type((), result).dtype)
     rank = len(node.type.shape)
-    alike = [(shape, x.strides) for shape, x in zip(shapes, operands, strict=True) if rank and len(shape) == rank]
+    alike = [(shape, x.layout) for shape, x in zip(shapes, operands, strict=True) if rank and len(shape) == rank]
     return Tensor.fresh(graph, node, all(in_c_order(*each) for each in alike))
 
 
@@ -222,7 +222,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     if element.is_bool:
         return truth(x.graph, x)
     node = x.graph.add("cast", source, place=here(), dtype=element)
-    return Tensor.fresh(x.graph, node, in_c_order(source.shape, x.strides))
+    return Tensor.fresh(x.graph, node, in_c_order(source.shape, x.layout))
 
 
 def where(condition: Any, a: Any, b: Any) -> Tensor:
