@@ -13,11 +13,11 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import Node, here
+from pypto.graph.ir.storage import Storage
 from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.group import Layouts
-from pypto.graph.tracing.storage import Storage
 from pypto.graph.tracing.tensor import Tensor, tensor_type
 from pypto.graph.tracing.trace import TracedGraph
 

@@ -186,3 +186,12 @@ def test_what_depends_on_values_or_is_not_offered_says_the_way_out(name: str) ->
     kind, function, way = REFUSED[name]
     with pytest.raises(kind, match=way):
         trace(function, COUNTS)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3), (2, 3, 0), (0, 2, 3)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_running_sums_of_no_elements(shape: tuple[int, ...], axis: int) -> None:
+    x = np.ones(shape)
+    for function in (np.cumsum, np.cumprod, np.sort, np.diff):
+        found, wanted = pto.fuse(lambda x, f=function: f(x, axis=axis))(x), function(x, axis=axis)
+        assert found.shape == wanted.shape and found.dtype == wanted.dtype

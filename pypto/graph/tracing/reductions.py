@@ -123,7 +123,7 @@ def scan_of(x: Tensor, name: str, at: int) -> Tensor:
     size, columns = x.node.shape[at], 1
     for n in x.node.shape[at + 1 :]:
         columns *= min(bounds(n)[1], TILES.most_columns)
-    most = TILES.most_whole // min(columns, TILES.most_columns)
+    most = TILES.most_whole // min(max(columns, 1), TILES.most_columns)
     if is_fixed(size) and size > most:
         return scan_of_pieces(x, name, at, PIECE if columns == 1 else most)
     node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))

@@ -20,9 +20,9 @@ from pypto.graph.capture.guards import is_scalar, of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, here, line_of
+from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
-from pypto.graph.tracing.storage import Storage
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (

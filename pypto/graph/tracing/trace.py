@@ -19,6 +19,7 @@ from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, definition, here, line_of, source_of
+from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
@@ -27,7 +28,6 @@ from pypto.graph.tracing.creation import CREATORS, creating
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.storage import Storage
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.loc import Caller, Loc
