@@ -106,3 +106,48 @@ def test_memory_is_not_written_behind_the_trace(function: Any) -> None:
 def test_uses_of_memory_that_are_refused(function: Any, match: str) -> None:
     with pytest.raises(NotTraced, match=match):
         pto.fuse(function)(X)
+
+
+class Layer:
+    """An object whose array a function replaces by other elements."""
+
+    def __init__(self) -> None:
+        self.w = np.arange(5.0)
+
+
+def filled_from_outside(layer: Layer, x: Any) -> Any:
+    layer.w[:] = x[0]
+    return x * 2
+
+
+def filled_and_updated(layer: Layer, x: Any) -> Any:
+    w = layer.w
+    w[...] = 3
+    w += x[1]
+    return x + layer.w
+
+
+def filled_with_a_number(layer: Layer, x: Any) -> Any:
+    layer.w.fill(7)
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [filled_from_outside, filled_and_updated, filled_with_a_number])
+def test_an_array_from_outside_whose_elements_are_all_replaced_is_written(function: Any) -> None:
+    ours, theirs, fused = Layer(), Layer(), pto.fuse(function)
+    for _ in range(2):
+        np.testing.assert_array_equal(fused(ours, X), function(theirs, X))
+        np.testing.assert_array_equal(ours.w, theirs.w)
+        ours.w, theirs.w = np.ones(5), np.ones(5)
+
+
+GLOBAL = np.zeros(5)
+
+
+def test_a_global_array_whose_elements_are_all_replaced_is_written() -> None:
+    def function(x: Any) -> Any:
+        GLOBAL[:] = x[0] + 1
+        return x * 2
+
+    pto.fuse(function)(X)
+    np.testing.assert_array_equal(GLOBAL, X[0] + 1)

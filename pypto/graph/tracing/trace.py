@@ -285,7 +285,10 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
             updated[id(array)] = output(graph, own_node(graph, tensor))
     used = {x for node in graph.nodes for x in node.inputs}.union(graph.outputs)
     inputs = {id(array): node for array, node in zip(graph.arrays, graph.inputs, strict=True)}
-    constants = [array for array in graph.arrays[len(given) :] if inputs[id(array)] in used]
+    others = graph.arrays[len(given) :]
+    constants = [
+        array for array in others if inputs[id(array)] in used or (id(array) in updated and id(array) in reads.inputs)
+    ]
     read = [array for array in constants if id(array) in reads.inputs]
     arrays = [*given, *read, *(array for array in constants if id(array) not in reads.inputs)]
     graph.inputs[:] = [inputs[id(array)] for array in arrays]
