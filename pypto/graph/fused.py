@@ -136,10 +136,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         except DeviceArgument:
             return device_call(self, args, kwargs if out is None else {**kwargs, "out": out})
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
-        donated = NO_DONATION
-        if self._donated:
-            given = [(row.path, row.find(args, kwargs)) for row in self._donated]
-            donated = donated_inputs(version.plan, version.traced, arrays, given)
+        donated = self._given_away(version, arrays, args, kwargs)
         known = self._fast_path
         if known is None or known.frames is not version.plan.frames or known.donated != (*donated.values(),):
             self._fast_path = self._fast_path_for(version, roots, args, kwargs, donated)
@@ -161,6 +158,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
         """Bind the plan to these arrays: every ``run()`` makes the call on them, and overwrites one result.
 
+        A result in the memory of a donated array changes what the next run reads.
+
         Examples
         --------
         >>> import numpy as np, pypto as pto
@@ -170,7 +169,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         """
         with BOUNDARY:
             version, arrays, sizes = self.version_for(args, kwargs)
-            return bound_call(version.plan, version.traced, arrays, sizes)
+            donated = self._given_away(version, arrays, args, kwargs)
+            return bound_call(version.plan, version.traced, arrays, sizes, donated)
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
         """Return the plan for some arguments, their arrays, and the sizes of the named dimensions."""
@@ -335,15 +335,23 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             collect(kwargs, arrays, others, facts, shapes)
         return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
+    def _given_away(
+        self, version: Version, arrays: list[Array], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Donated:
+        """Map results to the numbers of the donated inputs whose memory they are made in."""
+        rows = [row for row in self._donated if row.leaf(args, kwargs) is not None]
+        given = [(row.path, row.find(args, kwargs)) for row in rows]
+        return donated_inputs(version.plan, version.traced, arrays, given) if given else NO_DONATION
+
     def _fast_path_for(
         self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated
     ) -> FastPath | None:
         """Return the fast path for calls like this one, or None if a result needs more than its memory."""
-        places = places_of(self._dims, self._named) if self._named else ()
-        if version.traced.updates or places is None:
-            return None
         reader: CallReader | None = None
         outside, arrays = version.traced.outside, roots.arrays
+        places = places_of(self._dims, self._named, arrays, args, kwargs) if self._named else ()
+        if version.traced.updates or places is None:
+            return None
         if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
             more = (lambda x: outside.read(Roots(self.function, x, x.others))) if outside.rows else None
             reader = reader_of_call(args, kwargs, more)

@@ -187,6 +187,17 @@ def test_launches_update_donated_memory() -> None:
     assert replayed(fused)
     plain = pto.fuse(summed)(total, y)
     np.testing.assert_array_equal(plain, total + 1)
+    bound = fused.bind(total, y)
+    for n in range(5, 9):
+        assert bound.run() is total
+        np.testing.assert_array_equal(total, n * y)
+
+
+def test_an_absent_argument_donates_nothing() -> None:
+    fused = pto.fuse(lambda x, more=None: x + 1 if more is None else x + more, donate=["more"])
+    x = np.zeros(8, np.float32)
+    np.testing.assert_array_equal(fused(x), 1)
+    assert fused(x, more := np.ones(8, np.float32)) is more
 
 
 @pto.jit

@@ -208,6 +208,16 @@ def test_sizes_by_name_have_replays_of_their_own() -> None:
     assert len(fused.versions) == 1
 
 
+def test_sizes_of_arrays_in_containers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = pto.fuse(lambda batch, n: batch["x"][:n] * 2, dims={"batch.x": (Dim("rows"), None), "n": Dim("n")})
+    for _ in range(3):
+        for rows in (5, 7):
+            fused({"x": floats(rows, 8)}, 3)
+    x = floats(7, 8)
+    monkeypatch.setattr(Fused, "_called", None)
+    np.testing.assert_array_equal(fused({"x": x}, 3), x[:3] * 2)
+
+
 def test_empty_arrays_and_numbers() -> None:
     fused = pto.fuse(lambda x, n: (x * n, x.sum()))
     for size in (0, 3, 0, 3, 0, 3):

@@ -12,7 +12,9 @@ import pytest
 from benchmarks.decode import check, logits
 from pypto import quant
 from pypto.errors.quant import FullCache, NoSuchLayer, WrongCalibration, WrongScheme
+from pypto.graph.plan.fast_path import FastPath
 from pypto.quant.models.decoding.attention import attend_kernel
+from pypto.quant.models.decoding.cache import KeyValueCache
 from pypto.quant.models.decoding.decoder import prefill, step
 from tests.quant.counting import compiled
 from tests.quant.test_gguf import write
@@ -110,6 +112,30 @@ def test_a_prompt_at_once_and_by_steps(path: Path) -> None:
     np.testing.assert_allclose(at_once, by_steps, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(whole.keys, single.keys, rtol=1e-4, atol=1e-5)
     assert whole.length == single.length == 300
+
+
+def test_caches_are_donated_and_prompts_replayed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = quant.Decoder(quant.load_llama(path))
+    cache = decoder.cache(30)
+    stores = [cache.of_block(number).arrays for number in range(2)]
+    replays: list[int] = []
+    moved: list[Any] = []
+    replayed = FastPath.replayed
+
+    def noted(self: FastPath, *args: Any) -> Any:
+        replays.append(len(self.donated))
+        return replayed(self, *args)
+
+    def put(self: KeyValueCache, number: int, changed: Any) -> None:
+        moved.extend(x for name, x in changed.items() if not np.may_share_memory(x, stores[number][name]))
+
+    monkeypatch.setattr(FastPath, "replayed", noted)
+    monkeypatch.setattr(KeyValueCache, "put", put)
+    for _ in range(4):
+        cache.length = 0
+        decoder.prefill(PROMPT, cache)
+    assert not moved and replays[-4:] == [2] * 4  # keys and values of two layers, twice
+    assert cache.keys[:, :, : len(PROMPT)].all()
 
 
 def test_prompts_and_caches_of_other_lengths_compile_nothing(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.outputs import check_updates
-from pypto.graph.plan.plan import Plan
+from pypto.graph.plan.plan import Donated, Plan
 from pypto.graph.tracing.arguments import mapped
 from pypto.graph.tracing.launches import launch_of
 from pypto.graph.tracing.trace import Slot, Traced
@@ -44,8 +44,8 @@ class BoundCall:
         return self.result
 
 
-def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes) -> BoundCall:
-    """Bind the steps of a plan to arrays.
+def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes, donated: Donated) -> BoundCall:
+    """Bind the steps of a plan to arrays; `donated` maps results to the inputs whose memory they are made in.
 
     Raises
     ------
@@ -54,7 +54,8 @@ def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes
     """
     check_updates(plan, traced, arrays)
     plan.compile(arrays)
-    frame = Frame(plan, len(arrays), dict(sizes))
+    owners = {result: plan.graph.inputs[number] for result, number in donated.items()}
+    frame = Frame(plan, len(arrays), dict(sizes), donated=owners)
     frame.enter(arrays)
     outputs = [frame.view(node) for node in plan.graph.outputs]
     steps = [on_arrays(step, frame) for step in frame.launches.steps]

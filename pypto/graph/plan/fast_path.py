@@ -170,7 +170,7 @@ class FastPath:
     frames : mapping from tuple of int to list of Frame
         The unused execution contexts of the plan, by the sizes of named dimensions.
     places : sequence of (int, int or None)
-        For each of these sizes the argument and the axis that have it, or None where the argument is the size.
+        For each of these sizes the array of the call and the axis that have it, or the argument that is it, and None.
     fill : callable, optional
         Builds the function's result from the outputs; without it, the result is the only output.
     reader : callable, optional
@@ -202,7 +202,7 @@ class FastPath:
                 return NOT_REPLAYED
             arrays = leaves
         try:
-            sizes = [index(args[n]) if axis is None else args[n].shape[axis] for n, axis in self.places]
+            sizes = [index(args[n]) if axis is None else arrays[n].shape[axis] for n, axis in self.places]
             if self.donated:
                 if out is not None or not all(arrays[n].flags.writeable for n in self.donated):
                     return NOT_REPLAYED

@@ -193,19 +193,25 @@ def shapes_of_call(
 
 
 def places_of(
-    dims: Sequence[Dim], named: Sequence[NamedArray | NamedNumber]
-) -> tuple[tuple[int, int | None], ...] | None:
-    """Return for each named dimension an argument and the axis with its size, which is None where it is the argument.
+    dims: Sequence[Dim], named: Sequence[NamedArray | NamedNumber], arrays: Sequence[Any], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> tuple[tuple[int, int | None], ...] | None:  # fmt: skip
+    """Return for each named dimension the number of an array of the call, and the axis of this size.
 
-    The result is None if the size is in a container.
+    Where an argument is the size itself, there is its position, and None. The result is None if the size is an integer
+    in a container.
     """
-    rows = [
-        (dim, row.at.position, axis if isinstance(row, NamedArray) else None)
-        for row in named
-        if len(row.at.names) == 1
-        for axis, dim in enumerate(row.dims)
-    ]
-    places = {dim: (position, axis) for dim, position, axis in reversed(rows) if dim is not None}
+    numbers = {id(array): n for n, array in enumerate(arrays)}
+    places: dict[Dim, tuple[int, int | None]] = {}
+    for row in named:
+        if isinstance(row, NamedNumber):
+            if len(row.at.names) == 1:
+                places.setdefault(row.dims[0], (row.at.position, None))
+        elif row.at.leaf(args, kwargs) is not None:
+            n = numbers[id(row.at.find(args, kwargs))]
+            for axis, dim in enumerate(row.dims):
+                if dim is not None:
+                    places.setdefault(dim, (n, axis))
     return tuple(places[dim] for dim in dims) if all(dim in places for dim in dims) else None
 
 

@@ -1,7 +1,10 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
-"""Decode attention: one kernel applies rotary embedding, updates the cache, and computes the softmax for one token."""
+"""Kernels of a decoder's attention: for one token all of it, for the tokens of a prompt what comes before the softmax.
+
+Both apply rotary embedding, whose pairs are the two halves of a head, and store keys and values in the cache.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,26 @@ def store_value(values, value_scale, g, p, value, key):
 
 
 @pto.jit
+def append_kernel(q, k, v, cos, sin, keys, values, key_scale, value_scale, position, rotated):
+    """Stores a key head of one of the tokens that follow a position, and rotates the query heads that share it."""
+    t, g, D = pto.program_id(0), pto.program_id(1), keys.shape[2]
+    GROUP, H, p = q.shape[1] // keys.shape[0], D // 2, position[0] + t
+    h = g * GROUP
+    c, s = cos[p, :], sin[p, :]
+    first, second = k[t, g, 0:H], k[t, g, H:D]
+    store_key(keys, key_scale, g, p, first * c - second * s, second * c + first * s)
+    store_value(values, value_scale, g, p, v[t, g, :], k[t, g, :])
+    c, s = c[None, :], s[None, :]
+    first, second = q[t, h : h + GROUP, 0:H], q[t, h : h + GROUP, H:D]
+    rotated[h : h + GROUP, t, 0:H] = first * c - second * s
+    rotated[h : h + GROUP, t, H:D] = second * c + first * s
+
+
+@pto.jit
 def attend_kernel(
     q, k, v, cos, sin, keys, values, key_scale, value_scale, position, out, SCALE: pto.constexpr, BN: pto.constexpr
 ):
-    """Serves one key head and the query heads that share it; rotary pairs are the two halves of a head.
+    """Serves one key head and the query heads that share it.
 
     Scales of int8 keys are folded into the queries, and those of values are applied to their rows.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from pypto.errors.quant import FullCache
 from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array
 from pypto.runtime.launches import BoundLaunches, LaunchList
+
+CHANGED: Final = ("keys", "values", "value_scale")  # arrays of a store that a layer changes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -20,6 +24,11 @@ class Store(Summary):
     values: Array
     key_scale: Array | None
     value_scale: Array | None
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that a layer changes, by name."""
+        return {name: x for name in CHANGED if (x := getattr(self, name)) is not None}
 
 
 @dataclass(slots=True, repr=False)
@@ -73,6 +82,13 @@ class KeyValueCache(Summary):
         """Returns the part of a layer."""
         scales = (None if x is None else x[number] for x in (self.key_scales, self.value_scales))
         return Store(self.keys[number], self.values[number], *scales)
+
+    def put(self, number: int, changed: Mapping[str, Array]) -> None:
+        """Stores the arrays of a layer, which as a rule lie in the memory that they were donated with."""
+        store = self.of_block(number)
+        for name, array in store.arrays.items():
+            if not np.may_share_memory(array, changed[name]):
+                np.copyto(array, changed[name])
 
     def reserve(self, count: int) -> None:
         """Checks that so many more tokens fit.

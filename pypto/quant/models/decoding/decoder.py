@@ -15,18 +15,18 @@ from pypto.arrays import Dim
 from pypto.errors.quant import WrongCalibration
 from pypto.quant.arrays import Array
 from pypto.quant.checks import check_layers, check_range
-from pypto.quant.deploy import DeployedLayer, deployed, rounded_groups
-from pypto.quant.formats.cache import Int8Cache, key_codes
+from pypto.quant.deploy import DeployedLayer, deployed
+from pypto.quant.formats.cache import Int8Cache
 from pypto.quant.formats.gguf import READERS
 from pypto.quant.layer import Layer, QuantizedLayer
-from pypto.quant.models.decoding.attention import attend_kernel
-from pypto.quant.models.decoding.cache import KeyValueCache, Store
+from pypto.quant.models.decoding.attention import append_kernel, attend_kernel
+from pypto.quant.models.decoding.cache import CHANGED, KeyValueCache, Store
 from pypto.quant.models.decoding.fused_products import FusedProducts
 from pypto.quant.models.decoding.sampling import check_draw, choose
 from pypto.quant.models.decoding.weights import RowProduct, joined, product_of
 from pypto.quant.models.llama import Llama, integers
 from pypto.quant.models.llama_file import LAST_NORM, LINEAR, LOGITS
-from pypto.quant.models.llama_layer import NORMS, forward, rms_norm, rotated, rotation
+from pypto.quant.models.llama_layer import NORMS, forward, rms_norm, rotation
 from pypto.quant.tensor import QuantizedTensor
 from pypto.runtime.launches import LaunchList
 
@@ -143,7 +143,7 @@ class Decoder:
             store = cache.of_block(number)
             bound = step.bind(x, products, self.norms[number], store, rotary, cache.position, 1, self.eps)
             layers.append(bound.launches)
-            x = bound.result
+            x, _ = bound.result
         last = logits.bind(x, self.head, self.last_norm, self.eps)
         steps = (one for each in (*layers, last.launches) for one in each.steps)
         launches = LaunchList(tuple(steps)).bind()
@@ -205,7 +205,8 @@ class Decoder:
         cache.length += len(x)
         for number, products in enumerate(self.blocks):
             given = products, self.norms[number], cache.of_block(number), cache.rotary, cache.position
-            x = prefill(x, *given, cache.length, self.eps)
+            x, changed = prefill(x, *given, cache.length, self.eps)
+            cache.put(number, changed)
         self.row[:] = x[-1]
 
     def generate(  # options of one draw
@@ -312,50 +313,45 @@ def heads_of(rows: Array, shared: int, depth: int) -> tuple[Array, Array, Array]
 def layer(
     x: Array, products: Mapping[str, FusedProducts], norms: Mapping[str, Array], store: Store,
     rotary: Sequence[Array], position: Array, length: int, eps: float,
-) -> Array:  # fmt: skip
-    """Computes a layer for the last of `length` tokens, whose keys and values are stored.
+) -> tuple[Array, dict[str, Array]]:  # fmt: skip
+    """Computes a layer for the last of `length` tokens; returns the store's arrays with their keys and values.
 
-    A single token reads its position from memory, so that its launches may be bound once.
+    The store's arrays are donated, so those of the result lie in their memory. The position of the first of these
+    tokens is read from memory, so that launches may be bound once.
     """
+    changed = {name: array.copy() for name, array in store.arrays.items()}
+    store = replace(store, **changed)
 
     def attend(parts: Sequence[Array]) -> Array:
         rows = parts[0]
         shared, _, depth = store.keys.shape
         q, k, v = heads_of(rows, shared, depth)
-        if rows.shape[0] > 1:
-            return attention_of_rows(q, k, v, store, rotary, length)
-        out = np.empty_like(q, shape=q.shape)
-        arrays = store.keys, store.values, store.key_scale, store.value_scale
-        attend_kernel[(shared,)](q, k, v, *rotary, *arrays, position, out, SCALE=1 / math.sqrt(depth), BN=KEYS)
-        return out.reshape(q.shape[0], q.shape[1] * depth)
+        count, heads, _ = q.shape
+        given = q, k, v, *rotary, store.keys, store.values, store.key_scale, store.value_scale, position
+        if count == 1:
+            out = np.empty_like(q, shape=q.shape)
+            attend_kernel[(shared,)](*given, out, SCALE=1 / math.sqrt(depth), BN=KEYS)
+            return out.reshape(count, heads * depth)
+        rotated = np.empty_like(q, shape=(heads, count, depth))
+        append_kernel[(count, shared)](*given, rotated)
+        return attention_of_rows(rotated[None], store, length)[0].transpose(1, 0, 2).reshape(count, heads * depth)
 
-    return forward(x, partial(linear, products), attend, norms, eps)
+    return forward(x, partial(linear, products), attend, norms, eps), changed
 
 
-def attention_of_rows(q: Array, k: Array, v: Array, store: Store, rotary: Sequence[Array], length: int) -> Array:
-    """Computes attention of the last tokens of a cache, after their keys and values are stored."""
-    count, heads, depth = q.shape
-    half, here = depth // 2, slice(length - count, length)
-    cos, sin = (t[here, None] for t in rotary)
-    q, k = (np.concatenate(rotated(t[..., :half], t[..., half:], cos, sin), axis=2) for t in (q, k))
-    q, k, v = (t.transpose(1, 0, 2) for t in (q, k, v))
+def attention_of_rows(q: Array, store: Store, length: int) -> Array:
+    """Computes attention of the last tokens of a cache, by a row of the library."""
+    keys, values = store.keys[None, :, :length], store.values[None, :, :length]
     if store.key_scale is None or store.value_scale is None:
-        store.keys[:, here], store.values[:, here] = k, v
-        y = library.attention(q[None], store.keys[None, :, :length], store.values[None, :, :length], causal=1)
-    else:
-        finite = np.isfinite(k).all(axis=2)  # codes of keys cannot express NaN, so the scales of values do
-        store.keys[:, here] = key_codes(np.where(finite[..., None], k, 0), store.key_scale[:, None])
-        codes, scales = rounded_groups(v.reshape(-1, depth), None, 1)
-        store.values[:, here] = codes.reshape(v.shape)
-        store.value_scale[:, here] = np.where(finite, scales.reshape(v.shape[:2]), np.nan)
-        past = store.keys[None, :, :length], store.key_scale, store.values[None, :, :length]
-        y = library.attention_int8_cache(q[None], *past, store.value_scale[None, :, :length], causal=1)
-    return y[0].transpose(1, 0, 2).reshape(count, heads * depth)
+        return library.attention(q, keys, values, causal=1)
+    return library.attention_int8_cache(q, keys, store.key_scale, values, store.value_scale[None, :, :length], causal=1)
 
 
-step = fuse(layer)
+DONATED: Final = tuple(f"store.{name}" for name in CHANGED)
+step = fuse(layer, donate=DONATED)
 prefill = fuse(
     layer,
+    donate=DONATED,
     dims={
         "x": (ROWS, None), "rotary.0": (TOKENS, None), "rotary.1": (TOKENS, None), "length": LENGTH,
         "store.keys": (None, TOKENS, None), "store.values": (None, TOKENS, None), "store.value_scale": (None, TOKENS),
