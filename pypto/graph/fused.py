@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pypto.graph.views.measured import PlanProfile
 
 Array = np.ndarray[Any, Any]
+FAST_PATHS: Final = 4  # kinds of arguments that calls may alternate between
 
 
 class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap", "disable")):
@@ -108,7 +109,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
         self._donated = donated_arrays(function, donate) if donate else ()
         self._cache = PlanCache()
-        self._fast_path: FastPath | None = None  # for arguments like those of the last call
+        self._fast_paths: tuple[FastPath, ...] = ()  # for arguments like those of the last calls
         self._lock = threading.Lock()
 
     @functools.cached_property
@@ -118,8 +119,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._fast_path is not None:
-            result = self._fast_path.call(args, kwargs)
+        for path in self._fast_paths:
+            result = path.call(args, kwargs)
             if result is not NOT_REPLAYED:
                 return result
         with BOUNDARY:
@@ -136,10 +137,11 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         except DeviceArgument:
             return device_call(self, args, kwargs if out is None else {**kwargs, "out": out})
         version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
-        donated = self._given_away(version, arrays, args, kwargs)
-        known = self._fast_path
-        if known is None or known.frames is not version.plan.frames or known.donated != (*donated.values(),):
-            self._fast_path = self._fast_path_for(version, roots, args, kwargs, donated)
+        donated = self._granted(version, arrays, args, kwargs)
+        plan, numbers = version.plan, (*donated.values(),)
+        if not any(p.frames is plan.frames and p.donated == numbers for p in self._fast_paths):
+            path = self._fast_path_for(version, roots, args, kwargs, donated)
+            self._fast_paths = (*(() if path is None else (path,)), *self._fast_paths)[:FAST_PATHS]
         if version.traced.updates:
             check_updates(version.plan, version.traced, arrays)
         if out is None:
@@ -169,7 +171,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         """
         with BOUNDARY:
             version, arrays, sizes = self.version_for(args, kwargs)
-            donated = self._given_away(version, arrays, args, kwargs)
+            donated = self._granted(version, arrays, args, kwargs)
             return bound_call(version.plan, version.traced, arrays, sizes, donated)
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
@@ -226,7 +228,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             plan, report = tuned_plan(version.traced, self.precision, self._disabled, arrays, sizes, budget)
         with self._lock:
             self._cache.replace(version, Version(plan, version.traced))
-            self._fast_path = None
+            self._fast_paths = ()
         return report
 
     def profile(self, *args: Any, **kwargs: Any) -> PlanProfile:
@@ -335,12 +337,9 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             collect(kwargs, arrays, others, facts, shapes)
         return tuple(facts), Roots(self.function, list(arrays.values()), others)
 
-    def _given_away(
-        self, version: Version, arrays: list[Array], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Donated:
+    def _granted(self, version: Version, arrays: list[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Donated:
         """Map results to the numbers of the donated inputs whose memory they are made in."""
-        rows = [row for row in self._donated if row.leaf(args, kwargs) is not None]
-        given = [(row.path, row.find(args, kwargs)) for row in rows]
+        given = [(row.path, row.find(args, kwargs)) for row in self._donated if row.leaf(args, kwargs) is not None]
         return donated_inputs(version.plan, version.traced, arrays, given) if given else NO_DONATION
 
     def _fast_path_for(

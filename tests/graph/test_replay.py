@@ -218,6 +218,16 @@ def test_sizes_of_arrays_in_containers_are_found(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(fused({"x": x}, 3), x[:3] * 2)
 
 
+def test_calls_that_alternate_between_plans_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = pto.fuse(lambda x, scale: x * 2 if scale is None else x * scale["s"])
+    given: list[Any] = [(floats(5, 8), None), (floats(5, 8), {"s": floats(8)}), (floats(5), None)]
+    for args in given * 3:
+        fused(*args)
+    monkeypatch.setattr(Fused, "_called", None)
+    for args in given * 2:
+        np.testing.assert_array_equal(fused(*args), fused.function(*args))
+
+
 def test_empty_arrays_and_numbers() -> None:
     fused = pto.fuse(lambda x, n: (x * n, x.sum()))
     for size in (0, 3, 0, 3, 0, 3):
