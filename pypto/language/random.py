@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto.ir.types import int32, int64, uint32, uint64
 from pypto.language import ops
+from pypto.language.standard import static_assert
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
@@ -33,6 +34,13 @@ def _upper(a: Any, b: Any) -> Any:
     return ops.cast((ops.cast(a, uint64) * b) >> 32, uint32)
 
 
+def _is_whole(seed: Any) -> Any:
+    """Whether a seed is an integer; a constant has no dtype."""
+    if isinstance(seed, float):
+        return False
+    return isinstance(seed, int) or not seed.dtype.is_floating()
+
+
 def philox_impl(c0: Tile, c1: Tile, c2: Tile, c3: Tile, k0: Tile, k1: Tile, n_rounds: int = 10) -> Any:
     """Rounds of Philox on counters and keys of 32 or 64 unsigned bits; gives four random integers."""
     if c0.dtype == uint32:
@@ -55,6 +63,7 @@ def philox(seed: Any, c0: Tile, c1: Tile, c2: Tile, c3: Tile, n_rounds: int = 10
     c0, c1, c2, c3 : tiles of integers of one width
     n_rounds : int
     """
+    static_assert(_is_whole(seed), "a seed is an integer")
     key = ops.cast(seed, uint64)
     if c0.dtype.bits == 64:
         dtype, low, high = uint64, key, ops.cast(0, uint64)

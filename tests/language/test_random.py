@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.errors.frontend import AssertionFailed
 from tests.language.running import Array, both
 
 # Counters, keys and results of Philox 4x32-10 from the test vectors of Random123.
@@ -128,3 +129,18 @@ def test_statistics() -> None:
     np.testing.assert_allclose(np.histogram(uniform[0], 10, (0, 1))[0] / n, 0.1, atol=0.005)
     np.testing.assert_allclose(normal.mean(1), 0, atol=0.02)
     np.testing.assert_allclose(normal.std(1), 1, atol=0.02)
+
+
+def test_a_seed_is_an_integer() -> None:
+    @pto.jit
+    def drawn(x, seed):
+        x[:] = pto.rand(seed, pto.arange(0, 4))
+
+    @pto.jit
+    def constant(x):
+        x[:] = pto.rand(2.5, pto.arange(0, 4))
+
+    with pytest.raises(AssertionFailed, match=r"a seed is an integer(.|\n)*pto.rand\(seed"):
+        drawn[(1,)](np.zeros(4, np.float32), 2.3)
+    with pytest.raises(AssertionFailed, match="a seed is an integer"):
+        constant[(1,)](np.zeros(4, np.float32))
