@@ -153,7 +153,7 @@ def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, 
 def scalar_key(kind: type, value: Any) -> Any:
     if issubclass(kind, np.generic) and kind.__name__ in _SCALARS:
         return kind, bool(value == 1)
-    if hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__"):
+    if any(hasattr(kind, name) for name in ("__array_interface__", "__dlpack__", "data_ptr")):
         raise LookupError(kind)
     return constant_key(value)
 

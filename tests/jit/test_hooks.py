@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,21 @@ def test_pointers_that_are_no_arrays(wrap: Any) -> None:
         np.testing.assert_array_equal(out[:n], x.view(np.int32)[:n] * n)
     with pytest.raises(Diagnostic, match="a pointer to words"):
         scale[1](wrap(x, "words"), wrap(out, "words"), 4, BLOCK=4)
+
+
+@pytest.mark.parametrize("wrap", [Address, Strided])
+def test_a_pointer_may_move_and_is_not_kept(wrap: Any) -> None:
+    """A second launch reads the address anew, and no plan of launches holds the object."""
+    kernel = pto.jit(scale.function)
+    x, out = wrap(np.ones(4, np.float32), pto.float32), wrap(np.zeros(4, np.float32), pto.float32)
+    for n in (1, 2, 3):
+        out.array = np.zeros(4, np.float32)
+        kernel[1](x, out, 4, BLOCK=4)
+        assert out.array.tolist() == [4.0] * 4, n
+    alive = weakref.ref(out)
+    del out
+    gc.collect()
+    assert alive() is None
 
 
 class Quiet(np.ndarray[Any, Any]):
