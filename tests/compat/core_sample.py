@@ -31,6 +31,7 @@ FILES = {
     "test_mxfp": "language/test_mxfp.py",
     "test_conversions": "language/test_conversions.py",
     "test_tensor_descriptor": "language/test_tensor_descriptor.py",
+    "test_libdevice": "language/test_libdevice.py",
     "test_autotuner": "runtime/test_autotuner.py",
 }
 PARTS = 5
