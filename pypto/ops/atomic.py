@@ -68,7 +68,7 @@ def infer_cas(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
 def bind_atomic(kind: str) -> Any:
     def bind(b: OpBuilder, pointer: Value, val: Any, mask: Any, sem: str | None, scope: str | None) -> BoundArguments:
         dtype = pointee(pointer.type).dtype
-        values = [b.cast(val, dtype) if isinstance(val, Value) else b.constant(val, dtype)]
+        values = [b.element(val, dtype)]
         if mask is not None:
             values.append(b.cast(b.value(mask), int1))
         attrs = {"kind": kind, "sem": sem or "acq_rel", "scope": scope or "gpu"}
@@ -79,7 +79,7 @@ def bind_atomic(kind: str) -> Any:
 
 def bind_cas(b: OpBuilder, pointer: Value, cmp: Any, val: Any, sem: str | None, scope: str | None) -> BoundArguments:
     dtype, shape = pointee(pointer.type).dtype, tile(pointer.type).shape
-    values = [b.cast(v, dtype) if isinstance(v, Value) else b.constant(v, dtype) for v in (cmp, val)]
+    values = [b.element(v, dtype) for v in (cmp, val)]
     attrs = {"kind": "cas", "sem": sem or "acq_rel", "scope": scope or "gpu"}
     return [pointer, *(b.broadcast(v, shape) for v in values)], attrs
 

@@ -23,6 +23,7 @@ class OpBuilder(Builder):
     """A `Builder` that knows the op table."""
 
     saturates = False  # whether casts to float8 give the greatest number for what is larger, as Triton's do
+    wraps = False  # whether a number that is stored wraps where its type is too narrow, as under Triton
 
     def op(self, name: str, *operands: Value, **attrs: Attr) -> Op:
         """Append an op; its result types follow from the row."""
@@ -53,6 +54,16 @@ class OpBuilder(Builder):
     def value(self, x: Operand, dtype: DType | None = None) -> Value:
         """`x` itself, or the constant that a Python number becomes on its own."""
         return x if isinstance(x, Value) else self.constant(x, dtype or weak_dtype(x))
+
+    def element(self, x: Operand, dtype: DType) -> Value:
+        """`x` as an element of memory: a value is cast to the type, and a number is a constant of it.
+
+        A number that the type cannot hold is an error; under `wraps` it is cast like a value of a wider type.
+        """
+        if not isinstance(x, Value):
+            wide = self.wraps and dtype.is_int and not dtype.is_bool
+            x = self.constant(x, weak_dtype(x) if wide else dtype)
+        return self.cast(x, dtype)
 
     def cast(self, v: Value, dtype: Elem) -> Value:
         return cast_value(self, v, dtype)

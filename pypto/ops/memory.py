@@ -86,14 +86,13 @@ def bind_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: Any)
         return [pointer], {}
     values = [pointer, b.cast(b.value(mask), int1)]
     if other is not None:
-        values.append(b.cast(other, dtype) if isinstance(other, Value) else b.constant(other, dtype))
+        values.append(b.element(other, dtype))
     return b.align(values), {}
 
 
 def bind_store(b: OpBuilder, pointer: Value, value: Any, mask: Any, **hints: Any) -> BoundArguments:
     dtype = pointee(pointer.type).dtype
-    data = b.cast(value, dtype) if isinstance(value, Value) else b.constant(value, dtype)
-    values = [pointer, data] + ([] if mask is None else [b.cast(b.value(mask), int1)])
+    values = [pointer, b.element(value, dtype)] + ([] if mask is None else [b.cast(b.value(mask), int1)])
     # The pointer decides the shape: a value or mask that is larger is a mistake, not a wider store.
     return [pointer, *(b.broadcast(v, pointer.shape) for v in values[1:])], {}
 

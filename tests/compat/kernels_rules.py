@@ -106,3 +106,12 @@ def dialect(x, out, N: tl.constexpr):
 @triton.jit
 def foreign_core(out):
     tl.store(out + extension.sub_vec_id(), 1.0)
+
+
+@triton.jit
+def wraps(out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, 0xFFFFFFFF)
+    tl.store(out, 0x80000001)
+    tl.store(out + 1, tl.load(out + 1, mask=i[0] > 0, other=0x100000002))
+    tl.atomic_add(out + 2, 0xFFFFFFFF)
