@@ -36,20 +36,22 @@ class Signature:
 
     @staticmethod
     def of(function: FunctionType) -> Signature:
-        code, kernel = function.__code__, function.__name__
-        star = bool(code.co_flags & inspect.CO_VARARGS)
-        count = code.co_argcount + code.co_kwonlyargcount + star
-        names, positional = code.co_varnames[:count], function.__defaults__ or ()
-        if code.co_flags & inspect.CO_VARKEYWORDS:
-            problem = f"a kernel takes no **kwargs (`{code.co_varnames[count]}`)"
+        parameters = [*inspect.signature(function, follow_wrapped=False).parameters.values()]
+        kernel, kinds = function.__name__, [p.kind for p in parameters]
+        if inspect.Parameter.VAR_KEYWORD in kinds:
+            problem = f"a kernel takes no **kwargs (`{parameters[-1].name}`)"
             raise WrongArguments(kernel=kernel, problem=problem, way="name its parameters")
-        optional = names[code.co_argcount - len(positional) : code.co_argcount]
-        defaults = {**dict(zip(optional, positional, strict=True)), **(function.__kwdefaults__ or {})}
-        words = {name: annotation_word(function.__annotations__.get(name)) for name in names}
+        star = inspect.Parameter.VAR_POSITIONAL in kinds
+        positional = kinds.index(inspect.Parameter.VAR_POSITIONAL) if star else -1
+        parameters += [parameters.pop(positional)] if star else []
+        names = tuple(p.name for p in parameters)
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        stated = {p.name: None if p.annotation is p.empty else p.annotation for p in parameters}
+        words = {name: annotation_word(annotation) for name, annotation in stated.items()}
         declared = {name: word for name, word in words.items() if word in ("dynamic", "static")}
         constant = tuple(words[n] == "constexpr" for n in names)
-        typed = {name: t for name in names if (t := stated_type(function.__annotations__.get(name)))}
-        return Signature(kernel, names, constant, defaults, declared, code.co_argcount if star else -1, typed)
+        typed = {name: t for name, annotation in stated.items() if (t := stated_type(annotation))}
+        return Signature(kernel, names, constant, defaults, declared, positional, typed)
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values in the order of the parameters.

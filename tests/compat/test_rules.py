@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import warnings
-from types import ModuleType
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -89,3 +91,33 @@ def test_the_dialect_of_triton_ascend(kernels: Any) -> None:
     np.testing.assert_array_equal(out[:4], [4, 6, 8, 0])
     with pytest.raises(Diagnostic, match=r"`extension.sub_vec_id` cannot be used in a kernel"):
         kernels.foreign_core[(1,)](out)
+
+
+def test_a_number_that_is_stored_wraps(kernels: Any) -> None:
+    out = np.zeros(4, np.int32)
+    kernels.wraps[(1,)](out, 4)
+    np.testing.assert_array_equal(out, [-(2**31) + 1, 2, -2, -1])
+
+
+def test_a_kernel_knows_where_its_def_stands(kernels: Any) -> None:
+    lines = Path(kernels.double.file_name).read_text().splitlines()
+    line = lines[kernels.double.def_file_line_number - 1]
+    assert line[kernels.double.def_file_col_number - 1 :].startswith("def double(")
+
+
+def test_a_kernel_that_is_built_from_text_has_the_parameters_of_its_signature(triton: ModuleType) -> None:
+    def empty() -> None:
+        """Has none of the parameters that its signature states."""
+
+    def template(out: Any, value: Any, N: Any) -> None:
+        """Has the parameters."""
+
+    built = FunctionType(empty.__code__, {"tl": triton.language, "triton": triton}, "filled")
+    constant = inspect.Parameter("N", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=triton.language.constexpr)
+    *others, _ = inspect.signature(template).parameters.values()
+    built.__signature__ = inspect.Signature([*others, constant])  # type: ignore[attr-defined]
+    kernel = triton.JITFunction(built)
+    kernel._unsafe_update_src("def filled(out, value, N: tl.constexpr):\n    tl.store(out + tl.arange(0, N), value)\n")
+    out = np.zeros(4, np.float32)
+    kernel[(1,)](out, 2.5, N=4)
+    np.testing.assert_array_equal(out, 2.5)

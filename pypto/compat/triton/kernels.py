@@ -236,6 +236,26 @@ class JITFunction(KernelInterface):
         return inspect.getsourcelines(self.fn)[1]
 
     @functools.cached_property
+    def file_name(self) -> str:
+        return str(self.fn.__code__.co_filename)
+
+    @functools.cached_property
+    def def_file_line_number(self) -> int:
+        """The line of the file on which `def` stands, behind the decorators."""
+        return self.starting_line_number + self._line_of_def[0]
+
+    @functools.cached_property
+    def def_file_col_number(self) -> int:
+        """The column of `def`, counted from 1."""
+        return self._line_of_def[1] + 1
+
+    @property
+    def _line_of_def(self) -> tuple[int, int]:
+        """The number of the source's line that starts with `def`, and its indentation."""
+        lines = ((n, line.lstrip(), line) for n, line in enumerate(self.raw_src))
+        return next((n, len(line) - len(text)) for n, text, line in lines if text.startswith("def "))
+
+    @functools.cached_property
     def src(self) -> str:
         """The text of the function, without decorators, and behind it imports of Triton's names that it uses bare.
 
