@@ -19,6 +19,7 @@ from pypto.compat.triton.driver import DeviceInterface
 
 # What `torch.cuda` has and `torch.cpu` has not.
 NAMES: Final = ("device", "get_device_name", "get_device_properties", "get_device_capability")
+FIGURES: Final = ("get_device_properties", "get_device_capability")  # what `torch.cuda` is asked without a GPU, too
 DETECTOR: Final = "flag_gems.runtime.backend.device"  # FlagGems' module that looks for a device
 VENDOR: Final = "arm"  # FlagGems' own for any CPU: its device is named ``cpu``, and no detector lists it
 
@@ -26,13 +27,18 @@ VENDOR: Final = "arm"  # FlagGems' own for any CPU: its device is named ``cpu``,
 def install() -> None:
     """Completes `torch.cpu` for code written for GPUs, and shows FlagGems the CPU; call it before such an import.
 
-    Names that `torch.cpu` has already stay what they are. FlagGems reads ``GEMS_VENDOR``, which this sets.
+    Names that `torch.cpu` has already stay what they are. Where torch is built for no GPU, the properties and the
+    capability that `torch.cuda` gives are those of the CPU; `torch.cuda.is_available()` stays False. FlagGems reads
+    ``GEMS_VENDOR``, which this sets.
     A kernel still needs `triton` to be pypto: pypto-triton, or `pypto.compat.triton.install`.
     """
-    cpu, interface = importlib.import_module("torch").cpu, DeviceInterface()
+    torch, interface = importlib.import_module("torch"), DeviceInterface()
     for name in NAMES:
-        if not hasattr(cpu, name):
-            setattr(cpu, name, getattr(interface, name))
+        if not hasattr(torch.cpu, name):
+            setattr(torch.cpu, name, getattr(interface, name))
+    if torch.version.cuda is None and torch.version.hip is None:
+        for name in FIGURES:
+            setattr(torch.cuda, name, getattr(interface, name))
     os.environ["GEMS_VENDOR"] = VENDOR
     if not any(isinstance(finder, DetectorFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, DetectorFinder())

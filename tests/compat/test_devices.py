@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto.compat.devices import NAMES, DetectorFinder, install
+from pypto.compat.devices import FIGURES, NAMES, DetectorFinder, install
 
 torch = pytest.importorskip("torch")
 DETECTOR = """
@@ -37,6 +37,8 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Later tests see torch, the environment and the finders as they were."""
     before = [name for name in NAMES if hasattr(torch.cpu, name)]
     monkeypatch.setenv("GEMS_VENDOR", "none")
+    for name in FIGURES:
+        monkeypatch.setattr(torch.cuda, name, getattr(torch.cuda, name))
     yield
     for name in NAMES:
         if name not in before and hasattr(torch.cpu, name):
@@ -56,6 +58,9 @@ def test_torch_cpu_answers_as_a_gpu_does() -> None:
     assert (figures.name, figures.major) == ("cpu", 0)
     assert figures.multi_processor_count >= 1
     assert figures.L2_cache_size > 0
+    assert torch.cuda.get_device_properties(0).shared_memory_per_block_optin > 0
+    assert torch.cuda.get_device_capability() == (0, 0)
+    assert not torch.cuda.is_available()
 
 
 def test_a_detector_of_vendors_lists_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from pypto.process import get_num_threads
 from pypto.testing import do_bench
 
 BACKEND: Final = "cpu"
+MAX_SHARED_MEM: Final = 232448  # bytes, as of a current GPU, so that no block is too large
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class DeviceInterface:
         """As of a GPU without a name; the cache is that of a current CPU's core."""
         return SimpleNamespace(
             name=BACKEND, major=0, minor=0, multi_processor_count=get_num_threads(), L2_cache_size=1 << 21,
-            warp_size=32, total_memory=1 << 33,
+            warp_size=32, total_memory=1 << 33, shared_memory_per_block=MAX_SHARED_MEM,
+            shared_memory_per_block_optin=MAX_SHARED_MEM, regs_per_multiprocessor=1 << 16,
         )  # fmt: skip
 
     @contextmanager
@@ -104,7 +106,7 @@ class DriverUtils:
     def get_device_properties(self, device: Any = None) -> dict[str, int]:
         """One multiprocessor per thread; the rest as large as a current GPU's, so that no block is too large."""
         return {
-            "multiprocessor_count": get_num_threads(), "max_shared_mem": 232448, "max_num_regs": 65536,
+            "multiprocessor_count": get_num_threads(), "max_shared_mem": MAX_SHARED_MEM, "max_num_regs": 65536,
             "warpSize": 32, "sm_clock_rate": 3_000_000, "mem_clock_rate": 3_200_000, "mem_bus_width": 128,
             "max_threads_per_sm": 2048,
         }  # fmt: skip
