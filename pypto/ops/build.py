@@ -61,8 +61,8 @@ class OpBuilder(Builder):
         A number that the type cannot hold is an error; under `wraps` it is cast like a value of a wider type.
         """
         if not isinstance(x, Value):
-            wide = self.wraps and dtype.is_int and not dtype.is_bool
-            x = self.constant(x, weak_dtype(x) if wide else dtype)
+            wraps = self.wraps and dtype.is_int and not dtype.is_bool
+            x = self.constant(x, weak_dtype(x) if wraps else dtype)
         return self.cast(x, dtype)
 
     def cast(self, v: Value, dtype: Elem) -> Value:
