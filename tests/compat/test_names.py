@@ -94,3 +94,10 @@ def test_names_that_triton_has_not_are_not_served() -> None:
     """Files define `relu` and `mean` themselves, and some ask with `hasattr` whether they have to."""
     assert len(NOT_OF_TRITON) == 8
     assert all(hasattr(pto, name) and name not in TREE for name in NOT_OF_TRITON)
+
+
+def test_an_autotuner_of_a_package_finds_the_imports_of_tritons_own(triton: ModuleType) -> None:
+    module = triton.runtime.autotuner
+    assert module.JITFunction is triton.JITFunction
+    assert module.knobs is triton.knobs
+    assert module.get_cache_manager(module.triton_key()) is not None

@@ -53,7 +53,13 @@ def build() -> dict[str, ModuleType]:
         parent, _, last = name.rpartition(".")
         if parent and last not in _NOT_ON_PARENT.get(parent, ()):
             setattr(modules[parent], last, served)
+    for name, imported in _IMPORTED.items():
+        setattr(modules[name], imported.rpartition(".")[2], modules[imported])
     return modules
+
+
+# Modules that another one imports, which packages import from there.
+_IMPORTED: Final = {"triton.runtime.autotuner": "triton.knobs"}
 
 
 # `triton.runtime.driver` is both a module and, on its parent, an object of that module.
@@ -186,7 +192,10 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.runtime.jit": {
             **jit, "driver": config, "T": Any, "type_canonicalisation_dict": utils.type_canonicalisation_dict,
             "JITCallable": kernels.JITFunction},
-        "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
+        "triton.runtime.autotuner": {
+            **tuning, **errors, "KernelInterface": KernelInterface, "JITFunction": kernels.JITFunction,
+            "driver": config, "triton_key": compiler.triton_key, "get_cache_manager": compiler.get_cache_manager,
+            "get_cache_invalidating_env_vars": dict},
         "triton.runtime.driver": {
             **names_of_driver(config), "driver": config, "DriverConfig": driver.DriverConfig},
         "triton.runtime.errors": errors,
