@@ -111,7 +111,7 @@ def build(
     body, loc = Region(), fn.loc(fn.node)
     builder = LimitedBuilder(body, loc, max_ops, WeakNumbers(facts))
     session = Session(builder, facts, HANDLERS, methods, body.args, substitutes, lenient=fn.lenient)
-    session.builder.saturates = session.builder.wraps = fn.lenient
+    session.builder.lenient = fn.lenient
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:

@@ -67,8 +67,7 @@ def infer_cas(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
 
 def bind_atomic(kind: str) -> Any:
     def bind(b: OpBuilder, pointer: Value, val: Any, mask: Any, sem: str | None, scope: str | None) -> BoundArguments:
-        dtype = pointee(pointer.type).dtype
-        values = [b.element(val, dtype)]
+        values = [b.element(val, pointee(pointer.type).dtype)]
         if mask is not None:
             values.append(b.cast(b.value(mask), int1))
         attrs = {"kind": kind, "sem": sem or "acq_rel", "scope": scope or "gpu"}

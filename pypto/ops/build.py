@@ -22,8 +22,8 @@ Operand = Value | Number
 class OpBuilder(Builder):
     """A `Builder` that knows the op table."""
 
-    saturates = False  # whether casts to float8 give the greatest number for what is larger, as Triton's do
-    wraps = False  # whether a number that is stored wraps where its type is too narrow, as under Triton
+    # Whether, as under Triton, casts to float8 give the greatest number for what is larger, and stored numbers wrap.
+    lenient = False
 
     def op(self, name: str, *operands: Value, **attrs: Attr) -> Op:
         """Append an op; its result types follow from the row."""
@@ -58,10 +58,10 @@ class OpBuilder(Builder):
     def element(self, x: Operand, dtype: DType) -> Value:
         """`x` as an element of memory: a value is cast to the type, and a number is a constant of it.
 
-        A number that the type cannot hold is an error; under `wraps` it is cast like a value of a wider type.
+        A number that the type cannot hold is an error; under `lenient` it is cast like a value of a wider type.
         """
         if not isinstance(x, Value):
-            wraps = self.wraps and dtype.is_int and not dtype.is_bool
+            wraps = self.lenient and dtype.is_int and not dtype.is_bool
             x = self.constant(x, weak_dtype(x) if wraps else dtype)
         return self.cast(x, dtype)
 

@@ -115,7 +115,7 @@ def cast_value(b: OpBuilder, v: Value, elem: Elem) -> Value:
         return cast_pointer(b, v, elem)
     if source == float8e4b15:
         return cast_value(b, from_b15(b, v), elem)
-    if b.saturates and elem in FLOAT8:
+    if b.lenient and elem in FLOAT8:
         v = saturated(b, v, elem)
     return to_b15(b, v) if elem == float8e4b15 else b.emit("cast", v, dtype=elem)
 
@@ -204,7 +204,7 @@ def bind_cast(
         return cast_value(b, v, dtype)
     if dtype == float64 and v.dtype == float32:
         return b.cast(v, float64)  # which knows of numbers that are weak
-    saturate = saturate or (b.saturates and dtype in FLOAT8)
+    saturate = saturate or (b.lenient and dtype in FLOAT8)
     if fp_downcast_rounding == "rtz":
         return toward_zero(b, saturated(b, v, dtype) if saturate else v, dtype)
     return [saturated(b, v, dtype) if saturate else v], {"dtype": dtype}

@@ -81,18 +81,18 @@ def infer_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, 
 
 
 def bind_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: Any) -> BoundArguments:
-    dtype = pointee(pointer.type).dtype
     if mask is None:
         return [pointer], {}
     values = [pointer, b.cast(b.value(mask), int1)]
     if other is not None:
-        values.append(b.element(other, dtype))
+        values.append(b.element(other, pointee(pointer.type).dtype))
     return b.align(values), {}
 
 
 def bind_store(b: OpBuilder, pointer: Value, value: Any, mask: Any, **hints: Any) -> BoundArguments:
-    dtype = pointee(pointer.type).dtype
-    values = [pointer, b.element(value, dtype)] + ([] if mask is None else [b.cast(b.value(mask), int1)])
+    values = [pointer, b.element(value, pointee(pointer.type).dtype)] + (
+        [] if mask is None else [b.cast(b.value(mask), int1)]
+    )
     # The pointer decides the shape: a value or mask that is larger is a mistake, not a wider store.
     return [pointer, *(b.broadcast(v, pointer.shape) for v in values[1:])], {}
 

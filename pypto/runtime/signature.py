@@ -41,17 +41,15 @@ class Signature:
         if inspect.Parameter.VAR_KEYWORD in kinds:
             problem = f"a kernel takes no **kwargs (`{parameters[-1].name}`)"
             raise WrongArguments(kernel=kernel, problem=problem, way="name its parameters")
-        star = inspect.Parameter.VAR_POSITIONAL in kinds
-        positional = kinds.index(inspect.Parameter.VAR_POSITIONAL) if star else -1
-        parameters += [parameters.pop(positional)] if star else []
-        names = tuple(p.name for p in parameters)
-        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        positional = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else -1
+        parameters += [parameters.pop(positional)] if positional >= 0 else []
         stated = {p.name: None if p.annotation is p.empty else p.annotation for p in parameters}
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         words = {name: annotation_word(annotation) for name, annotation in stated.items()}
         declared = {name: word for name, word in words.items() if word in ("dynamic", "static")}
-        constant = tuple(words[n] == "constexpr" for n in names)
+        constant = tuple(word == "constexpr" for word in words.values())
         typed = {name: t for name, annotation in stated.items() if (t := stated_type(annotation))}
-        return Signature(kernel, names, constant, defaults, declared, positional, typed)
+        return Signature(kernel, tuple(stated), constant, defaults, declared, positional, typed)
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values in the order of the parameters.
