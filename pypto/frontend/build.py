@@ -109,9 +109,8 @@ def build(
         For every mistake in the kernel, with its place.
     """
     body, loc = Region(), fn.loc(fn.node)
-    builder = LimitedBuilder(body, loc, max_ops, WeakNumbers(facts))
+    builder = LimitedBuilder(body, loc, max_ops, WeakNumbers(facts), fn.lenient)
     session = Session(builder, facts, HANDLERS, methods, body.args, substitutes, lenient=fn.lenient)
-    session.builder.lenient = fn.lenient
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:

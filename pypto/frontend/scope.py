@@ -69,9 +69,9 @@ class Poison:
 class LimitedBuilder(OpBuilder):
     """A builder that stops early what would compile for minutes, and knows which numbers are weak."""
 
-    def __init__(self, region: Region, loc: Loc, most: int, numbers: WeakNumbers) -> None:
+    def __init__(self, region: Region, loc: Loc, most: int, numbers: WeakNumbers, lenient: bool = False) -> None:
         super().__init__(region, loc)
-        self.most, self.op_count, self.numbers = most, 0, numbers
+        self.most, self.op_count, self.numbers, self.lenient = most, 0, numbers, lenient
 
     def create(self, *args: Any, **given: Any) -> Op:
         self.op_count += 1
