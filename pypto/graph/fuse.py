@@ -109,10 +109,15 @@ def fuse(
 def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:
     """Explain the plan of a function for arguments like these; a plain function is fused for the explanation.
 
+    Behind the steps, it says which loops have no kernel, and why.
+
     Examples
     --------
     >>> import numpy as np, pypto as pto
     >>> print(explain(pto.fuse(lambda x: np.exp(x) + 1), np.zeros(8, np.float32)).splitlines()[0])
     plan of lambda: 1 steps, 1 kernels, arena 0 bytes of 64
     """
-    return str((function if isinstance(function, Fused) else Fused(function)).plan(*args, **kwargs))
+    fused = function if isinstance(function, Fused) else Fused(function)
+    with BOUNDARY:
+        version = fused.version_for(args, kwargs)[0]
+    return "\n".join([str(version.plan), *(f"  {loop}" for loop in version.traced.unrolled)])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+import pypto.arrays as pt
 from pypto.errors.advice import LoopUnrolled
 from pypto.errors.graph import NeedsValue, NotTraced
 from pypto.graph.capture import loop_statements
@@ -241,3 +242,24 @@ def test_an_error_behind_a_loop_is_at_its_line() -> None:
     with pytest.raises(NotTraced) as caught:
         pto.fuse(f)(np.ones(3))
     assert caught.value.loc.line == f.__code__.co_firstlineno + 3
+
+
+def test_a_loop_without_a_kernel_says_why() -> None:
+    def f(x: Any, y: Any) -> Any:
+        for a, b in zip(x, y, strict=True):
+            x = x + a * b
+        return x
+
+    x = np.arange(3.0)
+    told = pt.explain(f, x, x)
+    line = f.__code__.co_firstlineno + 1
+    assert f"the loop in line {line} is unrolled, and no kernel: it runs over a zip" in told
+
+    def g(x: Any, y: Any) -> Any:
+        for a, b in zip(x, y, strict=True):
+            if a > b:
+                x = x + 1
+        return x
+
+    with pytest.raises(NeedsValue, match="is unrolled, and no kernel: it runs over a zip"):
+        pto.fuse(g)(x, x)

@@ -72,6 +72,35 @@ class LoopStatement:
         return Loc(self.file, node.lineno, node.col_offset, node.lineno, node.col_offset, self.function.name, None)
 
 
+@dataclass(frozen=True, slots=True)
+class UnrolledLoop:
+    """A loop that is traced iteration by iteration, with the reason why it has no kernel.
+
+    Parameters
+    ----------
+    file : str
+    first, last : int
+        Its lines.
+    reason : str
+    """
+
+    file: str
+    first: int
+    last: int
+    reason: str
+
+    @staticmethod
+    def of(statement: LoopStatement) -> UnrolledLoop:
+        return UnrolledLoop(statement.file, statement.node.lineno, statement.node.end_lineno, statement.reason)
+
+    def has(self, loc: Loc) -> bool:
+        """Whether a place is inside of the loop."""
+        return loc.file == self.file and self.first <= loc.line <= self.last
+
+    def __str__(self) -> str:
+        return f"the loop in line {self.first} is unrolled, and no kernel: {self.reason}"
+
+
 def graph_of(value: Any) -> Any:
     """Return the graph of an array that is traced, or None."""
     kind = type(value)

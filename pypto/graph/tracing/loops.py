@@ -39,6 +39,8 @@ def run_loop(
     """Compile a loop to a kernel and launch it; return the variables with new values, or None if it is unrolled."""
     node = statement.node
     if not is_worthwhile(statement, items, variables):
+        if items is not None and not isinstance(items, range | Tensor | np.ndarray):
+            statement.explain(f"it runs over a {type(items).__name__}, and neither over a range nor over an array", 0)
         return None
     given = {**variables, **({} if items is None else {ITEMS: items})}
     if isinstance(node, ast.For):
@@ -58,6 +60,7 @@ def run_loop(
             kernel_of(loop.source, name), (1,), tensors, arrays.memory.get(loop.fault), tuple(map(refusal, loop.checks))
         )
     except NotCompiled as error:
+        del refusals[count:]
         statement.explain(error.reason, error.line)
         return None
     except (ArithmeticError, AttributeError, Diagnostic, LookupError, TypeError, ValueError) as error:

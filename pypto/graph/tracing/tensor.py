@@ -80,6 +80,10 @@ class TensorGraph(SimplifiedGraph):
         """Convert a tensor of another graph to this graph."""
         raise NotImplementedError
 
+    def way_out(self, way: str) -> str:
+        """Return what to do about a value that is not known, with the reason why a loop around has no kernel."""
+        return way
+
     def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Trace a numpy ufunc on tensors of this graph."""
         raise NotImplementedError
@@ -304,7 +308,7 @@ class Tensor(NDArrayOperatorsMixin):
         """Return the value of a lazy array; a traced array has no value yet, so the request is refused."""
         array = self.graph.computed(self.node)
         if array is None:
-            raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
+            raise NeedsValue(here().loc(), what=what, type=self.type, way=self.graph.way_out(way))
         return array
 
     def __bool__(self) -> bool:

@@ -15,6 +15,7 @@ from pypto.errors import Diagnostic
 from pypto.errors.graph import REFUSALS, NotTraced
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
+from pypto.graph.capture.loop_statements import UnrolledLoop
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
@@ -54,6 +55,8 @@ class Traced:
         The function's result, with a `Slot` for each array.
     updates : list of (int, int)
         Inputs that the function updates, with the outputs that have their new values.
+    unrolled : tuple of UnrolledLoop
+        Loops that have no kernel.
     """
 
     graph: Graph
@@ -62,18 +65,20 @@ class Traced:
     result: Any
     updates: list[tuple[int, int]] = field(default_factory=list)
     outside: ReadProgram = field(default_factory=ReadProgram)
+    unrolled: tuple[UnrolledLoop, ...] = ()
 
 
 class TracedGraph(TensorGraph):
     """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
-    __slots__ = ("arrays", "reads", "storages", "tensors")
+    __slots__ = ("arrays", "reads", "storages", "tensors", "unrolled")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
         self.reads: Reads | None = None
         self.tensors: dict[int, Tensor] = {}
+        self.unrolled: dict[UnrolledLoop, None] = {}  # in the order of their first iteration
         self.storages: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
 
     def argument(
@@ -134,7 +139,15 @@ class TracedGraph(TensorGraph):
 
     def loop(self, statement: Any, items: Any, variables: dict[str, Any], outer: dict[str, Any]) -> Any:
         """Return the variables after a compiled loop, or None if Python runs it."""
-        return run_loop(self, statement, items, variables, outer)
+        result = run_loop(self, statement, items, variables, outer)
+        if result is None and statement.reason:
+            self.unrolled[UnrolledLoop.of(statement)] = None
+        return result
+
+    def way_out(self, way: str) -> str:
+        loc = here().loc()
+        around = next((loop for loop in reversed(self.unrolled) if loop.has(loc)), None)
+        return way if around is None else f"{way}; {around}"
 
     def card(self, tensor: Tensor) -> str:
         text = "an array of a function that is traced: only its type is known"
@@ -295,7 +308,7 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
     updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
     outside = reads.outside(read)
     graph.reads = None
-    return Traced(graph, arrays, len(given) + len(read), result, updates, outside)
+    return Traced(graph, arrays, len(given) + len(read), result, updates, outside, tuple(graph.unrolled))
 
 
 def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
