@@ -236,4 +236,6 @@ def like(gradient: Any, stored: Any) -> Any:
         return torch.zeros_like(stored)
     if gradient.stride() == stored.stride():
         return gradient
-    return torch.empty_like(stored).copy_(gradient)
+    order = sorted(range(stored.dim()), key=lambda d: -stored.stride(d))
+    copied = gradient.permute(order).contiguous()  # no update in place, which vmap refuses
+    return copied.permute([order.index(d) for d in range(stored.dim())])

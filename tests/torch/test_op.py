@@ -104,6 +104,7 @@ def test_transforms() -> None:
     torch.testing.assert_close(torch.vmap(f, in_dims=1, out_dims=1)(x), x**3)
     torch.testing.assert_close(torch.vmap(torch.func.grad(lambda x: f(x).sum()))(x), 3 * x**2)
     torch.testing.assert_close(torch.func.jacrev(f)(x[0]), torch.diag(3 * x[0] ** 2))
+    torch.testing.assert_close(torch.func.jacrev(lambda y: f(y).sum())(x[0]), 3 * x[0] ** 2)
     with pytest.raises(UntransformedOperator, match="forward mode"):
         torch.func.jvp(f, (x[0],), (x[0],))
 
