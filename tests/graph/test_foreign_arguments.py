@@ -41,6 +41,11 @@ class Lines:
     __array_interface__ = X.__array_interface__
 
 
+def of_module(module: str, name: str, method: str) -> Any:
+    """An object as another library has it."""
+    return type(name, (), {"__module__": module, method: None})()
+
+
 def scaled(x: Any, y: Any = 2) -> Any:
     return x * y
 
@@ -56,6 +61,8 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
     "masked": (lambda: np.ma.masked_array(X, [1, 0, 0]), "masked array"),
     "a unit": (lambda: X.view(Quantity), "Quantity"),
     "another library": (Lines, "Lines"),
+    "xarray": (lambda: of_module("xarray.core", "DataArray", "to_numpy"), "a DataArray of xarray"),
+    "a date of pandas": (lambda: of_module("pandas", "Timestamp", "isoformat"), "a Timestamp of pandas"),
 }
 
 

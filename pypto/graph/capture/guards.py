@@ -142,6 +142,8 @@ def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
     rows = (
         ("jax", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),
         ("jaxlib", "__array__", "an array of jax", "pass `np.asarray(x)` of it"),
+        ("pandas", "isoformat", f"a {name} of pandas", "pass a number, as `x.timestamp()` gives one"),
+        ("xarray", "to_numpy", f"a {name} of xarray", "pass `x.to_numpy()` of it"),
         ("pandas", "to_numpy", f"a {name} of pandas", "pass `x.to_numpy(np.float32)` of it"),
         ("scipy", "toarray", f"a sparse matrix ({name})", "pass `x.toarray()` of it"),
         ("datetime", "isoformat", f"a {name}", "pass a number, as `x.timestamp()` gives one"),
