@@ -34,9 +34,9 @@ def arguments(program: Program, call: int) -> tuple[Any, ...]:
 
 
 def different(wanted: Any, found: Any) -> str:
-    """Return what differs in type or value, or nothing."""
+    """Return what differs, or nothing; a bounded number has the type of the number or of its bound."""
     a, b = np.asarray(wanted), np.asarray(found)
-    if isinstance(wanted, np.ndarray | np.generic) and (a.dtype != b.dtype or a.shape != b.shape):
+    if isinstance(wanted, np.ndarray) and (a.dtype != b.dtype or a.shape != b.shape):
         return f"{a.dtype}{a.shape} is {b.dtype}{b.shape}"
     is_same = np.allclose(a.astype(float), b.astype(float), rtol=1e-5, atol=1e-6, equal_nan=True)
     return "" if is_same else f"{a.tolist()} is {b.tolist()}"

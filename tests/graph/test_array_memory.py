@@ -141,6 +141,17 @@ def test_an_array_from_outside_whose_elements_are_all_replaced_is_written(functi
         ours.w, theirs.w = np.ones(5), np.ones(5)
 
 
+def test_arrays_of_the_function_are_joined() -> None:
+    def function(x: Any) -> Any:
+        rows = np.stack([np.zeros(5), np.ones(5)])
+        rows[0] = x[0]
+        both = np.concatenate((np.arange(5.0), np.zeros(2)))
+        return rows, both + x[0, 0]
+
+    for found, wanted in zip(pto.fuse(function)(X), function(X), strict=True):
+        same(found, wanted)
+
+
 GLOBAL = np.zeros(5)
 
 

@@ -262,7 +262,7 @@ def run(name: str, function: Operation, traced: Operation, args: tuple[Any, ...]
         x.storage.overwritten()
     if written and out is not None:
         return out[0] if type(out) is tuple and len(out) == 1 else out
-    sources = [x for x in args if type(x) is ConcreteArray]
+    sources = concrete_in([*args, *kwargs.values()])
     return wrapped(result, sources, lambda x, by: traced(*(by if a is x else a for a in args), **kwargs))
 
 
@@ -317,6 +317,13 @@ def is_concrete(value: Any) -> bool:
     if kind is ConcreteArray:
         return bool(value.is_concrete)
     return not getattr(kind, "stands_in", False)
+
+
+def concrete_in(value: Any) -> list[ConcreteArray]:
+    """Return the concrete arrays in an operand, or in the lists and tuples that it contains."""
+    if type(value) in (list, tuple):
+        return [x for part in value for x in concrete_in(part)]
+    return [value] if type(value) is ConcreteArray else []
 
 
 def has_tensor(value: Any) -> bool:
