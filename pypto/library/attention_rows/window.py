@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -154,8 +155,9 @@ def moved(n: Any, compressed: float) -> float:
 
 def versions(name: str) -> tuple[Implementation, ...]:
     """Lists the versions: rows gathered first where matrix cores cannot gather, else one program per token."""
-    first = Implementation("gathered", getattr(in_rows, name), ("ascend",))
-    return first, Implementation("tokens", getattr(kernels, name))
+    attention = getattr(kernels, name)
+    first = Implementation("gathered", partial(attention, attend=in_rows.recent), ("ascend",))
+    return first, Implementation("tokens", attention)
 
 
 def rows_by_torch(cache: Any, table: Any, token: Any) -> Any:

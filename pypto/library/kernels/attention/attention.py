@@ -38,6 +38,12 @@ def merge_block(s, v, m, total, acc):
 
 
 @pto.jit
+def no_keys(BM: pto.constexpr, DV: pto.constexpr):
+    """Returns maximum, sum and result of the online softmax before its first block."""
+    return pto.full((BM,), -math.inf, pto.float32), pto.zeros((BM,), pto.float32), pto.zeros((BM, DV), pto.float32)
+
+
+@pto.jit
 def normalized(acc, total):
     """Divides the result by its sum; the largest score adds 1 to the sum, so it is below 1 only without keys."""
     return acc * (1 / pto.maximum(total, 1.0))[:, None]
@@ -52,9 +58,7 @@ def attention_kernel(
     g, offset, unit = h // GROUP, keys - n, exponent_of(scale)
     queries = q[b, h, i : i + BM, :]
     rows = i + pto.arange(0, BM)
-    m = pto.full((BM,), -math.inf, pto.float32)
-    total = pto.zeros((BM,), pto.float32)
-    acc = pto.zeros((BM, DV), pto.float32)
+    m, total, acc = no_keys(BM, DV)
     end = min(keys, max(i + BM + offset, 0)) if CAUSAL else keys
     for j in range(0, end, BN):
         values = v[b, g, j : j + BN, :]
@@ -90,9 +94,7 @@ def paged_rows_kernel(
     pages = pto.cdiv(length, PAGE)
     each = pto.cdiv(pages, splits)
     queries = q[b, g * GROUP : g * GROUP + GROUP, :]
-    m = pto.full((GROUP,), -math.inf, pto.float32)
-    total = pto.zeros((GROUP,), pto.float32)
-    acc = pto.zeros((GROUP, DV), pto.float32)
+    m, total, acc = no_keys(GROUP, DV)
     first = split * each
     for i in range(0, min(each, pages - first)):
         page, count = table[b, first + i], length - (first + i) * PAGE

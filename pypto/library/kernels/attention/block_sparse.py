@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.ir.types import int32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, no_keys, normalized, scale_of
 
 LISTED = 256
 SORTED = 4096  # elements that a program sorts
@@ -50,9 +50,7 @@ def block_sparse_kernel(
     i, g, unit = u * BX, h // GROUP, exponent_of(scale)
     row = (b * pto.num_programs(1) + h) * rows + u
     queries = q[b, h, i : i + BX, :]
-    m = pto.full((BX,), -math.inf, pto.float32)
-    total = pto.zeros((BX,), pto.float32)
-    acc = pto.zeros((BX, DV), pto.float32)
+    m, total, acc = no_keys(BX, DV)
     for number in range(0, counts[row]):
         j = pto.load(numbers + row * blocks + number) * BY
         s = pto.dot(queries, pto.trans(k[b, g, j : j + BY, :])) * unit

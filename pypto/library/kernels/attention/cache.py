@@ -10,7 +10,7 @@ import math
 import pypto as pto
 from pypto.ir.types import float32
 from pypto.library.binding import empty
-from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, no_keys, normalized, scale_of
 
 BLOCK = 128
 
@@ -32,9 +32,7 @@ def attention_int8_cache_kernel(
     g, offset = h // GROUP, keys - n
     queries = q[b, h, i : i + BM, :]
     rows = i + pto.arange(0, BM)
-    m = pto.full((BM,), -math.inf, pto.float32)
-    total = pto.zeros((BM,), pto.float32)
-    acc = pto.zeros((BM, DV), pto.float32)
+    m, total, acc = no_keys(BM, DV)
     end = min(keys, max(i + BM + offset, 0)) if CAUSAL else keys
     for j in range(0, end, BN):
         columns = j + pto.arange(0, BN)

@@ -15,7 +15,7 @@ import pypto as pto
 from pypto.ir.types import bfloat16, float16, float32
 from pypto.library.binding import empty
 from pypto.library.kernels.attention import cache
-from pypto.library.kernels.attention.attention import attention_kernel, combine, merge_block, scale_of
+from pypto.library.kernels.attention.attention import attention_kernel, combine, merge_block, no_keys, scale_of
 
 BLOCK = 128
 KEYS = 256  # keys of one step, for a single query
@@ -39,9 +39,7 @@ def one_query_kernel(q, k, v, part, sums, D: pto.constexpr, DV: pto.constexpr, G
     keys = k.shape[2]
     each = pto.cdiv(pto.cdiv(keys, BN), pto.num_programs(0)) * BN
     queries = q[b, g * GROUP : g * GROUP + GROUP, :]
-    m = pto.full((GROUP,), -math.inf, pto.float32)
-    total = pto.zeros((GROUP,), pto.float32)
-    acc = pto.zeros((GROUP, DV), pto.float32)
+    m, total, acc = no_keys(GROUP, DV)
     for j in range(split * each, min(split * each + each, keys), BN):
         s = pto.dot(queries, pto.trans(k[b, g, j : j + BN, :]))
         seen = (j + pto.arange(0, BN) < keys)[None, :]

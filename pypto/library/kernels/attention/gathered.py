@@ -15,7 +15,7 @@ import pypto as pto
 from pypto.ir.types import bfloat16, int32
 from pypto.library.binding import empty
 from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
-from pypto.library.kernels.attention.window import SEQUENCES, seen_rows, spans_kernel
+from pypto.library.kernels.attention.window import seen_rows
 
 HEADS = 64
 ROWS = 64  # rows that a program gathers
@@ -179,20 +179,3 @@ def recent(q, keys, table, compressed, places_of, topk, lengths, spans, sink, ra
         **sizes,
     )  # fmt: skip
     attend(q, rows, counts, sink, scale_of(scale, d), d, out)
-
-
-def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
-    """Sliding-window attention of ragged sequences."""
-    spans = empty(q, (q.shape[0], 2), int32)
-    spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
-    recent(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
-
-
-def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
-    """Attention over the sliding window and all compressed rows that end before a token."""
-    recent(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
-
-
-def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
-    """Attention over the sliding window and the compressed rows that were selected."""
-    recent(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)

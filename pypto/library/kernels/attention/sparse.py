@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, no_keys, normalized, scale_of
 
 HEADS = 128
 ROWS = 64
@@ -26,9 +26,7 @@ def sparse_kernel(
     count = min(max(lengths[b] - s1 + 1 + t % s1, 0), K)
     nope, rotary = q_nope[t, h : h + BM, :], q_rope[t, h : h + BM, :]
     columns, more = pto.arange(0, C), pto.arange(0, R)
-    m = pto.full((BM,), -math.inf, pto.float32)
-    total = pto.zeros((BM,), pto.float32)
-    acc = pto.zeros((BM, C), pto.float32)
+    m, total, acc = no_keys(BM, C)
     for j in range(0, count, BK):
         numbers = j + pto.arange(0, BK)
         seen = numbers < count

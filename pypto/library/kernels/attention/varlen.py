@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.library.kernels.attention.attention import exponent_of, merge_block, normalized, scale_of
+from pypto.library.kernels.attention.attention import exponent_of, merge_block, no_keys, normalized, scale_of
 
 SHORT = 64  # up to this longest sequence, blocks have 16 tokens
 
@@ -25,9 +25,7 @@ def varlen_attention_kernel(
     if i < count:
         rows = i + pto.arange(0, BLOCK)
         queries = q[first + i : first + i + BLOCK, h, :]
-        m = pto.full((BLOCK,), -math.inf, pto.float32)
-        total = pto.zeros((BLOCK,), pto.float32)
-        acc = pto.zeros((BLOCK, DV), pto.float32)
+        m, total, acc = no_keys(BLOCK, DV)
         end = min(count, i + BLOCK) if CAUSAL else count
         for j in range(0, end, BLOCK):
             columns = j + pto.arange(0, BLOCK)

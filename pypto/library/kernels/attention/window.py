@@ -105,18 +105,20 @@ def launch(q, keys, table, compressed, places, topk, lengths, spans, sink, ratio
     )  # fmt: skip
 
 
-def window_attention(q, keys, table, lengths, starts, sink, window, scale, out):
+def window_attention(q, keys, table, lengths, starts, sink, window, scale, out, attend=launch):
     """Sliding-window attention of ragged sequences."""
     spans = empty(q, (q.shape[0], 2), int32)
     spans_kernel[(q.shape[0],)](starts, lengths, spans, lengths.shape[0], BLOCK=SEQUENCES)
-    launch(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
+    attend(q, keys, table, None, None, None, lengths, spans, sink, 1, window, scale, out)
 
 
-def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out):
+def compressed_attention(q, keys, compressed, table, places, lengths, sink, ratio, window, scale, out, attend=launch):
     """Attention over the sliding window and all compressed rows that end before a token."""
-    launch(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
+    attend(q, keys, table, compressed, places, None, lengths, None, sink, ratio, window, scale, out)
 
 
-def sparse_compressed_attention(q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out):
+def sparse_compressed_attention(
+    q, keys, compressed, table, places, topk, lengths, sink, ratio, window, scale, out, attend=launch
+):
     """Attention over the sliding window and the compressed rows that were selected."""
-    launch(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)
+    attend(q, keys, table, compressed, places, topk, lengths, None, sink, ratio, window, scale, out)
