@@ -21,8 +21,8 @@ def quantize_image_kernel(
     column, c = pto.program_id(1) * BW, pto.program_id(2) * BC
     pixels = pto.load(x, (n, c, h - top, column - left), (1, BC, 1, BW))
     t = pto.reshape(pixels, (BC, BW)).to(pto.float32) * scale[0]
-    nan[pto.program_id(0), pto.program_id(1), pto.program_id(2)] = pto.max(pto.isnan(t).to(pto.int32))
-    codes = pto.minimum(pto.maximum(pto.rint(t), -127.0), 127.0)
+    codes = pto.clamp(pto.rint(t), -127.0, 127.0, propagate_nan=True)
+    nan[pto.program_id(0), pto.program_id(1), pto.program_id(2)] = pto.isnan(pto.sum(codes)).to(pto.int32)
     q[n, h, column : column + BW, c : c + BC] = pto.trans(codes).to(pto.int8)
 
 
