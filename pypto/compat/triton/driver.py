@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -110,6 +110,12 @@ class DriverUtils:
             "warpSize": 32, "sm_clock_rate": 3_000_000, "mem_clock_rate": 3_200_000, "mem_bus_width": 128,
             "max_threads_per_sm": 2048,
         }  # fmt: skip
+
+    def fill_1d_tma_descriptor(self, *_: Any) -> NoReturn:
+        """Refuses a descriptor of a GPU's memory: `tl.make_tensor_descriptor` makes one in a kernel."""
+        raise NotImplementedError("a CPU has no such descriptors; make one in the kernel by tl.make_tensor_descriptor")
+
+    fill_2d_tma_descriptor = fill_1d_tma_descriptor
 
 
 class CpuDriver:

@@ -33,8 +33,8 @@ _NVIDIA: Final = (
     "warpgroup_mma_wait"
 )
 _BLACKWELL: Final = (
-    "allocate_tensor_memory clc tensor_memory_descriptor tensor_memory_descriptor_type TensorMemoryLayout "
-    "TensorMemoryScalesLayout tcgen05_commit tcgen05_copy tcgen05_mma tcgen05_mma_scaled"
+    "allocate_tensor_memory get_tmem_reg_layout clc tensor_memory_descriptor tensor_memory_descriptor_type "
+    "TensorMemoryLayout TensorMemoryScalesLayout tcgen05_commit tcgen05_copy tcgen05_mma tcgen05_mma_scaled"
 )
 _AMD: Final = (
     "buffer_load buffer_store buffer_atomic_add buffer_atomic_and buffer_atomic_min buffer_atomic_max buffer_atomic_or "
@@ -74,6 +74,7 @@ def modules(core: Names) -> dict[str, Names]:
             **refused.absent("GluonASTSource", _WAY)},
         f"{root}.language": {**core, **refused.absent(f"{_LAYOUTS} {_LANGUAGE}", _WAY)},
         f"{root}.language.extra": {},
+        f"{root}.language.extra.libdevice": refused.absent(" ".join(language.libdevice.__all__), _WAY),
     }  # fmt: skip
     descriptors = refused.absent("TensorDescriptor TensorDescriptorIm2Col", _WAY)
     for make, (chips, names, common) in _OF_MAKES.items():

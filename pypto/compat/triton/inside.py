@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from pypto.compat.triton import compiler, refused
-from pypto.compat.triton.accesses import Module
+from pypto.compat.triton.accesses import Module, Operation
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
 from pypto.errors.language import OpTypeError
@@ -220,8 +220,11 @@ def modules() -> dict[str, Names]:
         "triton.compiler.compiler": build(),
         "triton.compiler.code_generator": code_generator(),
         "triton._C.libtriton": {},
-        "triton._C.libtriton.ir": {"context": SimpleNamespace, "load_dialects": ignored, "module": Module},
+        "triton._C.libtriton.ir": {
+            "context": SimpleNamespace, "load_dialects": ignored, "module": Module, "operation": Operation},
         "triton.backends": {"Backend": Backend},
+        "triton.tools.disasm": refused.absent(
+            "extract get_sass path_to_cuobjdump path_to_nvdisasm is_tool", "there is no code of a GPU"),
         "triton.backends.compiler": {"Language": Language},
         "triton.backends.driver": {"Benchmarker": Any, "decompose_descriptor": decompose_descriptor},
         "triton.language.semantic": {

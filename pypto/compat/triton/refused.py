@@ -18,6 +18,11 @@ class Absent(Refused):
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{self.__name__}: {self.way}")
 
+    def __getattr__(self, name: str) -> Absent:
+        if name.startswith("__") or "way" not in vars(self):
+            raise AttributeError(name)
+        return Absent(f"{self.__name__}.{name}", self.way)
+
 
 def absent(names: str, way: str) -> dict[str, Absent]:
     return {name: Absent(name, way) for name in names.split()}
