@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from pypto.backends import base
 from pypto.backends.cpu import backend
@@ -51,10 +52,10 @@ def sources() -> list[Path]:
 
 def definitions(source: Path) -> list[str]:
     """The macros that Python defines for a source, as arguments of a compiler."""
-    launcher = {"SHARED": native.SHARED, "KERNEL": native.KERNEL, "ENTRY": native.ENTRY, "REPLAY": replay.HEAD,
-        "STEPS": recipe.STEPS, "PARAMETERS": native.PARAMETERS, "SLOTS": recipe.SLOTS, "GRIDS": native.GRIDS,
-        "PLACES": native.PLACES, "INSIDE": tensors.INSIDE, "PARTS": replay.PARTS}  # fmt: skip
-    libraries = {"STATUS": [f"{name}={value}" for name, value in aot.STATUS.items()], "PAGE": base.PAGE,
+    launcher: dict[str, Any] = {"SHARED": native.SHARED, "KERNEL": native.KERNEL, "ENTRY": native.ENTRY,
+        "REPLAY": replay.HEAD, "STEPS": recipe.STEPS, "PARAMETERS": native.PARAMETERS, "SLOTS": recipe.SLOTS,
+        "GRIDS": native.GRIDS, "PLACES": native.PLACES, "INSIDE": tensors.INSIDE, "PARTS": replay.PARTS}  # fmt: skip
+    libraries: dict[str, Any] = {"STATUS": [f"{name}={value}" for name, value in aot.STATUS.items()], "PAGE": base.PAGE,
         "SERIAL_BELOW": backend.SERIAL_BELOW, "MOST_THREADS": aot.MAX_THREADS,
         "FIXED_SLOTS": base.FIXED_SLOTS}  # fmt: skip
     macros = {"launcher": launcher, "aot": libraries, "aot_linux": libraries}
