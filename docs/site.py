@@ -25,8 +25,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "docs" / "_build"
 # What the sidebar shows, in this order; other pages follow the guides.
 PARTS: Final = {
-    "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "arrays", "arrays-quickstart", "attention-layer",
-              "convolution-layer", "coming-from-triton", "triton", "torch", "features"),
+    "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "arrays", "arrays-quickstart", "array-api",
+              "attention-layer", "convolution-layer", "coming-from-triton", "triton", "torch", "features"),
     "Guides": ("language", "semantics", "library", "operators", "quantisation",
                "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "timing", "torch", "torch-compile", "vllm", "command-line", "ahead-of-time", "notebooks", "faq"),

@@ -96,16 +96,16 @@ print(plan.kernels[1].source)
 # %% [markdown]
 # ## What a trace cannot know
 #
-# While a function is traced, the values of arrays are not known. `if` on one of them is an error at its line, with what
-# to write instead.
+# While a function is traced, the values of arrays are not known. `if` on a sum computes both ways and chooses. What
+# cannot be chosen, such as an exception, is an error at its line, with what to write instead.
 
 
 # %%
 @pto.fuse
 def guarded(x):
     if x.max() > 1:
-        return x / x.max()
-    return x
+        raise ValueError("the greatest element is too great")
+    return x / x.max()
 
 
 try:

@@ -33,7 +33,7 @@ class NeedsValue(Refusal, Diagnostic, TypeError):
     code = "E341"
     template = "{what} needs the value of an array, and while a function is traced only its type is known: {type}"
     hint = "{way}"
-    example = traced("return x if x[0] > 0 else y", "return np.where(x[0] > 0, x, y)")
+    example = traced("return x if x > 0 else y", "return np.where(x > 0, x, y)")
 
 
 class NotTraced(Refusal, Diagnostic, TypeError):

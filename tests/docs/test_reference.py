@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
-from docs import errors, triton_names, triton_packages
+from docs import array_api, errors, triton_names, triton_packages
 from docs.reference import BESIDE, FOLDER, pages
 
 PAGES = pages()
@@ -43,6 +43,14 @@ def test_what_was_tried_of_packages_with_triton() -> None:
     }
     least = {"sglang": 15, "flash-linear-attention": 40, "liger-kernel": 60, "flag-gems": 60, "unsloth": 10}
     assert {name: right[name] >= count for name, count in least.items()} == dict.fromkeys(least, True)
+
+
+def test_official_tests_of_the_array_api_standard() -> None:
+    assert array_api.PAGE.read_text(encoding="utf-8") == array_api.page(), "run `make docs`"
+    found = array_api.results()
+    assert [name for name in found["failed"] if array_api.reason(name) is None] == []
+    passed = found["tests"] - len(found["failed"]) - len(found["skipped"])
+    assert found["tests"] >= 1380 and passed >= 0.98 * found["tests"]
 
 
 def test_list_of_errors() -> None:

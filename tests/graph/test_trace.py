@@ -200,7 +200,7 @@ def test_every_node_knows_the_users_line() -> None:
 
 
 WRONG: dict[str, tuple[type[Exception], Callable[..., Any], str]] = {
-    "if": (NeedsValue, lambda x: x if x.sum() > 0 else -x, "np.where"),
+    "if": (NeedsValue, lambda x: x if x > 0 else -x, "np.where"),
     "float": (NeedsValue, lambda x: math.exp(x[0, 0]), "leave it an array"),
     "index": (NeedsValue, lambda x: [1, 2][x.argmax()], "index with the array"),
     "item": (NeedsValue, lambda x: x[0, 0].item(), "leave it an array"),

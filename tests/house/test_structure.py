@@ -61,6 +61,7 @@ LAZY = MappingProxyType(
         "pypto.backends.cpu.instrument.hooks": "checks are loaded with the first checked kernel",
         "pypto.debug.explain": "cards are made where a notebook shows an explanation",
         "pypto.frontend.calls": "element accesses are loaded with the first kernel that has one",
+        "pypto.graph.lazy.arrays": "a lazy array names its namespace, which makes lazy arrays",
         "pypto.ir.types": "a type asks the launch for what the launch was asked",
         "pypto.profiler.profile": "tables and timelines are made when they are asked for",
         "pypto.runtime.specialization": "versions warn, and are counted where one is added",

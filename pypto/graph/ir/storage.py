@@ -23,6 +23,10 @@ class Storage:
         """Say that numpy may or may not have a view of it elsewhere, so that an update is refused."""
         self.shared = True
 
+    def begin(self, node: Node) -> None:
+        """Hold what it held before the function ran."""
+        self.node, self.blank, self.shared = node, None, False
+
     def replace(self, node: Node) -> None:
         """Hold a new node, as all views of it do then."""
         self.node = node

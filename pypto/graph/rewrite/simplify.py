@@ -52,7 +52,9 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
         if folded is not None:
             return folded
     if op in REDUCTIONS:
-        return reduced_before(graph, op, inputs, attrs, type, place)
+        is_number = inputs[0].is_constant and all(map(is_fixed, inputs[0].shape))
+        make = reduced_number if is_number else reduced_before
+        return make(graph, op, inputs, attrs, type, place)
     if inputs and not inputs[-1].is_constant:
         return None
     row = TABLE.get(op)
@@ -137,6 +139,19 @@ def reduced_before(
     other = {**attrs, "keep_dims": not attrs["keep_dims"]}
     twin = graph.find(op, inputs, other)
     return None if twin is None else graph.add("reshape", twin, place=place, shape=type.shape)
+
+
+def reduced_number(
+    graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any
+) -> Node | None:
+    """Fold the reduction of an array that has one number in all elements."""
+    (x,) = inputs
+    array = np.broadcast_to(np.asarray(x.attr("value"), x.type.dtype.numpy), x.shape)
+    if not array.size:
+        return None
+    result = apply(op, [array], attrs, type)
+    number = result.flat[0].item() if result.size else 0
+    return graph.constant(float(number) if type.dtype.is_float else number, type, place)
 
 
 def widens(a: DType, b: DType) -> bool:

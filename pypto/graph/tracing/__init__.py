@@ -4,5 +4,5 @@ Comes in: a function and example arguments (`arguments`, `named_dims`). Goes out
 `tensor`, then the functions by kind: `dispatch`, `ufuncs`, `ufunc_decompositions`, `functions`,
 `decompositions`, `standard`, `methods`, `movement`, `indexing`, `boolean_indexing`, `reductions`, `ordering`,
 `products`, `launches`, `loops`, `complex_arrays`; `creation` and `concrete` are for arrays that the function
-makes, `numerical` for compositions, `numpy_steps` for functions that numpy runs.
+makes, `numerical` for compositions, `numpy_steps` for functions that numpy runs, `values` for conditions on values.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -245,3 +246,29 @@ def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
     if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
         return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
     return tree
+
+
+def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
+    """Return the containers among arguments, each with its name."""
+    containers: list[tuple[str, Any]] = []
+
+    def walk(path: str, x: Any) -> None:
+        below = children(x)
+        if below is None:
+            return
+        if "." in path:
+            containers.append((path_of(path, parameters), x))
+        for name, part in below[1]:
+            walk(f"{path}.{name}" if path else name, part)
+
+    walk("", tree)
+    return containers
+
+
+def random_state() -> Any:
+    """Return the state of numpy's global random generator, or None if it is not imported."""
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    state = module.get_state(legacy=False)
+    return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]

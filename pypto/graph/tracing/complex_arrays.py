@@ -21,7 +21,7 @@ _VIEWS: Final = (  # functions that have the meaning of real arrays
     "matrix_transpose", "broadcast_to", "broadcast_arrays", "concatenate", "stack", "vstack", "hstack", "dstack",
     "column_stack", "split", "array_split", "hsplit", "vsplit", "flip", "fliplr", "flipud", "rot90", "full_like",
     "zeros_like", "ones_like", "empty_like", "copy", "copyto", "shape", "ndim", "size", "where", "atleast_1d",
-    "atleast_2d", "atleast_3d", "tile", "unstack", "meshgrid", "append", "result_type", "diagonal", "diff",
+    "atleast_2d", "atleast_3d", "tile", "unstack", "meshgrid", "append", "repeat", "result_type", "diagonal", "diff",
 )  # fmt: skip
 _METHODS: Final = (
     "reshape",

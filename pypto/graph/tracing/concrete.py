@@ -379,4 +379,4 @@ def as_constant(value: Any) -> Any:
     if kind is ConcreteArray and value.is_concrete:
         value.storage.is_used = True
         return value.values
-    return value
+    return np.asarray(value) if kind is range else value

@@ -112,3 +112,21 @@ CREATORS: Final[Mapping[Any, str]] = MappingProxyType(
         )
     }
 )  # fmt: skip
+
+
+class Joiner:
+    """The stand-in for `np.c_` and `np.r_` in a traced function."""
+
+    def __init__(self, graph: TensorGraph, joiner: Any, is_columns: bool) -> None:
+        self._seen = graph, joiner, is_columns
+
+    def __getitem__(self, key: Any) -> Any:
+        graph, joiner, is_columns = self._seen
+        keys = key if type(key) is tuple else (key,)
+        if is_concrete(keys):
+            return creating(graph, joiner.__getitem__)(key)
+        parts = [lift(graph, joiner[x] if isinstance(x, slice) else x) for x in keys]
+        if is_columns:
+            parts = [movement.reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in parts]
+            return movement.concatenate(parts, -1)
+        return movement.concatenate([movement.reshape(x, (1,)) if not x.ndim else x for x in parts])

@@ -12,6 +12,7 @@ from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import accumulator, is_floating
 from pypto.graph.tracing import methods
+from pypto.graph.tracing.tensor import place_of
 from pypto.graph.tracing.ufuncs import to_out
 
 # --- comparisons and choices -----------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     if isinstance(axis, tuple | list):
         raise methods.untraced("`np.median` along several axes", "reshape these to one")
     line = np.ravel(a) if axis is None else a
-    at = 0 if axis is None else int(axis) % a.ndim
+    at = 0 if axis is None else place_of(axis, a.ndim)
     size = line.shape[at]
     if not size:
         raise WrongShapes(here().loc(), what="`np.median`", problem="there are no elements")
@@ -146,7 +147,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         if not isinstance(axis, int) or np.ndim(weights) != 1:
             problem = f"weights of shape {np.shape(weights)} for an array of shape {shape}"
             raise WrongShapes(here().loc(), what="`np.average`", problem=problem)
-        weights = np.reshape(weights, (-1, *(1,) * (a.ndim - axis % a.ndim - 1)))
+        weights = np.reshape(weights, (-1, *(1,) * (a.ndim - place_of(axis, a.ndim) - 1)))
     widened = np.result_type(a.dtype, weights.dtype, np.float64 if a.dtype.kind in "iub" else a.dtype)
     spread = np.broadcast_to(weights.astype(widened), shape)
     total = np.sum(spread, axis=axis, keepdims=keepdims)
@@ -156,7 +157,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 def gradient(f: Any, *varargs: float, axis: Any = None, edge_order: int = 1) -> Any:
     """Compute central differences, with one-sided differences at the ends, for a scalar spacing."""
-    axes = range(f.ndim) if axis is None else [int(d) % f.ndim for d in np.atleast_1d(axis)]
+    axes = range(f.ndim) if axis is None else [place_of(d, f.ndim) for d in np.atleast_1d(axis)]
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
     if edge_order != 1 or len(steps) != len(axes) or any(np.ndim(h) for h in steps):
         raise methods.untraced("`np.gradient` with places or a second-order edge", "give one spacing for each axis")

@@ -210,13 +210,19 @@ def read(tensor: Tensor, key: Any) -> Any:
     part = view(tensor, index)
     if index.array is None:
         return part
-    if tensor.dtype.kind == "c":
-        return complex_arrays.read(tensor, as_constant(key))
-    if index.others:
-        return ordering.take_several(part, (index.array, *index.others), index.axis)
     if getattr(index.array, "dtype", None) == np.bool_:
         return select(part, index.array)
-    return ordering.take(part, index.array, axis=index.axis)
+    if tensor.dtype.kind == "c":
+        return complex_arrays.read(tensor, as_constant(key))
+    picked = (
+        ordering.take_several(part, (index.array, *index.others), index.axis)
+        if index.others
+        else ordering.take(part, index.array, axis=index.axis)
+    )
+    if picked.ndim and not any(np.ndim(x) for x in (index.array, *index.others)):
+        picked.storage.share()  # numpy gives a view where all indices are numbers
+        tensor.storage.share()
+    return picked
 
 
 def write_at(tensor: Tensor, key: Any, value: Any) -> None:
@@ -231,11 +237,11 @@ def write_at(tensor: Tensor, key: Any, value: Any) -> None:
     if index.array is None:
         assign(part, value)
         return
-    if tensor.dtype.kind == "c":
-        complex_arrays.write_at(tensor, key, as_constant(value))
-        return
     if type(value) is MaskedElements:
         value = value.into(tensor, lift(tensor.graph, index.array))
+    elif tensor.dtype.kind == "c":
+        complex_arrays.write_at(tensor, key, as_constant(value))
+        return
     if getattr(index.array, "dtype", None) != np.bool_:
         ordering.put(part, (index.array, *index.others), index.axis, value)
         return

@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, numerical, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.movement import broadcast_to, concatenate, expand_dims, full_like, like, stack
 from pypto.graph.tracing.ordering import take
-from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.tensor import Tensor, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, cast, lift, to_out
 
 _MOST_ROLLED: Final = 1 << 19  # elements that are rolled inside of a kernel; more are faster copied in parts
@@ -49,7 +50,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     x, y = lift(graph, a), lift(graph, b)
     if isinstance(axes, int):
         axes = list(range(x.ndim - axes, x.ndim)), list(range(axes))
-    left, right = ([int(d) % t.ndim for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
+    left, right = ([place_of(d, t.ndim) for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
     if products.is_single(x, y):
         return products.of_single(x, y, x.ndim + y.ndim - 2 * len(left))
     return products.tensordot(x, y, left, right)
@@ -60,7 +61,8 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
     shifts = [0] * x.ndim
-    for by, at in zip(*(each.tolist() for each in np.broadcast_arrays(shift, np.atleast_1d(axis))), strict=True):
+    for by, along in zip(*(each.tolist() for each in np.broadcast_arrays(shift, np.atleast_1d(axis))), strict=True):
+        at = place_of(along, x.ndim)
         size = x.node.shape[at]
         shifts[at] = (shifts[at] + by) % max(1, size) if is_fixed(size) else shifts[at] + by
     moved = [at for at, by in enumerate(shifts) if by]
@@ -103,7 +105,7 @@ def diff(x: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     x = concatenate(parts, axis) if len(parts) > 1 else x
     less = np.not_equal if x.dtype == np.bool_ else np.subtract
     for _ in range(n):
-        head, tail = ((slice(None),) * (axis % x.ndim) + (part,) for part in (slice(None, -1), slice(1, None)))
+        head, tail = ((slice(None),) * (place_of(axis, x.ndim)) + (part,) for part in (slice(None, -1), slice(1, None)))
         x = call(x.graph, less, (x[tail], x[head]))
     return x
 
@@ -114,12 +116,12 @@ def edge_of(x: Tensor, edge: Any, axis: int) -> Tensor:
     return (
         value
         if value.ndim
-        else broadcast_to(value, tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)))
+        else broadcast_to(value, tuple(1 if d == place_of(axis, x.ndim) else n for d, n in enumerate(x.shape)))
     )
 
 
 def flip(x: Tensor, axis: Any = None) -> Tensor:
-    axes = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
+    axes = range(x.ndim) if axis is None else [place_of(a, x.ndim) for a in np.atleast_1d(axis)]
     return x[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(x.ndim))]
 
 
@@ -132,7 +134,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    sources, targets = ([int(a) % x.ndim for a in np.atleast_1d(each)] for each in (source, destination))
+    sources, targets = ([place_of(a, x.ndim) for a in np.atleast_1d(each)] for each in (source, destination))
     order = [d for d in range(x.ndim) if d not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
@@ -143,7 +145,7 @@ def array_split(x: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tens
     """Trace ``np.array_split``: if the parts cannot be equal, the first ones have one more element."""
     size, parts = x.shape[axis], indices_or_sections
     cuts = [size // parts * n + min(n, size % parts) for n in range(1, parts)] if isinstance(parts, int) else parts
-    lead, ends = (slice(None),) * (axis % x.ndim), [int(c) for c in cuts]
+    lead, ends = (slice(None),) * (place_of(axis, x.ndim)), [int(c) for c in cuts]
     return [x[(*lead, slice(a, b))] for a, b in zip([0, *ends], [*ends, size], strict=True)]
 
 
@@ -202,7 +204,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "linalg.norm": norm, "split": split, "array_split": array_split, "copyto": copyto,
         "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
         "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-        "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),
+        "result_type": lambda *args: np.result_type(*(x.dtype if isinstance(x, Tensor) else x for x in pinned(args))),
+        "can_cast": lambda from_, to, casting="safe": np.can_cast(from_.dtype, to, casting),
         "nan_to_num": nan_to_num,
     }
 )  # fmt: skip

@@ -5,7 +5,7 @@ Several index arrays of adjacent dimensions become one index array of the merged
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Index:
     array: Any = None  # picks along `axis` of what is seen, or is a mask over all of it
     axis: int = 0
     others: tuple[Any, ...] = ()  # arrays that pick along the axes behind that
+    order: tuple[int, ...] = ()  # of the axes of what is seen, where the arrays pick along axes apart from each other
 
 
 def refuse(problem: str, way: str) -> NotTraced:
@@ -36,7 +37,8 @@ def refuse(problem: str, way: str) -> NotTraced:
 
 
 def is_array(key: Any) -> bool:
-    return (hasattr(key, "dtype") and not isinstance(key, np.generic)) or isinstance(key, list)
+    stands_in = getattr(type(key), "stands_in", False) and hasattr(key, "node")  # a traced number has numpy's class
+    return stands_in or (hasattr(key, "dtype") and not isinstance(key, np.generic)) or isinstance(key, list)
 
 
 def by_places(tensor: Tensor, key: Any) -> Any:
@@ -86,8 +88,8 @@ def index_of(tensor: Tensor, key: Any) -> Index:
     places = [n for n, k in enumerate(keys) if is_array(k)]
     arrays = [keys[n] for n in places]
     masks = any(getattr(k, "dtype", None) == np.bool_ for k in arrays)
-    if len(arrays) > 1 and (masks or places[-1] - places[0] >= len(places)):
-        raise refuse("it has arrays of different kinds, or apart from each other", "pick along one after the other")
+    if len(arrays) > 1 and masks:
+        raise refuse("it has a mask beside other arrays", "pick along one after the other")
     if masks:
         return masked(tensor, arrays[0], keys)
     return parts(tensor, keys, arrays)
@@ -101,8 +103,8 @@ def masked(tensor: Tensor, mask: Any, keys: list[Any]) -> Index:
 
 
 def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
-    starts, shape, steps, seen = [], [], [], []
-    axis, dim = -1, 0
+    starts, shape, steps, seen, axes = [], [], [], [], []
+    dim = 0
     for k in keys:
         if k is None:
             seen.append(1)
@@ -111,13 +113,18 @@ def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
         starts.append(start)
         shape.append(count)
         steps.append(step)
-        if arrays and k is arrays[0] and axis < 0:  # one array may stand for two dimensions
-            axis = len(seen)
+        if is_array(k):
+            axes.append(len(seen))
         if isinstance(k, slice) or is_array(k):
             seen.append(count)
         dim += 1
     first, *others = arrays or [None]
-    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, max(0, axis), tuple(others))
+    index = Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), first, (axes or [0])[0], tuple(others))
+    picking = [n for n, k in enumerate(keys) if k is not None and not isinstance(k, slice)]
+    if not arrays or picking[-1] - picking[0] < len(picking):
+        return index
+    order = (*axes, *(d for d in range(len(seen)) if d not in axes))  # numpy has what the arrays pick first
+    return replace(index, axis=0, order=order)
 
 
 def one(key: Any, size: int) -> tuple[int, int, int]:
@@ -172,4 +179,5 @@ def element(key: Any, size: int) -> int:
 def view(tensor: Tensor, index: Index) -> Tensor:
     """Return the view of an array that the slices of an index select."""
     part = tensor.moved("slice", starts=index.starts, shape=index.shape, steps=index.steps)
-    return part if part.node.shape == unasked(index.seen) else part.moved("reshape", shape=index.seen)
+    part = part if part.node.shape == unasked(index.seen) else part.moved("reshape", shape=index.seen)
+    return part.moved("permute", dims=index.order) if index.order else part

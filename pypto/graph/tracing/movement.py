@@ -13,8 +13,9 @@ import numpy as np
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph.ir.dims import Size, is_fixed
 from pypto.graph.ir.node import checked, here
+from pypto.graph.ir.types import contiguous
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Tensor, graph_of, tensor_type
+from pypto.graph.tracing.tensor import Tensor, graph_of, place_of, tensor_type
 from pypto.graph.tracing.ufuncs import cast, lift, to_out
 
 _WINDOWS: Final = "`np.lib.stride_tricks.sliding_window_view`"
@@ -27,10 +28,27 @@ def sizes_of(given: Any) -> tuple[int, ...]:
     return tuple(n if not is_fixed(n) else operator.index(n) for n in sizes)
 
 
-def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
-    if order != "C":
-        raise NotTraced(here().loc(), what="reshape", problem=f"order={order!r}", way="transpose first")
-    sizes = sizes_of(shape[0] if len(shape) == 1 else shape)
+def reshape(x: Tensor, *sizes: Any, shape: Any = None, order: str = "C", copy: bool | None = None) -> Tensor:
+    given = sizes or (shape,)
+    wanted = sizes_of(given[0] if len(given) == 1 else given)
+    if order == "F" and len(wanted) > 1 and x.ndim > 0:
+        return in_columns(x, wanted)
+    if order not in ("C", "F"):
+        raise NotTraced(here().loc(), what="reshape", problem=f"order={order!r}", way="use 'C' or 'F'")
+    return reshape_rows(transpose(x) if order == "F" else x, wanted, copy)
+
+
+def in_columns(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Reshape in Fortran's order, by numpy; if numpy may give a view, an update of either array is refused."""
+    copied: Tensor = by_numpy(lambda array: np.ascontiguousarray(np.reshape(array, sizes, order="F")), "reshape")(x)
+    if x.ndim < 2 or x.layout != contiguous(x.node.shape):
+        copied.storage.share()
+        x.storage.share()
+    return copied
+
+
+def reshape_rows(x: Tensor, sizes: tuple[int, ...], copy: bool | None = None) -> Tensor:
+    """Reshape an array in C order."""
     known = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and known != 0:  # beside a dimension of size 0, any size would do
         sizes = tuple(x.size // known if n == -1 else n for n in sizes)
@@ -57,18 +75,19 @@ def reshaped_by_numpy(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 def transpose(x: Tensor, *places: Any, axes: Any = None) -> Tensor:
     given = places or (axes,)
     order = given[0] if len(given) == 1 and (given[0] is None or isinstance(given[0], tuple | list)) else given
-    dims = tuple(int(d) % x.ndim for d in order) if order else tuple(reversed(range(x.ndim)))
+    dims = tuple(place_of(d, x.ndim) for d in order) if order else tuple(reversed(range(x.ndim)))
     return checked("transpose", lambda: x.moved("permute", dims=dims))
 
 
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     dims = list(range(x.ndim))
-    dims[axis1], dims[axis2] = dims[axis2], dims[axis1]
+    first, second = place_of(axis1, x.ndim), place_of(axis2, x.ndim)
+    dims[first], dims[second] = second, first
     return transpose(x, dims)
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
-    chosen = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
+    chosen = range(x.ndim) if axis is None else [place_of(a, x.ndim) for a in np.atleast_1d(axis)]
     gone = [d for d in chosen if axis is not None or x.shape[d] == 1]
     return reshape(x, tuple(n for d, n in enumerate(x.node.shape) if d not in gone))
 
@@ -86,7 +105,7 @@ def repeat(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
     if axis is None:
         x, axis = ravel(x), 0
     shape = x.node.shape
-    at = axis % x.ndim
+    at = place_of(axis, x.ndim)
     copies = (*shape[: at + 1], int(repeats), *shape[at + 1 :])
     column = reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
     spread = checked("`np.repeat`", lambda: column.moved("broadcast_to", shape=copies))
@@ -100,7 +119,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, 
         parts, axis = [x.reshape(-1) for x in parts], 0
     common = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
     nodes = [cast(x, common).node for x in parts]
-    at = axis % max(1, parts[0].ndim)
+    at = place_of(axis, max(1, parts[0].ndim))
     node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
     return to_out(Tensor.fresh(graph, node), out)
 
@@ -113,7 +132,9 @@ def stack(arrays: Any, axis: int = 0, out: Any = None) -> Tensor:
 def expand_dims(x: Any, axis: Any) -> Tensor:
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     rank = x.ndim + len(axes)
-    places = {a % rank for a in axes}
+    places = {place_of(a, rank) for a in axes}
+    if len(places) < len(axes):
+        raise WrongShapes(here().loc(), what="`np.expand_dims`", problem=f"an axis is twice among {axes}")
     sizes = iter(x.node.shape)
     return reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
 
@@ -144,7 +165,7 @@ def like(value: float) -> Callable[..., Tensor]:
 
 
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    first, second = axis1 % x.ndim, axis2 % x.ndim
+    first, second = place_of(axis1, x.ndim), place_of(axis2, x.ndim)
     others = [d for d in range(x.ndim) if d not in (first, second)]
     moved = transpose(x, [*others, first, second])
     rows, columns = moved.node.shape[-2:]
@@ -169,7 +190,7 @@ def sliding_window_view(x: Tensor, window_shape: Any, axis: Any = None, *, subok
     """
     window = tuple(np.atleast_1d(window_shape).tolist())
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
-    axes = tuple(a % x.ndim for a in axes)
+    axes = tuple(place_of(a, x.ndim) for a in axes)
     if len(window) != len(axes):
         problem = f"a window of {len(window)} dimensions for {len(axes)} axes"
         raise WrongShapes(here().loc(), what=_WINDOWS, problem=problem)

@@ -17,7 +17,8 @@ from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, ordering
 from pypto.graph.tracing.boolean_indexing import MaskedElements
 from pypto.graph.tracing.concrete import as_constant
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of
+from pypto.graph.tracing.numpy_steps import by_numpy
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, lift, to_out
 
 _MODES: Final = ("edge", "reflect", "symmetric", "wrap", "empty")  # of `np.pad`, which read the array itself
@@ -66,8 +67,11 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     if isinstance(repeats, int | np.integer):
         return movement.repeat(a, repeats, axis)
     x = movement.ravel(a) if axis is None else a
-    at = 0 if axis is None else axis % x.ndim
+    at = 0 if axis is None else place_of(axis, x.ndim)
     counts = known(repeats, "a count for each element")
+    if x.dtype.kind == "c":
+        repeated: Tensor = by_numpy(np.repeat)(x, counts, at)
+        return repeated
     return ordering.take(x, np.repeat(np.arange(x.shape[at]), counts), at)
 
 
@@ -90,7 +94,7 @@ def by_places(change: Callable[..., Any]) -> Callable[..., Tensor]:
 
     def function(arr: Any, obj: Any, axis: Any = None) -> Tensor:
         x = movement.ravel(arr) if axis is None else arr
-        at = 0 if axis is None else axis % x.ndim
+        at = 0 if axis is None else place_of(axis, x.ndim)
         places = obj if isinstance(obj, slice | int) else known(obj, "an index")
         return ordering.take(x, change(np.arange(x.shape[at]), places), at)
 
@@ -102,7 +106,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
     if not isinstance(obj, int | np.integer):
         raise methods.untraced("`np.insert` at several places", "join the parts by `np.concatenate`")
     x = movement.ravel(arr) if axis is None else arr
-    at = 0 if axis is None else axis % x.ndim
+    at = 0 if axis is None else place_of(axis, x.ndim)
     given = lift(x.graph, values, x.dtype)
     full: Any = movement.reshape(given, (*(1,) * (x.ndim - given.ndim), *given.node.shape))
     value = np.moveaxis(full, 0, at)
@@ -142,7 +146,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     x = movement.ravel(a) if axis is None else a
-    at = 0 if axis is None else axis % x.ndim
+    at = 0 if axis is None else place_of(axis, x.ndim)
     if not isinstance(condition, Tensor):  # what is missing at its end is false
         condition = np.flatnonzero(condition)
     return x[(*(slice(None),) * at, condition)]
@@ -157,7 +161,7 @@ def extract(condition: Any, arr: Any) -> Tensor | MaskedElements:
 
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
-    at = axis % y.ndim
+    at = place_of(axis, y.ndim)
     lead = (slice(None),) * at
     widths: Any = dx if x is None else np.diff(x, axis=axis if np.ndim(x) == y.ndim else -1)
     if x is not None and np.ndim(x) == 1:
@@ -267,7 +271,7 @@ NUMERICAL: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "isreal": lambda x: np.ones_like(x, dtype=np.bool_), "iscomplex": lambda x: np.zeros_like(x, dtype=np.bool_),
         "iscomplexobj": lambda x: False, "isrealobj": lambda x: True,
         "array_equiv": lambda a1, a2: np.all(np.equal(a1, a2)),
-        "rollaxis": lambda a, axis, start=0: np.moveaxis(a, axis, start - (start > axis % a.ndim)),
+        "rollaxis": lambda a, axis, start=0: np.moveaxis(a, axis, start - (start > place_of(axis, a.ndim))),
         "diagflat": lambda v, k=0: np.diag(np.ravel(v), k),
         "tril_indices_from": lambda arr, k=0: np.tril_indices(arr.shape[-2], k, arr.shape[-1]),
         "triu_indices_from": lambda arr, k=0: np.triu_indices(arr.shape[-2], k, arr.shape[-1]),

@@ -34,6 +34,7 @@ TRANSFORMS: Final = (
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
     "rfftn",
 )  # fmt: skip
+SAFE: Final = frozenset((*FUNCTIONS, *TRANSFORMS)) - {"digitize", "nanargmax", "nanargmin", "polyfit", "roots"}
 HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
 UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
 
@@ -43,11 +44,14 @@ def results_of(
 ) -> list[Tensor]:
     """Add the nodes for the results of a function that runs between kernels."""
     place = here()
-    nodes = [
-        graph.add("call", *inputs, place=place, type=type, function=function, result=number)
-        for number, type in enumerate(types)
-    ]
-    return [Tensor.fresh(graph, node) for node in nodes]
+
+    def make() -> list[Node]:
+        return [
+            graph.add("call", *inputs, place=place, type=type, function=function, result=number)
+            for number, type in enumerate(types)
+        ]
+
+    return [Tensor.fresh(graph, node) for node in graph.called(make, inputs, types)]
 
 
 class Argument:
@@ -72,8 +76,6 @@ class NumpyStep:
         The user's line.
     """
 
-    may_raise = True
-
     def __init__(
         self, name: str, function: Callable[..., Any], args: tuple[Any, Any], several: bool, place: Any
     ) -> None:
@@ -82,6 +84,7 @@ class NumpyStep:
         self.several = several
         self.place = place
         self.shapes: list[tuple[int, ...]] = []
+        self.may_raise = getattr(function, "__name__", "") not in SAFE
         self.__qualname__ = name.removeprefix("np.")
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
@@ -118,6 +121,8 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
                 return kind(map(placed, value))
             if not issubclass(kind, Tensor):
                 return pinned(value)
+            if value.graph is not graph:
+                value = graph.adopted(value)
             if value.node.is_constant:
                 return np.full(value.node.shape, value.node.attr("value"), value.dtype)
             tensors.append(value)

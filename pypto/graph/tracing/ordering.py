@@ -19,7 +19,7 @@ from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.reductions import PIECE, axes_of, reduce
 from pypto.graph.tracing.reductions import positions as positions_along
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, untraced
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, place_of, untraced
 from pypto.graph.tracing.ufuncs import assign, call, cast, lift, resolved, where
 from pypto.ir.types import int32
 from pypto.tuning.tile_sizes import TILES
@@ -29,7 +29,7 @@ def ordered(x: Tensor, op: str, axis: Any, descending: bool) -> Node:
     """Add a sort or argsort along an axis."""
     if x.dtype == np.bool_:
         x = cast(x, np.uint8)
-    at = int(axis) % max(1, x.ndim)
+    at = place_of(axis, max(1, x.ndim))
     if x.ndim and is_fixed(x.node.shape[at]) and x.node.shape[at] > TILES.most_whole:
         step = by_numpy(SORTS[op, bool(descending)], f"np.{op}")
         result: Node = step(x, at).node
@@ -67,8 +67,8 @@ def argtopk(x: Tensor, count: int, axis: int) -> Tensor:
     """Where the `count` greatest elements along an axis are, greatest first: NaN counts as least, and of equal elements
     the first one comes first. Of a long axis, those of pieces, and then of these."""
     last = x.ndim - 1
-    result = argtopk_of_last(swapaxes(x, axis % x.ndim, last), count)
-    return cast(swapaxes(result, axis % x.ndim, last), np.int64)
+    result = argtopk_of_last(swapaxes(x, place_of(axis, x.ndim), last), count)
+    return cast(swapaxes(result, place_of(axis, x.ndim), last), np.int64)
 
 
 def argtopk_of_last(x: Tensor, count: int) -> Tensor:
@@ -162,7 +162,7 @@ def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None) -> None:
 def positions(x: Tensor, indices: Any, axis: int) -> tuple[Tensor, int]:
     """Convert indices along an axis to indices of the flat array."""
     index = lift(x.graph, indices)
-    at = axis % max(1, x.ndim)
+    at = place_of(axis, max(1, x.ndim))
     if index.ndim != x.ndim or index.dtype.kind not in "iu":
         raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
     size = x.shape[at]
@@ -193,7 +193,7 @@ def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Tensor:
     index = lift(graph, indices)
     if index.ndim != source.ndim or index.dtype.kind not in "iu":
         raise untraced("take_along_axis", "its indices are no integers, or have other dimensions than the array")
-    last, at = source.ndim - 1, at % max(1, source.ndim)
+    last, at = source.ndim - 1, place_of(at, max(1, source.ndim))
     source, index = swapaxes(source, at, last), swapaxes(index, at, last)
     lead = checked("`np.take_along_axis`", lambda: broadcast(source.node.shape[:-1], index.node.shape[:-1]))
     if index.type.dtype.kind == "int":
@@ -248,8 +248,8 @@ def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
     source, index = lift(graph, x), lift(graph, indices)
     if axis is None:
         source, axis = source.reshape(-1), 0
-    axis = axis % max(1, source.ndim)
-    if isinstance(indices, int | np.integer) and mode == "raise":
+    axis = place_of(axis, max(1, source.ndim))
+    if issubclass(type(indices), int | np.integer) and mode == "raise":  # a traced number has numpy's class
         return copy(source[(*(slice(None),) * axis, indices)])
     size = source.shape[axis]
     if mode == "clip":

@@ -16,7 +16,7 @@ from pypto.graph.ir.type_rules import product_shape
 from pypto.graph.ir.types import accumulator
 from pypto.graph.tracing.movement import diagonal, reshape, squeeze, transpose
 from pypto.graph.tracing.reductions import plus_zero, reduce
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, place_of, untraced
 from pypto.graph.tracing.ufuncs import call, cast, lift
 
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
@@ -41,7 +41,7 @@ def of_ufunc(graph: TensorGraph, name: str, inputs: tuple[Any, ...], kwargs: dic
 
 def swapped_last(x: Tensor, axis: int) -> Tensor:
     """Move one axis of an array to the end."""
-    at = axis % max(1, x.ndim)
+    at = place_of(axis, max(1, x.ndim))
     return transpose(x, (*(d for d in range(x.ndim) if d != at), at))
 
 

@@ -17,7 +17,7 @@ from pypto.graph.ir.types import broadcast, is_floating
 from pypto.graph.tracing import functions, methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.movement import diagonal, sliding_window_view
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Tensor, graph_of
+from pypto.graph.tracing.tensor import Tensor, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, lift, to_out
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def tile(x: Any, reps: Any) -> Tensor:
 
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     size = x.shape[axis]
-    lead = (slice(None),) * (axis % x.ndim)
+    lead = (slice(None),) * (place_of(axis, x.ndim))
     return tuple(x[(*lead, n)] for n in range(size))
 
 
@@ -104,7 +104,7 @@ def cumulative(name: str, first: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         if axis is None and x.ndim > 1:
             raise methods.untraced("a running result of several dimensions", "say along which `axis`")
-        along = 0 if axis is None else axis % x.ndim
+        along = 0 if axis is None else place_of(axis, x.ndim)
         result = reductions.scan(x, name, along, dtype)
         if include_initial:
             shape = tuple(1 if d == along else n for d, n in enumerate(result.node.shape))
@@ -120,7 +120,7 @@ def cumulative(name: str, first: int) -> Callable[..., Tensor]:
 def cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
     graph = graph_of(a, b)
     x, y = broadcast_arrays(lift(graph, a), lift(graph, b))
-    at = axis % x.ndim
+    at = place_of(axis, x.ndim)
     if x.node.shape[at] != 3:
         raise methods.untraced("a cross product of vectors that have not three elements")
     (a0, a1, a2), (b0, b1, b2) = unstack(x, axis=at), unstack(y, axis=at)

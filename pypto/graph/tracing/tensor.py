@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
+from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory, WrongShapes
 from pypto.graph.capture.guards import is_scalar, of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
@@ -23,6 +23,7 @@ from pypto.graph.ir.node import Node, definition, here, line_of
 from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
+from pypto.graph.tracing.values.exchange import Exchanged
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
@@ -30,6 +31,10 @@ _LEAVE: Final = (
     "`np.zeros_like(x, shape=…)`"
 )
 _ASSIGNED: Final = frozenset(("real", "imag", "flat", "shape", "dtype", "strides", "data"))  # by functions of numpy
+CHOOSE: Final = (
+    "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
+    "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call"
+)
 Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
@@ -38,6 +43,15 @@ element_of = lru_cache(maxsize=64)(element_type)
 
 def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
     return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
+
+
+def place_of(axis: Any, rank: int) -> int:
+    """Normalise an axis; one out of range is an error at the user's line."""
+    number = operator.index(axis)
+    if not -rank <= number < rank:
+        problem = f"{number} is out of range for an array of {rank} dimensions"
+        raise WrongShapes(here().loc(), what="axis", problem=problem)
+    return number % rank
 
 
 def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
@@ -96,6 +110,18 @@ class TensorGraph(SimplifiedGraph):
         """Return what a traced function sees for a module of arrays or a function of it, or None for the value."""
         raise NotImplementedError
 
+    def called(self, make: Callable[[], list[Node]], inputs: list[Node], types: list[TensorType]) -> list[Node]:
+        """Return the nodes of a call between kernels, which `make` adds."""
+        return make()
+
+    def decide(self, condition: Tensor) -> bool | None:
+        """Answer a condition on the value of a tensor, or return None if there is no answer without the value."""
+        return None
+
+    def namespace(self, version: Any) -> Any:
+        """Return the namespace of the array API standard that its tensors name: numpy, as the function sees it."""
+        return self.substitute(np.empty(0).__array_namespace__(api_version=version))
+
     def attribute(self, tensor: Tensor, name: str) -> Any:
         """Trace a method or property of numpy arrays."""
         raise NotImplementedError
@@ -117,7 +143,7 @@ class TensorGraph(SimplifiedGraph):
         raise NotImplementedError
 
 
-class Tensor(NDArrayOperatorsMixin):
+class Tensor(Exchanged, NDArrayOperatorsMixin):
     """An array of a traced function; its methods have numpy's meaning."""
 
     __array_priority__ = 1000
@@ -279,29 +305,6 @@ class Tensor(NDArrayOperatorsMixin):
         strides = contiguous(self.shape) if self.layout is None else self.layout
         return ArrayInfo(0, self.shape, strides, self.type.dtype, True, self)
 
-    # --- the array API standard ----------------------------------------------------------------------------------
-
-    def __array_namespace__(self, *, api_version: Any = None) -> Any:
-        """The namespace of the standard: numpy, whose functions are traced."""
-        namespace = np.empty(0).__array_namespace__(api_version=api_version)
-        return namespace if self.graph.is_lazy else self.graph.substitute(namespace)
-
-    @property
-    def device(self) -> str:
-        """The device of numpy's arrays."""
-        return np.empty(0).device
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        if device != self.device or stream is not None:
-            raise ValueError(f"arrays of numpy are on the device {self.device!r} alone, not on {device!r}")
-        return self
-
-    def __dlpack__(self, **how: Any) -> Any:
-        return np.array(self.needs_value("`__dlpack__`", "exchange the result of the call")).__dlpack__(**how)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
     def needs_value(self, what: str, way: str) -> Any:
@@ -312,13 +315,8 @@ class Tensor(NDArrayOperatorsMixin):
         return array
 
     def __bool__(self) -> bool:
-        return bool(
-            self.needs_value(
-                "a condition",
-                "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
-                "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call",
-            )
-        )
+        decided = self.graph.decide(self)
+        return bool(self.needs_value("a condition", CHOOSE)) if decided is None else decided
 
     def __float__(self) -> float:
         return float(self.needs_value("`float(…)`", _LEAVE))
@@ -351,22 +349,6 @@ class Tensor(NDArrayOperatorsMixin):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self.copy()  # type: ignore[no-any-return]
-
-    def __reduce__(self) -> Any:
-        """A lazy array is pickled as its value."""
-        value = np.array(self.needs_value("a pickle", "pickle the result of the call"))
-        return self.graph.restored, (value,)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """The memory of a lazy array, for kernels that read it."""
-        if not self.graph.is_lazy:
-            raise AttributeError("__array_interface__")
-        interface: dict[str, Any] = self.graph.computed(self.node).__array_interface__
-        return interface
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

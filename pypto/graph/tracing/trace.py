@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,20 +18,22 @@ from pypto.graph.capture.loop_statements import UnrolledLoop
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
-from pypto.graph.ir.node import Graph, Guards, Node, base_of, definition, here, line_of, source_of
+from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
 from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
-from pypto.graph.tracing.arguments import Slot, children, leaves, mapped, path_of, positional
+from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, positional, random_state
 from pypto.graph.tracing.boolean_indexing import MaskedElements
-from pypto.graph.tracing.creation import CREATORS, creating
+from pypto.graph.tracing.creation import CREATORS, Joiner, creating
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
+from pypto.graph.tracing.values.branches import Branches, run_ways
+from pypto.graph.tracing.values.exchange import source_parts
 from pypto.loc import Caller, Loc
-from pypto.markup import Markup, card, note, tag
+from pypto.markup import card
 from pypto.runtime.mode import mode
 
 Array = np.ndarray[Any, Any]
@@ -68,15 +69,20 @@ class Traced:
     unrolled: tuple[UnrolledLoop, ...] = ()
 
 
+class FirstCondition(BaseException):
+    """A condition on a value: the trace begins anew, for all ways. No handler of the function takes it."""
+
+
 class TracedGraph(TensorGraph):
     """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
-    __slots__ = ("arrays", "reads", "storages", "tensors", "unrolled")
+    __slots__ = ("arrays", "branches", "reads", "storages", "tensors", "unrolled")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
         self.reads: Reads | None = None
+        self.branches: Branches | None = None
         self.tensors: dict[int, Tensor] = {}
         self.unrolled: dict[UnrolledLoop, None] = {}  # in the order of their first iteration
         self.storages: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
@@ -85,6 +91,17 @@ class TracedGraph(TensorGraph):
         self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
     ) -> Tensor:
         """Return the tensor of an array; `shape` may have named dimensions."""
+        if id(array) not in self.tensors and self.branches is not None and not self.is_outside(array):
+            return self.branches.constant(array, lambda: self.entered(name, array, place, shape))
+        return self.entered(name, array, place, shape)
+
+    def is_outside(self, array: Array) -> bool:
+        """Whether each call reads an array anew."""
+        assert self.reads is not None
+        return id(array) in self.reads.arguments or id(array) in self.reads.inputs
+
+    def entered(self, name: str, array: Array, place: Loc | None, shape: tuple[int, ...] | None) -> Tensor:
+        """Return the tensor of an array, which becomes an input if it is not one."""
         if id(array) not in self.tensors:
             node = self.input(name, tensor_type(tuple(array.shape) if shape is None else shape, array.dtype), place)
             in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
@@ -101,10 +118,28 @@ class TracedGraph(TensorGraph):
             attrs = {name: pinned(value) for name, value in attrs.items()}
         return super().add(op, *inputs, place=place, type=type, **attrs)
 
+    def decide(self, condition: Tensor) -> bool | None:
+        if self.reads is None or condition.size != 1:
+            return None
+        if self.branches is None:
+            raise FirstCondition
+        return self.branches.decide(condition, condition.reshape(()))
+
+    def called(self, make: Callable[[], list[Node]], inputs: list[Node], types: list[TensorType]) -> list[Node]:
+        if self.branches is None:
+            return make()
+
+        def fits(nodes: Any) -> bool:
+            is_call = type(nodes) is list and [x.type for x in nodes] == types
+            return is_call and all(list(x.inputs) == inputs for x in nodes)
+
+        nodes: list[Node] = self.branches.once(fits, make)
+        return nodes
+
     def is_given(self, node: Node) -> bool:
         """Whether an input is an argument or an array that each call reads, and not one that the function made."""
         array = self.arrays[self.inputs.index(node)]
-        return self.reads is None or id(array) in self.reads.arguments or id(array) in self.reads.inputs
+        return self.reads is None or self.is_outside(array)
 
     def adopted(self, tensor: Tensor) -> Tensor:
         """Return a lazy array's value as an input; a tensor of another trace is refused."""
@@ -173,6 +208,8 @@ class ArrayModule:
 
 def substitute(graph: TensorGraph, value: Any) -> Any:
     """Return the stand-in for numpy, `pypto.arrays` or a function of them that creates an array, or else None."""
+    if value is np.c_ or value is np.r_:
+        return Joiner(graph, value, value is np.c_)
     if isinstance(value, ModuleType):
         return ArrayModule(graph, value) if value.__name__ in ("numpy", "pypto.arrays") else None
     if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:
@@ -252,7 +289,11 @@ def trace_by_name(
         for name, copy in containers_in((inner_args, inner_kwargs), parameters):
             reads.stand_in(name, copy)
         with mode(watch=watched), unwrapped(), unhandled():
-            tree = seen(*inner_args, **inner_kwargs)
+            try:
+                tree = seen(*inner_args, **inner_kwargs)
+            except FirstCondition:
+                graph.branches = Branches(graph)
+                tree = run_ways(graph, graph.branches, lambda: seen(*inner_args, **inner_kwargs), graph.tensors)
         reads.check()
         result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
     if drawn is not None and random_state() != drawn:
@@ -311,32 +352,6 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
     return Traced(graph, arrays, len(given) + len(read), result, updates, outside, tuple(graph.unrolled))
 
 
-def containers_in(tree: Any, parameters: list[str]) -> list[tuple[str, Any]]:
-    """Return the containers among arguments, each with its name."""
-    containers: list[tuple[str, Any]] = []
-
-    def walk(path: str, x: Any) -> None:
-        below = children(x)
-        if below is None:
-            return
-        if "." in path:
-            containers.append((path_of(path, parameters), x))
-        for name, part in below[1]:
-            walk(f"{path}.{name}" if path else name, part)
-
-    walk("", tree)
-    return containers
-
-
-def random_state() -> Any:
-    """Return the state of numpy's global random generator, or None if it is not imported."""
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return None
-    state = module.get_state(legacy=False)
-    return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]
-
-
 def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:
     """Return a leaf of the result: the slot of an array, or a constant."""
     if isinstance(leaf, Tensor):
@@ -384,16 +399,6 @@ def output(graph: Graph, node: Node) -> int:
     if node not in graph.outputs:
         graph.outputs.append(node)
     return graph.outputs.index(node)
-
-
-def source_parts(node: Node) -> list[Markup]:
-    """Return a node and its user's line, for a notebook's cell."""
-    from pypto.markup.colours import coloured
-
-    parts = [tag("code", coloured(definition(node)))]
-    if node.place is not None:
-        parts += [note(line_of(node)), tag("pre", coloured(source_of(node)))]
-    return parts
 
 
 __all__ = ["Slot", "Traced", "leaves", "trace"]

@@ -64,11 +64,26 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
             here().loc(), what=f"a {type(value).__name__}", problem="it is neither array nor number",
             way="pass arrays of numpy",
         )  # fmt: skip
+    if type(value) in (list, tuple) and holds_tensor(value):
+        return joined(graph, value, dtype)
     number = np.asarray(value)
     if number.ndim:
         return lift(graph, number, dtype)
     wanted = np.dtype(dtype if dtype is not None else number.dtype)
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def holds_tensor(value: Any) -> bool:
+    """Whether nested lists have a traced array."""
+    return isinstance(value, Tensor) or (type(value) in (list, tuple) and any(map(holds_tensor, value)))
+
+
+def joined(graph: TensorGraph, values: Any, dtype: Any) -> Tensor:
+    """Convert a list of traced arrays and numbers to one array, as `np.array` does."""
+    parts = [lift(graph, x) for x in values]
+    common = np.dtype(np.result_type(*(x.dtype for x in parts)) if dtype is None else dtype)
+    rows = [graph.add("reshape", cast(x, common).node, place=here(), shape=(1, *x.node.shape)) for x in parts]
+    return Tensor.fresh(graph, checked("a list of arrays", lambda: graph.add("concat", *rows, place=here(), axis=0)))
 
 
 def captured(graph: TensorGraph, array: Any) -> Tensor:

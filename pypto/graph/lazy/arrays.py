@@ -7,7 +7,7 @@ on it. Each call of `lazy` begins a new graph; an operation on arrays of two gra
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.group import Layouts
+from pypto.graph.tracing.dispatch import COUNTING
 from pypto.graph.tracing.tensor import Tensor, tensor_type
 from pypto.graph.tracing.trace import TracedGraph
 
+VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 Array = np.ndarray[Any, Any]
 
 
@@ -83,6 +85,35 @@ class LazyGraph(TracedGraph):
     def restored(self) -> Callable[[Any], Tensor]:
         return lazy
 
+    def namespace(self, version: Any) -> Any:
+        from pypto.graph.lazy import namespace
+
+        if version not in (None, *VERSIONS):
+            raise ValueError(f"the versions of the array API standard are {', '.join(VERSIONS)}, and not {version!r}")
+        return namespace
+
+    def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Trace a function; where values decide how many elements there are, it is computed at once."""
+        name = function.__name__
+        if name in COUNTING or (name == "where" and len(args) == 1):
+            return as_lazy(function(*computed_in(args), **computed_in(kwargs)))
+        return super().function(function, args, kwargs)
+
+    def read(self, tensor: Tensor, key: Any) -> Any:
+        """``tensor[key]``; a mask picks at once."""
+        if has_mask(key):
+            return lazy(self.computed(tensor.node)[computed_in(key)])
+        return super().read(tensor, key)
+
+    def write(self, tensor: Tensor, key: Any, value: Any) -> None:
+        """``tensor[key] = value``; an array that is written where a mask is true is so at once."""
+        if not has_mask(key) or np.ndim(value) == 0:
+            super().write(tensor, key, value)
+            return
+        array = self.computed(tensor.node).copy()
+        array[computed_in(key)] = computed_in(value)
+        tensor.write(self.adopted(lazy(array)).node)
+
     def card(self, tensor: Tensor) -> str:
         from pypto.graph.views.tensors import tensor_card
 
@@ -107,6 +138,31 @@ class LazyGraph(TracedGraph):
                 copy = self.add(node.op, *operands, place=node.place, type=node.type, **dict(node.attrs))
                 self.foreign[node] = copy
         return Tensor.fresh(self, self.foreign[tensor.node])
+
+
+def has_mask(key: Any) -> bool:
+    """Whether an index has a mask."""
+    if type(key) is tuple:
+        return any(map(has_mask, key))
+    return type(key) is bool or getattr(key, "dtype", None) == np.bool_
+
+
+def computed_in(value: Any) -> Any:
+    """Return containers with numpy's arrays in place of lazy ones."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind(map(computed_in, value))
+    if kind is dict:
+        return {name: computed_in(x) for name, x in value.items()}
+    return np.asarray(value) if kind is Tensor else value
+
+
+def as_lazy(result: Any) -> Any:
+    """Return numpy's result with lazy arrays."""
+    if isinstance(result, tuple):
+        parts = map(as_lazy, result)
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return lazy(result) if isinstance(result, np.ndarray) else result
 
 
 def lazy(array: Any) -> Tensor:
