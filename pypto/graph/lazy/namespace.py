@@ -21,7 +21,7 @@ from pypto.graph.tracing.tensor import Tensor
 __array_api_version__ = "2025.12"
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """Return a lazy array of an array, a number or nested lists; a lazy array stays one."""
     if type(obj) is Tensor and obj.graph.is_lazy:
         obj.to_device(device or obj.device)
@@ -77,17 +77,17 @@ def iinfo(type: Any, /) -> Any:
     return np.iinfo(type.dtype if isinstance(type, Tensor) else type)
 
 
-def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """Return a lazy array of an array that exchanges its memory."""
     return lazy(np.from_dlpack(x, device=device, copy=copy))
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the frequencies of the discrete Fourier transform."""
     return asarray(np.fft.fftfreq(n, d, device=device), dtype=dtype)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the frequencies of the discrete Fourier transform of real numbers."""
     return asarray(np.fft.rfftfreq(n, d, device=device), dtype=dtype)
 
@@ -106,7 +106,8 @@ def eig(x: Tensor, /) -> Any:
     """Return complex eigenvalues and eigenvectors; numpy's type depends on their values, so they are computed."""
     values, vectors = np.linalg.eig(np.asarray(x))
     dtype = np.result_type(x.dtype, np.complex64)
-    return type(np.linalg.eig(np.eye(1)))(asarray(values, dtype=dtype), asarray(vectors, dtype=dtype))
+    result: Any = type(np.linalg.eig(np.eye(1)))
+    return result(asarray(values, dtype=dtype), asarray(vectors, dtype=dtype))
 
 
 def eigvals(x: Tensor, /) -> Tensor:

@@ -148,6 +148,7 @@ class Tensor(Exchanged, NDArrayOperatorsMixin):
 
     __array_priority__ = 1000
     stands_in = True
+    graph: TensorGraph
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

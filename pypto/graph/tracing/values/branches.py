@@ -191,8 +191,8 @@ class Merge:
     def halves(self, ways: list[Way], depth: int) -> tuple[Tensor, list[Way], list[Way]]:
         """Split the ways by the answers of one condition."""
         condition = ways[0].answers[depth][0]
-        parts = [[way for way in ways if way.answers[depth][1] is answer] for answer in (True, False)]
-        return truth(self.graph, condition), *parts
+        true, false = ([way for way in ways if way.answers[depth][1] is answer] for answer in (True, False))
+        return truth(self.graph, condition), true, false
 
     def results(self, ways: list[Way], depth: int) -> Any:
         """Merge results, which have one structure."""
