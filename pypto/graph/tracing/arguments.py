@@ -18,6 +18,7 @@ import numpy as np
 
 from pypto.errors.launch import WrongArguments, WrongDecorator
 from pypto.graph.capture.guards import is_array, is_number, is_plain
+from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.ir.node import key_of
 from pypto.runtime.device_arrays import DeviceArray
@@ -272,3 +273,7 @@ def random_state() -> Any:
         return None
     state = module.get_state(legacy=False)
     return state["state"]["pos"], int(state["state"]["key"][0]), state["has_gauss"]
+
+
+def pinned(value: Any) -> Any:
+    return tuple(map(pinned, value)) if isinstance(value, tuple) else plain(value)

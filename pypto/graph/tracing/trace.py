@@ -22,7 +22,7 @@ from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
 from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
-from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, positional, random_state
+from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, pinned, positional, random_state
 from pypto.graph.tracing.boolean_indexing import MaskedElements
 from pypto.graph.tracing.creation import CREATORS, Joiner, creating
 from pypto.graph.tracing.launches import watched
@@ -215,10 +215,6 @@ def substitute(graph: TensorGraph, value: Any) -> Any:
     if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:
         return creating(graph, value)
     return None
-
-
-def pinned(value: Any) -> Any:
-    return tuple(map(pinned, value)) if isinstance(value, tuple) else plain(value)
 
 
 def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:

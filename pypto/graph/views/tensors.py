@@ -10,7 +10,7 @@ from pypto.backends.findings import byte_text
 from pypto.graph.ir.dims import hint
 from pypto.graph.plan.plan import Plan
 from pypto.graph.tracing.tensor import Tensor
-from pypto.graph.tracing.trace import source_parts
+from pypto.graph.tracing.values.exchange import source_parts
 from pypto.graph.views.page import summary
 from pypto.graph.views.tensor_graph import plan_drawing
 from pypto.markup import Markup, card, folded, note, tag
