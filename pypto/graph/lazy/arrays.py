@@ -13,13 +13,12 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import Node, here
-from pypto.graph.ir.storage import Storage
 from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.group import Layouts
 from pypto.graph.tracing.dispatch import COUNTING
-from pypto.graph.tracing.tensor import Tensor, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, tensor_type
 from pypto.graph.tracing.trace import TracedGraph
 
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

@@ -18,9 +18,8 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.node import Node, here
-from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.tensor import Steps, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
 
 Array = np.ndarray[Any, Any]

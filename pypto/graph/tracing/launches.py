@@ -19,10 +19,9 @@ from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import hint, is_fixed, unasked
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Node, here
-from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.numpy_steps import results_of
-from pypto.graph.tracing.tensor import Steps, Tensor
+from pypto.graph.tracing.tensor import Steps, Storage, Tensor
 from pypto.graph.tracing.ufuncs import captured
 from pypto.runtime.mode import MODE
 

@@ -15,7 +15,6 @@ from pypto.graph.capture.loop_statements import LoopStatement
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import here
-from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import contiguous
 from pypto.graph.loops.numbers import NotCompiled, known
 from pypto.graph.loops.syntax import loaded_names, stands_alone, stored_names
@@ -23,7 +22,7 @@ from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.loops.writer import Check
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
 from pypto.jit.generated import kernel_of
 from pypto.loc import Loc

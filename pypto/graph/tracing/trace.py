@@ -19,7 +19,6 @@ from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
-from pypto.graph.ir.storage import Storage
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, pinned, positional, random_state
@@ -28,7 +27,7 @@ from pypto.graph.tracing.creation import CREATORS, Joiner, creating
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.graph.tracing.values.branches import Branches, run_ways
 from pypto.graph.tracing.values.exchange import source_parts
