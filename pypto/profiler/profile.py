@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.jit import Kernel
 from pypto.markup import Shown
-from pypto.profiler.torch_operators import OURS, TorchEvents, span
+from pypto.profiler.torch_operators import OURS, TorchEvents
 from pypto.runtime.launch import Sizes, Values
 from pypto.runtime.mode import MODE, mode
+from pypto.runtime.tensors import span
 
 if TYPE_CHECKING:
     from rich.table import Table

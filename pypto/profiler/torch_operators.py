@@ -1,19 +1,19 @@
 """Sums up operators and modules of torch in a profile, from the events of torch's own profiler, which runs beside ours.
 
-While torch's profiler runs, ours or the user's, each launch of a kernel is a range in it too (`span`).
+While a profiler of torch runs, ours or the user's, each launch of a kernel is a range in it too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
+
+from pypto.runtime.tensors import profiled_torch, span
 
 ROOT: Final = "pypto::profile"
 OURS: Final = "pypto::profiler"  # work of the profiler around a launch, with the launch inside
@@ -42,21 +42,6 @@ class Sum:
         self.flops += flops
 
 
-def loaded_torch() -> Any:
-    """Returns torch, if the program has loaded it with its profiler."""
-    torch = sys.modules.get("torch")
-    return torch if "torch.autograd.profiler" in sys.modules and hasattr(torch, "nn") else None
-
-
-def span(name: str) -> AbstractContextManager[Any]:
-    """Returns a range for a running profiler of torch; where none runs, a context that does nothing."""
-    torch = loaded_torch()
-    if torch is None or not torch.autograd._profiler_enabled():
-        return contextlib.nullcontext()
-    range_of_torch: AbstractContextManager[Any] = torch.autograd.profiler.record_function(name)
-    return range_of_torch
-
-
 @dataclass(slots=True)
 class TorchEvents:
     """The recorder of what torch does on this thread in a `with` block.
@@ -79,7 +64,7 @@ class TorchEvents:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Runs torch's profiler in a `with` block; where a profiler of torch runs already, nothing is recorded."""
-        torch = loaded_torch()
+        torch = profiled_torch()
         if torch is None or torch.autograd._profiler_enabled():
             self.problem = "" if torch is None else _RUNS
             yield
@@ -113,7 +98,7 @@ class TorchEvents:
 
     def begin(self, module: Any, _args: Any) -> None:
         """Opens the range of a module, except where torch.compile traces through it."""
-        if loaded_torch().compiler.is_compiling() or threading.get_ident() != self.thread:
+        if profiled_torch().compiler.is_compiling() or threading.get_ident() != self.thread:
             return
         if not self.open:
             root = getattr(module, "_orig_mod", module)
@@ -126,7 +111,7 @@ class TorchEvents:
 
     def end(self, module: Any, _args: Any, _output: Any) -> None:
         """Closes the range of a module."""
-        if loaded_torch().compiler.is_compiling() or threading.get_ident() != self.thread:
+        if profiled_torch().compiler.is_compiling() or threading.get_ident() != self.thread:
             return
         if self.open and self.open[-1][0] is module:
             self.open.pop()[1].__exit__(None, None, None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pypto.runtime.launch import Sizes, Values
+from pypto.runtime.tensors import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Mode:
         elif interpret:
             kernel.interpret(sizes, values)
         else:
-            self.launch(kernel, sizes, values)
+            with span(kernel.signature.kernel):
+                self.launch(kernel, sizes, values)
 
     def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:
         """Run it where this context's launches run; without a word about that, on the CPU or where its arrays are."""

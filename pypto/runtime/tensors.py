@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 Reason = tuple[str, str]  # what the tensor is, and what to pass in its place
@@ -49,6 +49,21 @@ def is_dispatched_to(values: Iterable[Any]) -> bool:
     plain = torch.Tensor
     kinds = {kind for x in values if issubclass(kind := type(x), plain) and kind is not plain}
     return any(kind.__torch_dispatch__ is not plain.__torch_dispatch__ for kind in kinds)
+
+
+def profiled_torch() -> Any:
+    """Returns torch, if the program has loaded it with its profiler."""
+    torch = sys.modules.get("torch")
+    return torch if "torch.autograd.profiler" in sys.modules and hasattr(torch, "nn") else None
+
+
+def span(name: str) -> AbstractContextManager[Any]:
+    """Returns a range for a running profiler of torch; where none runs, a context that does nothing."""
+    torch = profiled_torch()
+    if torch is None or not torch.autograd._profiler_enabled():
+        return nullcontext()
+    range_of_torch: AbstractContextManager[Any] = torch.autograd.profiler.record_function(name)
+    return range_of_torch
 
 
 def is_observed(args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pypto as pto
+from pypto import library
 from pypto.profiler.wall import OTHER
 
 torch = pytest.importorskip("torch")
@@ -150,6 +151,24 @@ def test_torchs_own_profiler_shows_launches(tmp_path: Path) -> None:
     assert names.count("double") == 1
     assert [row.name for row in ours.operators] == ["double", OTHER]
     assert "torch's profiler runs already" in str(ours)
+
+
+def test_torchs_profiler_alone_shows_launches_and_rows() -> None:
+    """Also those that native code makes otherwise; without a profiler, it makes them again."""
+    x, y, g = torch.ones(64), torch.empty(64), torch.ones(64)
+    kernels = ("double", "rms_norm_kernel")
+    for _ in range(9):
+        double[(1,)](x, y)
+        library.rms_norm(x[None], g)
+    for _ in range(2):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+            for _ in range(3):
+                double[(1,)](x, y)
+                library.rms_norm(x[None], g)
+        counts = {event.key: event.count for event in theirs.key_averages() if event.key in kernels}
+        assert counts == dict.fromkeys(kernels, 3)
+        double[(1,)](x, y)
+    assert torch.equal(y, 2 * x)
 
 
 def test_a_profile_recompiles_nothing_and_leaves_no_hook() -> None:

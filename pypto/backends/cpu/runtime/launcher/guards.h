@@ -175,6 +175,8 @@ INLINE bool holds(struct shared *shared, struct entry *entry, object **values, s
             HOLDS(is_distinct(view, a));
         case UNDISPATCHED: /* no mode of torch's dispatcher is active, as function a says, which gives their number */
             HOLDS(((i64(*)(void))a)() == 0);
+        case UNPROFILED: /* no profiler of torch records calls of this thread, as function a says */
+            HOLDS(!((bool (*)(void))a)());
         case UNRECORDED: /* the object at a requires no gradient, as function b says, or function c, which records none */
             HOLDS(!((bool (*)(char *))b)(FIELD(value, a, char *)) || !((bool (*)(void))c)());
         case NOTE_WRITE: /* adds one to the version, at c of the counter whose address is at b of the object at a */

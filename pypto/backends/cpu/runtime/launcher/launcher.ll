@@ -1,5 +1,5 @@
 ; Made from launcher.c by clang 22: `python -m tests.house.compiled`.
-; sha256 d9d875b7523e46140a7175b9d51e90ff66387857bccc6edd4ca23d24f5f772c5
+; sha256 39af81302a6ea65a4c2b580cefd0673115d94c2c73aadaa73ef75721418109f9
 %struct.place = type { ptr, i64 }
 %union.word = type { i64 }
 %struct.tensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
@@ -1184,27 +1184,28 @@ for.cond.i:
     i64 1, label %sw.bb7.i
     i64 2, label %sw.bb8.i
     i64 3, label %sw.bb13.i
-    i64 9, label %sw.bb20.i
+    i64 10, label %sw.bb20.i
     i64 4, label %sw.bb27.i
     i64 5, label %for.cond.i14.preheader
     i64 6, label %sw.bb37.i
     i64 7, label %sw.bb42.i
-    i64 8, label %sw.bb48.i
-    i64 10, label %sw.bb50.i
-    i64 11, label %sw.bb55.i
-    i64 12, label %sw.bb60.i
-    i64 13, label %sw.bb65.i
-    i64 14, label %sw.bb74.i
-    i64 15, label %sw.bb79.i
-    i64 16, label %sw.bb84.i
-    i64 17, label %sw.bb93.i
+    i64 8, label %sw.bb46.i
+    i64 9, label %sw.bb52.i
+    i64 11, label %sw.bb54.i
+    i64 12, label %sw.bb59.i
+    i64 13, label %sw.bb64.i
+    i64 14, label %sw.bb69.i
+    i64 15, label %sw.bb78.i
+    i64 16, label %sw.bb83.i
+    i64 17, label %sw.bb88.i
     i64 18, label %sw.bb97.i
     i64 19, label %sw.bb101.i
-    i64 20, label %sw.bb103.i
-    i64 21, label %sw.bb105.i
+    i64 20, label %sw.bb105.i
+    i64 21, label %sw.bb107.i
     i64 22, label %sw.bb109.i
-    i64 23, label %sw.bb112.i
-    i64 24, label %sw.bb118.i
+    i64 23, label %sw.bb113.i
+    i64 24, label %sw.bb116.i
+    i64 25, label %sw.bb122.i
   ]
 
 for.cond.i14.preheader:
@@ -1224,8 +1225,8 @@ sw.bb7.i:
   br i1 %cmp.i, label %for.inc.i, label %for.inc
 
 sw.bb8.i:
-  %add.ptr.i227.i = getelementptr inbounds i8, ptr %16, i64 %2
-  %21 = load ptr, ptr %add.ptr.i227.i, align 8
+  %add.ptr.i232.i = getelementptr inbounds i8, ptr %16, i64 %2
+  %21 = load ptr, ptr %add.ptr.i232.i, align 8
   %22 = ptrtoint ptr %21 to i64
   %cmp9.i = icmp eq i64 %11, %22
   br i1 %cmp9.i, label %land.lhs.true.i, label %for.inc
@@ -1323,8 +1324,8 @@ is_numpy.exit:
   br i1 %tobool39.not.i, label %for.inc.i, label %for.inc
 
 sw.bb13.i:
-  %add.ptr.i226.i = getelementptr inbounds i8, ptr %16, i64 %2
-  %37 = load ptr, ptr %add.ptr.i226.i, align 8
+  %add.ptr.i231.i = getelementptr inbounds i8, ptr %16, i64 %2
+  %37 = load ptr, ptr %add.ptr.i231.i, align 8
   %38 = ptrtoint ptr %37 to i64
   %cmp15.i = icmp eq i64 %11, %38
   br i1 %cmp15.i, label %land.lhs.true16.i, label %for.inc
@@ -1428,8 +1429,8 @@ is_tensor.exit:
   br i1 %53, label %for.inc.i, label %for.inc
 
 sw.bb20.i:
-  %add.ptr.i225.i = getelementptr inbounds i8, ptr %16, i64 %2
-  %54 = load ptr, ptr %add.ptr.i225.i, align 8
+  %add.ptr.i230.i = getelementptr inbounds i8, ptr %16, i64 %2
+  %54 = load ptr, ptr %add.ptr.i230.i, align 8
   %55 = ptrtoint ptr %54 to i64
   %cmp22.i = icmp eq i64 %11, %55
   br i1 %cmp22.i, label %land.lhs.true23.i, label %for.inc
@@ -1590,47 +1591,52 @@ sw.bb37.i:
   br i1 %cmp39.i, label %for.inc.i, label %for.inc
 
 sw.bb42.i:
-  %89 = inttoptr i64 %12 to ptr
-  %add.ptr43.i = getelementptr inbounds i8, ptr %16, i64 %11
-  %90 = load ptr, ptr %add.ptr43.i, align 8
-  %call44.i = call i1 %89(ptr %90)
-  br i1 %call44.i, label %lor.lhs.false.i, label %for.inc.i
+  %89 = inttoptr i64 %11 to ptr
+  %call43.i = call i1 %89()
+  br i1 %call43.i, label %for.inc, label %for.inc.i
+
+sw.bb46.i:
+  %90 = inttoptr i64 %12 to ptr
+  %add.ptr47.i = getelementptr inbounds i8, ptr %16, i64 %11
+  %91 = load ptr, ptr %add.ptr47.i, align 8
+  %call48.i = call i1 %90(ptr %91)
+  br i1 %call48.i, label %lor.lhs.false.i, label %for.inc.i
 
 lor.lhs.false.i:
-  %91 = inttoptr i64 %13 to ptr
-  %call45.i = call i1 %91()
-  br i1 %call45.i, label %for.inc, label %for.inc.i
+  %92 = inttoptr i64 %13 to ptr
+  %call49.i = call i1 %92()
+  br i1 %call49.i, label %for.inc, label %for.inc.i
 
-sw.bb48.i:
-  %add.ptr49.i = getelementptr inbounds i8, ptr %16, i64 %11
-  %92 = load ptr, ptr %add.ptr49.i, align 8
-  %add.ptr.i18 = getelementptr inbounds i8, ptr %92, i64 %12
-  %93 = load ptr, ptr %add.ptr.i18, align 8
-  %tobool.not.i = icmp eq ptr %93, null
+sw.bb52.i:
+  %add.ptr53.i = getelementptr inbounds i8, ptr %16, i64 %11
+  %93 = load ptr, ptr %add.ptr53.i, align 8
+  %add.ptr.i18 = getelementptr inbounds i8, ptr %93, i64 %12
+  %94 = load ptr, ptr %add.ptr.i18, align 8
+  %tobool.not.i = icmp eq ptr %94, null
   br i1 %tobool.not.i, label %for.inc.i, label %if.then.i
 
 if.then.i:
-  %add.ptr1.i19 = getelementptr inbounds i8, ptr %93, i64 %13
-  %94 = atomicrmw add ptr %add.ptr1.i19, i32 1 monotonic, align 4
+  %add.ptr1.i19 = getelementptr inbounds i8, ptr %94, i64 %13
+  %95 = atomicrmw add ptr %add.ptr1.i19, i32 1 monotonic, align 4
   br label %for.inc.i
 
-sw.bb50.i:
+sw.bb54.i:
   %sizes.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %95 = load ptr, ptr %sizes.i, align 8
-  %arrayidx51.i = getelementptr inbounds i64, ptr %95, i64 %11
-  %96 = load i64, ptr %arrayidx51.i, align 8
-  %cmp52.i = icmp eq i64 %96, %12
-  br i1 %cmp52.i, label %for.inc.i, label %for.inc
+  %96 = load ptr, ptr %sizes.i, align 8
+  %arrayidx55.i = getelementptr inbounds i64, ptr %96, i64 %11
+  %97 = load i64, ptr %arrayidx55.i, align 8
+  %cmp56.i = icmp eq i64 %97, %12
+  br i1 %cmp56.i, label %for.inc.i, label %for.inc
 
-sw.bb55.i:
+sw.bb59.i:
   %tobool.i.not = icmp eq i64 %13, 0
   %strides.i51 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
-  %97 = load ptr, ptr %strides.i51, align 16
-  %arrayidx.i52 = getelementptr inbounds i64, ptr %97, i64 %11
-  %98 = load i64, ptr %arrayidx.i52, align 8
+  %98 = load ptr, ptr %strides.i51, align 16
+  %arrayidx.i52 = getelementptr inbounds i64, ptr %98, i64 %11
+  %99 = load i64, ptr %arrayidx.i52, align 8
   %shift.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
-  %99 = load i64, ptr %shift.i, align 8
-  %shr.i53 = ashr i64 %98, %99
+  %100 = load i64, ptr %shift.i, align 8
+  %shr.i53 = ashr i64 %99, %100
   %cmp.i22 = icmp ult i64 %shr.i53, 2
   %brmerge.i = or i1 %tobool.i.not, %cmp.i22
   %call.mux.i = call i64 @llvm.umin.i64(i64 %shr.i53, i64 2)
@@ -1638,187 +1644,187 @@ sw.bb55.i:
 
 land.rhs.i:
   %sizes.i23 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %100 = load ptr, ptr %sizes.i23, align 8
-  %arrayidx.i24 = getelementptr inbounds i64, ptr %100, i64 %11
-  %101 = load i64, ptr %arrayidx.i24, align 8
-  %cmp1.i25 = icmp eq i64 %101, 1
-  %102 = select i1 %cmp1.i25, i64 1, i64 2
+  %101 = load ptr, ptr %sizes.i23, align 8
+  %arrayidx.i24 = getelementptr inbounds i64, ptr %101, i64 %11
+  %102 = load i64, ptr %arrayidx.i24, align 8
+  %cmp1.i25 = icmp eq i64 %102, 1
+  %103 = select i1 %cmp1.i25, i64 1, i64 2
   br label %kind_of_stride.exit
 
 kind_of_stride.exit:
-  %cond2.i = phi i64 [ %call.mux.i, %sw.bb55.i ], [ %102, %land.rhs.i ]
-  %cmp57.i = icmp eq i64 %cond2.i, %12
-  br i1 %cmp57.i, label %for.inc.i, label %for.inc
+  %cond2.i = phi i64 [ %call.mux.i, %sw.bb59.i ], [ %103, %land.rhs.i ]
+  %cmp61.i = icmp eq i64 %cond2.i, %12
+  br i1 %cmp61.i, label %for.inc.i, label %for.inc
 
-sw.bb60.i:
+sw.bb64.i:
   %add.ptr.i.i26 = getelementptr inbounds i8, ptr %16, i64 %2
-  %103 = load ptr, ptr %add.ptr.i.i26, align 8
-  %104 = load ptr, ptr %type_int.i, align 8
-  %cmp.not.i27 = icmp eq ptr %103, %104
+  %104 = load ptr, ptr %add.ptr.i.i26, align 8
+  %105 = load ptr, ptr %type_int.i, align 8
+  %cmp.not.i27 = icmp eq ptr %104, %105
   br i1 %cmp.not.i27, label %is_integer.exit, label %is_integer.exit.thread
 
 is_integer.exit.thread:
   br label %for.inc
 
 is_integer.exit:
-  %arrayidx61.i = getelementptr inbounds %union.word, ptr %block, i64 %13
+  %arrayidx65.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   %call1.i = call i64 @PyLong_AsLongLongAndOverflow(ptr %16, ptr %overflow.i)
-  store i64 %call1.i, ptr %arrayidx61.i, align 8
-  %105 = load i32, ptr %overflow.i, align 4
-  %tobool.not.i31 = icmp eq i32 %105, 0
+  store i64 %call1.i, ptr %arrayidx65.i, align 8
+  %106 = load i32, ptr %overflow.i, align 4
+  %tobool.not.i31 = icmp eq i32 %106, 0
   %cmp2.not.i32 = icmp sge i64 %call1.i, %11
   %or.cond.i.not = select i1 %tobool.not.i31, i1 %cmp2.not.i32, i1 false
   %cmp3.i = icmp sle i64 %call1.i, %12
   %spec.select.i = select i1 %or.cond.i.not, i1 %cmp3.i, i1 false
   br i1 %spec.select.i, label %for.inc.i, label %for.inc
 
-sw.bb65.i:
-  %106 = ptrtoint ptr %16 to i64
-  %cmp66.i = icmp eq i64 %11, %106
-  %conv67.i = zext i1 %cmp66.i to i64
-  %arrayidx68.i = getelementptr inbounds %union.word, ptr %block, i64 %13
-  store i64 %conv67.i, ptr %arrayidx68.i, align 8
+sw.bb69.i:
+  %107 = ptrtoint ptr %16 to i64
+  %cmp70.i = icmp eq i64 %11, %107
+  %conv71.i = zext i1 %cmp70.i to i64
+  %arrayidx72.i = getelementptr inbounds %union.word, ptr %block, i64 %13
+  store i64 %conv71.i, ptr %arrayidx72.i, align 8
   %add.ptr.i.i = getelementptr inbounds i8, ptr %16, i64 %2
-  %107 = load ptr, ptr %add.ptr.i.i, align 8
-  %108 = load ptr, ptr %type_bool.i, align 8
-  %cmp70.i = icmp eq ptr %107, %108
-  br i1 %cmp70.i, label %for.inc.i, label %for.inc
+  %108 = load ptr, ptr %add.ptr.i.i, align 8
+  %109 = load ptr, ptr %type_bool.i, align 8
+  %cmp74.i = icmp eq ptr %108, %109
+  br i1 %cmp74.i, label %for.inc.i, label %for.inc
 
-sw.bb74.i:
+sw.bb78.i:
   %add.ptr.i.i33 = getelementptr inbounds i8, ptr %16, i64 %2
-  %109 = load ptr, ptr %add.ptr.i.i33, align 8
-  %110 = load ptr, ptr %type_float.i39, align 8
-  %cmp.not.i34 = icmp eq ptr %109, %110
+  %110 = load ptr, ptr %add.ptr.i.i33, align 8
+  %111 = load ptr, ptr %type_float.i39, align 8
+  %cmp.not.i34 = icmp eq ptr %110, %111
   br i1 %cmp.not.i34, label %is_float.exit.thread, label %for.inc
 
 is_float.exit.thread:
-  %add.ptr75.i = getelementptr inbounds %union.word, ptr %block, i64 %13
+  %add.ptr79.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   %call1.i36 = call double @PyFloat_AsDouble(ptr %16)
   %conv.i37 = fptrunc double %call1.i36 to float
-  %111 = bitcast float %conv.i37 to i32
-  %conv3.i = zext i32 %111 to i64
-  store i64 %conv3.i, ptr %add.ptr75.i, align 8
+  %112 = bitcast float %conv.i37 to i32
+  %conv3.i = zext i32 %112 to i64
+  store i64 %conv3.i, ptr %add.ptr79.i, align 8
   br label %for.inc.i
 
-sw.bb79.i:
+sw.bb83.i:
   %add.ptr.i.i38 = getelementptr inbounds i8, ptr %16, i64 %2
-  %112 = load ptr, ptr %add.ptr.i.i38, align 8
-  %113 = load ptr, ptr %type_float.i39, align 8
-  %cmp.not.i40 = icmp eq ptr %112, %113
+  %113 = load ptr, ptr %add.ptr.i.i38, align 8
+  %114 = load ptr, ptr %type_float.i39, align 8
+  %cmp.not.i40 = icmp eq ptr %113, %114
   br i1 %cmp.not.i40, label %is_float.exit45.thread, label %for.inc
 
 is_float.exit45.thread:
-  %add.ptr80.i = getelementptr inbounds %union.word, ptr %block, i64 %13
+  %add.ptr84.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   %call1.i42 = call double @PyFloat_AsDouble(ptr %16)
-  store double %call1.i42, ptr %add.ptr80.i, align 8
+  store double %call1.i42, ptr %add.ptr84.i, align 8
   br label %for.inc.i
 
-sw.bb84.i:
-  %arrayidx85.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  %114 = load i64, ptr %arrayidx85.i, align 8
-  %cmp86.i = icmp eq i64 %114, %12
-  %conv88.i = zext i1 %cmp86.i to i64
-  %cmp89.i = icmp eq i64 %13, %conv88.i
-  br i1 %cmp89.i, label %for.inc.i, label %for.inc
+sw.bb88.i:
+  %arrayidx89.i = getelementptr inbounds %union.word, ptr %block, i64 %11
+  %115 = load i64, ptr %arrayidx89.i, align 8
+  %cmp90.i = icmp eq i64 %115, %12
+  %conv92.i = zext i1 %cmp90.i to i64
+  %cmp93.i = icmp eq i64 %13, %conv92.i
+  br i1 %cmp93.i, label %for.inc.i, label %for.inc
 
-sw.bb93.i:
-  %115 = inttoptr i64 %11 to ptr
-  %116 = inttoptr i64 %12 to ptr
-  %117 = inttoptr i64 %13 to ptr
-  %call.i46 = call ptr @PyDict_GetItemWithError(ptr %115, ptr %116)
-  %cmp.i47 = icmp eq ptr %call.i46, %117
+sw.bb97.i:
+  %116 = inttoptr i64 %11 to ptr
+  %117 = inttoptr i64 %12 to ptr
+  %118 = inttoptr i64 %13 to ptr
+  %call.i46 = call ptr @PyDict_GetItemWithError(ptr %116, ptr %117)
+  %cmp.i47 = icmp eq ptr %call.i46, %118
   br i1 %cmp.i47, label %for.inc.i, label %is_global.exit
 
 is_global.exit:
   call void @PyErr_Clear()
   br label %for.inc
 
-sw.bb97.i:
-  %118 = inttoptr i64 %11 to ptr
-  %119 = inttoptr i64 %12 to ptr
-  %call.i49 = call ptr @PyCell_Get(ptr %118)
+sw.bb101.i:
+  %119 = inttoptr i64 %11 to ptr
+  %120 = inttoptr i64 %12 to ptr
+  %call.i49 = call ptr @PyCell_Get(ptr %119)
   call void @Py_DecRef(ptr %call.i49)
-  %cmp.i50 = icmp eq ptr %call.i49, %119
+  %cmp.i50 = icmp eq ptr %call.i49, %120
   br i1 %cmp.i50, label %for.inc.i, label %for.inc
 
-sw.bb101.i:
-  %arrayidx102.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store i64 %12, ptr %arrayidx102.i, align 8
-  br label %for.inc.i
-
-sw.bb103.i:
-  %120 = load ptr, ptr %add.ptr.i, align 16
-  %arrayidx104.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store ptr %120, ptr %arrayidx104.i, align 8
-  br label %for.inc.i
-
 sw.bb105.i:
-  %sizes106.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %121 = load ptr, ptr %sizes106.i, align 8
-  %arrayidx107.i = getelementptr inbounds i64, ptr %121, i64 %12
-  %122 = load i64, ptr %arrayidx107.i, align 8
+  %arrayidx106.i = getelementptr inbounds %union.word, ptr %block, i64 %11
+  store i64 %12, ptr %arrayidx106.i, align 8
+  br label %for.inc.i
+
+sw.bb107.i:
+  %121 = load ptr, ptr %add.ptr.i, align 16
   %arrayidx108.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store i64 %122, ptr %arrayidx108.i, align 8
+  store ptr %121, ptr %arrayidx108.i, align 8
   br label %for.inc.i
 
 sw.bb109.i:
-  %strides.i54 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
-  %123 = load ptr, ptr %strides.i54, align 16
-  %arrayidx.i55 = getelementptr inbounds i64, ptr %123, i64 %12
-  %124 = load i64, ptr %arrayidx.i55, align 8
-  %shift.i56 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
-  %125 = load i64, ptr %shift.i56, align 8
-  %shr.i57 = ashr i64 %124, %125
-  %arrayidx111.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store i64 %shr.i57, ptr %arrayidx111.i, align 8
+  %sizes110.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
+  %122 = load ptr, ptr %sizes110.i, align 8
+  %arrayidx111.i = getelementptr inbounds i64, ptr %122, i64 %12
+  %123 = load i64, ptr %arrayidx111.i, align 8
+  %arrayidx112.i = getelementptr inbounds %union.word, ptr %block, i64 %11
+  store i64 %123, ptr %arrayidx112.i, align 8
   br label %for.inc.i
 
-sw.bb112.i:
+sw.bb113.i:
+  %strides.i54 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
+  %124 = load ptr, ptr %strides.i54, align 16
+  %arrayidx.i55 = getelementptr inbounds i64, ptr %124, i64 %12
+  %125 = load i64, ptr %arrayidx.i55, align 8
+  %shift.i56 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
+  %126 = load i64, ptr %shift.i56, align 8
+  %shr.i57 = ashr i64 %125, %126
+  %arrayidx115.i = getelementptr inbounds %union.word, ptr %block, i64 %11
+  store i64 %shr.i57, ptr %arrayidx115.i, align 8
+  br label %for.inc.i
+
+sw.bb116.i:
   %low.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 32
-  %126 = load i64, ptr %low.i, align 16
+  %127 = load i64, ptr %low.i, align 16
   %high.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 40
-  %127 = load i64, ptr %high.i, align 8
-  %cmp14.not.i = icmp eq i64 %126, %127
+  %128 = load i64, ptr %high.i, align 8
+  %cmp14.not.i = icmp eq i64 %127, %128
   br i1 %cmp14.not.i, label %for.inc.i, label %land.lhs.true.i59
 
 land.lhs.true.i59:
-  %add.ptr113.i = getelementptr inbounds %struct.view, ptr %views, i64 %11
-  %high4.i = getelementptr inbounds nuw i8, ptr %add.ptr113.i, i64 40
-  %128 = load i64, ptr %high4.i, align 8
-  %cond11.i = call i64 @llvm.smin.i64(i64 %127, i64 %128)
-  %low1.i = getelementptr inbounds nuw i8, ptr %add.ptr113.i, i64 32
-  %129 = load i64, ptr %low1.i, align 16
-  %..i = call i64 @llvm.smax.i64(i64 %126, i64 %129)
-  %cmp17.not.i = icmp ne i64 %129, %128
+  %add.ptr117.i = getelementptr inbounds %struct.view, ptr %views, i64 %11
+  %high4.i = getelementptr inbounds nuw i8, ptr %add.ptr117.i, i64 40
+  %129 = load i64, ptr %high4.i, align 8
+  %cond11.i = call i64 @llvm.smin.i64(i64 %128, i64 %129)
+  %low1.i = getelementptr inbounds nuw i8, ptr %add.ptr117.i, i64 32
+  %130 = load i64, ptr %low1.i, align 16
+  %..i = call i64 @llvm.smax.i64(i64 %127, i64 %130)
+  %cmp17.not.i = icmp ne i64 %130, %129
   %cmp18.i = icmp slt i64 %..i, %cond11.i
   %spec.select.i60 = and i1 %cmp17.not.i, %cmp18.i
-  %130 = zext i1 %spec.select.i60 to i8
-  %131 = or i8 %have_met.0.i, %130
+  %131 = zext i1 %spec.select.i60 to i8
+  %132 = or i8 %have_met.0.i, %131
   br label %for.inc.i
 
-sw.bb118.i:
-  %conv120.i = zext nneg i8 %have_met.0.i to i64
-  %cmp121.i = icmp eq i64 %11, %conv120.i
-  br i1 %cmp121.i, label %for.inc.i, label %for.inc
+sw.bb122.i:
+  %conv124.i = zext nneg i8 %have_met.0.i to i64
+  %cmp125.i = icmp eq i64 %11, %conv124.i
+  br i1 %cmp125.i, label %for.inc.i, label %for.inc
 
 for.inc.i:
-  %have_met.1.i = phi i8 [ %have_met.0.i, %sw.bb7.i ], [ %have_met.0.i, %34 ], [ %have_met.0.i, %is_tensor.exit ], [ %have_met.0.i, %is_plain.exit ], [ %have_met.0.i, %sw.bb27.i ], [ %have_met.0.i, %is_distinct.exit ], [ %have_met.0.i, %sw.bb37.i ], [ %have_met.0.i, %lor.lhs.false.i ], [ %have_met.0.i, %sw.bb42.i ], [ %have_met.0.i, %sw.bb118.i ], [ %have_met.0.i, %sw.bb50.i ], [ %have_met.0.i, %kind_of_stride.exit ], [ %have_met.0.i, %is_integer.exit ], [ %have_met.0.i, %sw.bb65.i ], [ %have_met.0.i, %is_float.exit.thread ], [ %have_met.0.i, %is_float.exit45.thread ], [ %have_met.0.i, %sw.bb84.i ], [ %have_met.0.i, %if.then.i ], [ %have_met.0.i, %sw.bb97.i ], [ %have_met.0.i, %sw.bb101.i ], [ %have_met.0.i, %sw.bb103.i ], [ %have_met.0.i, %sw.bb105.i ], [ %have_met.0.i, %sw.bb109.i ], [ %have_met.0.i, %sw.bb112.i ], [ %have_met.0.i, %sw.bb48.i ], [ %have_met.0.i, %sw.bb93.i ], [ %131, %land.lhs.true.i59 ], [ %have_met.0.i, %for.cond.i14.preheader ]
+  %have_met.1.i = phi i8 [ %have_met.0.i, %sw.bb7.i ], [ %have_met.0.i, %34 ], [ %have_met.0.i, %is_tensor.exit ], [ %have_met.0.i, %is_plain.exit ], [ %have_met.0.i, %sw.bb27.i ], [ %have_met.0.i, %is_distinct.exit ], [ %have_met.0.i, %sw.bb37.i ], [ %have_met.0.i, %sw.bb42.i ], [ %have_met.0.i, %lor.lhs.false.i ], [ %have_met.0.i, %sw.bb46.i ], [ %have_met.0.i, %sw.bb122.i ], [ %have_met.0.i, %sw.bb54.i ], [ %have_met.0.i, %kind_of_stride.exit ], [ %have_met.0.i, %is_integer.exit ], [ %have_met.0.i, %sw.bb69.i ], [ %have_met.0.i, %is_float.exit.thread ], [ %have_met.0.i, %is_float.exit45.thread ], [ %have_met.0.i, %sw.bb88.i ], [ %have_met.0.i, %if.then.i ], [ %have_met.0.i, %sw.bb101.i ], [ %have_met.0.i, %sw.bb105.i ], [ %have_met.0.i, %sw.bb107.i ], [ %have_met.0.i, %sw.bb109.i ], [ %have_met.0.i, %sw.bb113.i ], [ %have_met.0.i, %sw.bb116.i ], [ %have_met.0.i, %sw.bb52.i ], [ %have_met.0.i, %sw.bb97.i ], [ %132, %land.lhs.true.i59 ], [ %have_met.0.i, %for.cond.i14.preheader ]
   %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %step.0.i, i64 48
   br label %for.cond.i
 
 if.then:
   %arrayidx.le = getelementptr inbounds nuw ptr, ptr %0, i64 %n.0145
-  %132 = load ptr, ptr %arrayidx.le, align 8
+  %133 = load ptr, ptr %arrayidx.le, align 8
   br label %cleanup
 
 for.inc:
   %inc = add nuw nsw i64 %n.0145, 1
-  %133 = load i64, ptr %entries, align 8
-  %cmp.not = icmp slt i64 %inc, %133
+  %134 = load i64, ptr %entries, align 8
+  %cmp.not = icmp slt i64 %inc, %134
   br i1 %cmp.not, label %for.body, label %cleanup
 
 cleanup:
-  %spec.select = phi ptr [ %132, %if.then ], [ null, %entry ], [ null, %for.inc ]
+  %spec.select = phi ptr [ %133, %if.then ], [ null, %entry ], [ null, %for.inc ]
   ret ptr %spec.select
 }
 

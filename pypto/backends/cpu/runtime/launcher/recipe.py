@@ -21,8 +21,8 @@ from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
 STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
-    "END", "IS", "NUMPY", "TENSOR", "KEYS", "DISTINCT", "UNDISPATCHED", "UNRECORDED", "NOTE_WRITE", "PLAIN",
-    "SIZE", "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
+    "END", "IS", "NUMPY", "TENSOR", "KEYS", "DISTINCT", "UNDISPATCHED", "UNPROFILED", "UNRECORDED", "NOTE_WRITE",
+    "PLAIN", "SIZE", "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
     "PUT_WORD", "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
 PUTS: Final = MappingProxyType({"ptr": "PUT_ADDRESS", "shape": "PUT_SIZE", "stride": "PUT_STRIDE"})
@@ -122,6 +122,7 @@ def recipe(version: Any, infos: Mapping[str, Any], values: Sequence[Any], signat
     add_distinct(steps, [(n, infos[name]) for name, n in arrays.items() if name in version.program.written])
     if any(map(is_torch, values)):
         steps.add("UNDISPATCHED", 0, known_layout().modes)
+        steps.add("UNPROFILED", 0, known_layout().profiled)
     for n, name, value, _ in rows:
         if name in numbers:
             add_number(steps, n, name, value, signature.typed.get(name))

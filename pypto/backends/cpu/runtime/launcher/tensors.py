@@ -26,11 +26,12 @@ _COUNTER: Final = (2, 3, 4)  # half words of a version counter in which the vers
 _REQUIRES_GRAD: Final = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requires_grad() const
 _GRADIENTS_ON: Final = "_ZN3c108GradMode10is_enabledEv"  # c10::GradMode::is_enabled()
 _MODES: Final = "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"  # c10::impl::TorchDispatchModeTLS::stack_len()
+_PROFILED: Final = "_ZN2at23hasThreadLocalCallbacksEv"  # at::hasThreadLocalCallbacks()
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Offsets in bytes of the C++ object's address and of its fields, and the addresses of three functions of torch."""
+    """Offsets in bytes of the C++ object's address and of its fields, and the addresses of four functions of torch."""
 
     impl: int
     keys: int
@@ -46,6 +47,7 @@ class Layout:
     requires_grad: int  # of a tensor
     gradients_on: int
     modes: int  # how many modes of the dispatcher are active
+    profiled: int  # whether calls of this thread are recorded, as by a profiler
 
     def keys_of(self, tensor: Any) -> int:
         """The set of dispatch keys of a tensor."""
@@ -195,16 +197,18 @@ def find_version(torch: Any, counter: int) -> int:
     return 4 * only(range(2, len(halves[0])), lambda n: [h[n] for h in halves] == [t._version for t in counted])
 
 
-def find_functions(torch: Any) -> tuple[int, int, int]:
-    """The addresses of three functions: see `Layout`. Each is called, to see that it is what its name says."""
+def find_functions(torch: Any) -> tuple[int, int, int, int]:
+    """The addresses of four functions: see `Layout`. Each is called, to see that it is what its name says."""
     try:
         library = ctypes.CDLL(str(torch._C.__file__))
-        requires, records, modes = (getattr(library, name) for name in (_REQUIRES_GRAD, _GRADIENTS_ON, _MODES))
+        names = (_REQUIRES_GRAD, _GRADIENTS_ON, _MODES, _PROFILED)
+        requires, records, modes, profiled = (getattr(library, name) for name in names)
     except (AttributeError, OSError):
         raise UnknownLayoutError from None
     requires.restype, requires.argtypes = ctypes.c_bool, (ctypes.c_void_p,)
     records.restype, records.argtypes = ctypes.c_bool, ()
     modes.restype, modes.argtypes = ctypes.c_int64, ()
+    profiled.restype, profiled.argtypes = ctypes.c_bool, ()
     leaf = torch.zeros(3, requires_grad=True)
     with torch.enable_grad():
         tensors = [leaf, leaf * 1, leaf[1:], torch.zeros(3), torch.zeros(3)[1:], leaf.detach()]
@@ -214,10 +218,13 @@ def find_functions(torch: Any) -> tuple[int, int, int]:
     before = modes()
     with torch.utils._python_dispatch.TorchDispatchMode():
         agrees = agrees and modes() == before + 1 == torch._C._len_torch_dispatch_stack()
-    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (requires, records, modes)]
-    if not agrees or not all(addresses):
+    agrees = agrees and profiled() == torch.autograd._profiler_enabled()
+    first, second, third, fourth = (
+        ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (requires, records, modes, profiled)
+    )
+    if not agrees or not all((first, second, third, fourth)):
         raise UnknownLayoutError
-    return addresses[0], addresses[1], addresses[2]
+    return first, second, third, fourth
 
 
 def confirmed(torch: Any, layout: Layout) -> bool:
