@@ -62,8 +62,7 @@ def span(name: str) -> AbstractContextManager[Any]:
     torch = profiled_torch()
     if torch is None or not torch.autograd._profiler_enabled():
         return nullcontext()
-    range_of_torch: AbstractContextManager[Any] = torch.autograd.profiler.record_function(name)
-    return range_of_torch
+    return torch.autograd.profiler.record_function(name)  # type: ignore[no-any-return]
 
 
 def is_observed(args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:

@@ -197,7 +197,7 @@ def find_version(torch: Any, counter: int) -> int:
     return 4 * only(range(2, len(halves[0])), lambda n: [h[n] for h in halves] == [t._version for t in counted])
 
 
-def find_functions(torch: Any) -> tuple[int, int, int, int]:
+def find_functions(torch: Any) -> tuple[int, ...]:
     """The addresses of four functions: see `Layout`. Each is called, to see that it is what its name says."""
     try:
         library = ctypes.CDLL(str(torch._C.__file__))
@@ -219,12 +219,11 @@ def find_functions(torch: Any) -> tuple[int, int, int, int]:
     with torch.utils._python_dispatch.TorchDispatchMode():
         agrees = agrees and modes() == before + 1 == torch._C._len_torch_dispatch_stack()
     agrees = agrees and profiled() == torch.autograd._profiler_enabled()
-    first, second, third, fourth = (
-        ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (requires, records, modes, profiled)
-    )
-    if not agrees or not all((first, second, third, fourth)):
+    functions = (requires, records, modes, profiled)
+    addresses = tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+    if not agrees or not all(addresses):
         raise UnknownLayoutError
-    return first, second, third, fourth
+    return addresses
 
 
 def confirmed(torch: Any, layout: Layout) -> bool:
