@@ -122,7 +122,8 @@ def parameters(row: Operator, first: str) -> Iterator[str]:
             annotation = first if specs[name] is row.signature.inputs[0] else "Any"
             has_default = has_default or specs[name].is_optional
         else:
-            annotation = type(row.signature.numbers[name]).__name__
+            default = row.signature.numbers[name]
+            annotation = "int | tuple[int, int]" if isinstance(default, tuple) else type(default).__name__
             has_default = True
         yield f"{name}: {annotation}" + (" = ..." if has_default else "")
 

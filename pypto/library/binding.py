@@ -29,7 +29,7 @@ from pypto.ir.types import DType
 from pypto.library.conditions import Range, Relation
 from pypto.library.leading import LeadingDims, flat_info, outer_dimensions
 from pypto.library.recording import RecordedArray
-from pypto.library.signature import FREE, ArraySpec, Signature
+from pypto.library.signature import FREE, ArraySpec, Signature, is_pair, pair_of
 from pypto.runtime.arrays import ArrayInfo, array_info, check_writable
 from pypto.runtime.device_arrays import DeviceArray, host_view
 from pypto.runtime.tensors import is_autograds
@@ -70,7 +70,7 @@ class Binder:
         first = infos[self.signature.inputs[0].name]
         if first is None:
             self.refuse(f"`{self.signature.inputs[0].name}` cannot be None")
-        dims = {name: x for name in self.signature.numbers if isinstance(x := values[name], int)}
+        dims = self.signature.sizes(values)
         self.check_relations(dims)
         present = [(spec, info) for spec in self.signature.inputs if (info := infos[spec.name]) is not None]
         for spec, info in present:
@@ -147,7 +147,13 @@ class Binder:
 
     def number(self, name: str, value: Any) -> Any:
         """Converts a number to the kind of its default; an integer may stand for a float."""
-        integral = not isinstance(self.signature.numbers[name], float)
+        default = self.signature.numbers[name]
+        if isinstance(default, tuple):
+            pair = pair_of(value)
+            if not is_pair(pair):
+                self.refuse(f"`{name}` is {value!r}, and it must be an integer or two")
+            return tuple(map(int, pair))
+        integral = not isinstance(default, float)
         if isinstance(value, (bool, np.bool_)):
             return int(value) if integral else float(value)
         if isinstance(value, (int, np.integer)):

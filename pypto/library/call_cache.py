@@ -45,8 +45,8 @@ class CheckedCall:
         Launches the kernels; None if nothing is to compute.
     absent : mapping of str
         The values of arguments that are not given.
-    kinds : tuple of (str, type)
-        Numbers that are given as truth values, and the types that kernels take them as.
+    kinds : tuple of (str, callable)
+        Numbers that are given as truth values or as pairs, and what kernels take them as.
     dims : mapping of str to int
     results : tuple of (str, callable)
         Functions that allocate the results, from the first array.
@@ -57,7 +57,7 @@ class CheckedCall:
     binder: Binder
     run: Callable[..., None] | None
     absent: Mapping[str, Any]
-    kinds: tuple[tuple[str, type], ...]
+    kinds: tuple[tuple[str, Callable[[Any], Any]], ...]
     dims: Mapping[str, int]
     results: tuple[tuple[str, Callable[[Any], Any]], ...]
     leading: LeadingDims | None = None
@@ -194,7 +194,8 @@ class CallCache:
             *(spec.names for spec in arrays),
         )
         self.names = signature.names
-        self.sizes = used & signature.numbers.keys()
+        pairs = {name for name, default in signature.numbers.items() if isinstance(default, tuple)}
+        self.sizes = used & signature.numbers.keys() | pairs
 
     def key(self, args: tuple[Any, ...], given: Mapping[str, Any], version: str) -> Key | None:
         """Returns the key of a call; None if its checks depend on more than a key contains."""
@@ -211,6 +212,8 @@ class CallCache:
                     facts.append(value.flags.writeable)
             elif value is None or kind in NUMBERS:
                 facts.append((kind, repr(value)) if name in self.sizes else kind)
+            elif name in self.sizes and kind in (tuple, list):
+                facts += kind, repr(value)
             elif place is None and (torch := torch or torch_facts()) and kind in torch.kinds:
                 keys = torch.dispatch_keys(value).raw_repr()
                 facts += value.dtype, value.shape, value.stride(), value.requires_grad, keys

@@ -12,6 +12,7 @@ from pypto.ir.types import DType, float32
 from pypto.library.gradients import image as gradients
 from pypto.library.kernels import image as kernels
 from pypto.library.row import Implementation, Operator, f64
+from pypto.library.signature import Pair
 from pypto.library.tolerance import Close
 
 SIZES: Final = {"small": {"n": 2, "h": 5, "w": 7}, "model": {"n": 4, "h": 224, "w": 224}}
@@ -29,14 +30,19 @@ def sepia_backward(x: Any, dy: Any) -> Any:
     return np.einsum("ck,nchw->nkhw", TONES, np.where((total >= 0) & (total <= 1), f64(dy), 0))
 
 
-def conv_bn_relu(x: Any, weight: Any, gain: Any, bias: Any, stride: int, padding: int, groups: int) -> Any:
+def conv_bn_relu(
+    x: Any, weight: Any, gain: Any, bias: Any, stride: Pair, padding: Pair, groups: int, dilation: Pair
+) -> Any:  # fmt: skip
     """Reference implementation of `conv_bn_relu` in numpy."""
-    (kh, kw, o, k), x = weight.shape, np.pad(f64(x), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    h, w = ((size - width) // stride + 1 for size, width in zip(x.shape[2:], (kh, kw), strict=True))
+    (kh, kw, o, k), x = weight.shape, np.pad(f64(x), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    h, w = (
+        (size - d * (width - 1) - 1) // step + 1
+        for size, width, step, d in zip(x.shape[2:], (kh, kw), stride, dilation, strict=True)
+    )
     filters, total = f64(weight).reshape(kh, kw, groups, o // groups, k), np.zeros((len(x), o, h, w))
     for i in range(kh):
         for j in range(kw):
-            window = x[:, :, i : i + stride * h : stride, j : j + stride * w : stride][:, :, :h, :w]
+            window = x[:, :, i * dilation[0] :: stride[0], j * dilation[1] :: stride[1]][:, :, :h, :w]
             parts = window.reshape(len(x), groups, k, h, w)
             total += np.einsum("gok,ngkhw->ngohw", filters[i, j], parts).reshape(total.shape)
     return np.maximum(total * f64(gain)[:, None, None] + f64(bias)[:, None, None], 0)
@@ -53,7 +59,7 @@ def filters(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     return {"weight": weight.astype(dtype.numpy)}
 
 
-def convolution(sizes: tuple[int, ...], **more: int) -> Callable[[np.random.Generator], dict[str, Any]]:
+def convolution(sizes: tuple[int, ...], **more: Any) -> Callable[[np.random.Generator], dict[str, Any]]:
     """Returns an edge case of filters of these sizes: height, width, outputs, inputs of a group."""
 
     def sample(rng: np.random.Generator) -> dict[str, Any]:
@@ -74,7 +80,7 @@ def sepia_by_torch(torch: Any, v: Any) -> Any:
 def conv_by_torch(torch: Any, v: Any) -> Any:
     """Peer implementation in torch."""
     filters = v.weight.permute(2, 3, 0, 1).contiguous()
-    convolved = torch.nn.functional.conv2d(v.x, filters, None, v.stride, v.padding, 1, v.groups)
+    convolved = torch.nn.functional.conv2d(v.x, filters, None, v.stride, v.padding, v.dilation, v.groups)
     return torch.relu(convolved * v.gain[:, None, None] + v.bias[:, None, None])
 
 
@@ -96,10 +102,12 @@ ROWS: Final = (
     ),
     Operator(
         "conv_bn_relu", "Convolution, batch normalisation as an affine map, and relu",
-        "x[n..., c, h, w] f32|bf16, weight[kh, kw, o, k], gain[o], bias[o], stride=1, padding=1, groups=1 "
-        "-> y[n..., o, (h + 2*padding - kh) // stride + 1, (w + 2*padding - kw) // stride + 1] "
-        "where 1 <= k, 1 <= stride, 0 <= padding, 1 <= groups, k * groups == c, o % groups == 0, "
-        "1 <= kh <= h + 2*padding, 1 <= kw <= w + 2*padding",
+        "x[n..., c, h, w] f32|bf16, weight[kh, kw, o, k], gain[o], bias[o], stride=(1,1), padding=(1,1), groups=1, "
+        "dilation=(1,1) -> y[n..., o, (h + 2*padding_h - dilation_h*(kh - 1) - 1) // stride_h + 1, "
+        "(w + 2*padding_w - dilation_w*(kw - 1) - 1) // stride_w + 1] "
+        "where 1 <= k, 1 <= stride_h, 1 <= stride_w, 0 <= padding_h, 0 <= padding_w, 1 <= dilation_h, 1 <= dilation_w, "
+        "1 <= groups, k * groups == c, o % groups == 0, 1 <= kh, 1 <= kw, "
+        "dilation_h*(kh - 1) + 1 <= h + 2*padding_h, dilation_w*(kw - 1) + 1 <= w + 2*padding_w",
         "`y = relu(conv(x, weight) * gain + bias)`, summed in float32, where the strides of x may be any, as those of "
         "channels last; `gain` and `bias` hold mean, variance, scale "
         "and shift of the normalisation.", "Convolutional networks", conv_bn_relu,
@@ -116,6 +124,9 @@ ROWS: Final = (
             "stride 2": convolution((7, 5, 6, 3), stride=2, padding=3),
             "groups": convolution((3, 3, 8, 2), groups=4, padding=0),
             "each channel by itself": convolution((5, 3, 6, 1), groups=6, stride=3, padding=2),
+            "a stride, padding and dilation for each axis": convolution(
+                (3, 2, 6, 3), stride=(2, 1), padding=(1, 3), dilation=(1, 4)
+            ),
             "one pixel": convolution((1, 1, 5, 7), padding=0),
         },
         tolerance={"y": Close(7.8e-3, 5e-3)}, flops=lambda n: 2.0 * n.n * n.kh * n.kw * n.k * n.h * n.w * n.o,

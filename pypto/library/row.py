@@ -20,7 +20,7 @@ from pypto.errors.library import NoImplementation, NoSuchCase, OperandDtype
 from pypto.ir.types import DType, bfloat16
 from pypto.library.binding import Binder, Bound, allocator, backend_in_force, copied, empty
 from pypto.library.call_cache import CallCache, CheckedCall
-from pypto.library.signature import Signature
+from pypto.library.signature import Signature, pair_of
 from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 from pypto.markup import Shown
 from pypto.options import suggestion
@@ -109,7 +109,7 @@ class Operator(Shown):
     no_gradient : str
         Why there is no gradient, in a sentence that follows "it has no gradient:".
     no_leading : str
-        Why no array has free leading dimensions, in a sentence.
+        Why no array has free leading dimensions.
     prepared : callable, optional
         Makes further tensors for the peer once, before it is timed, such as weights in a layout of torch's own.
     is_elementwise : bool
@@ -236,12 +236,13 @@ class Operator(Shown):
         run = self.implementation(backend_in_force(), bound.dtype, version).run
         values, outputs = bound.values, self.signature.outputs
         like = values[self.signature.inputs[0].name]
-        flags = [name for name in self.signature.numbers if isinstance(given.get(name), bool)]
+        numbers = [(name, values[name]) for name in self.signature.numbers if name in given]
+        kinds = [(name, pair_of if isinstance(x, tuple) else type(x)) for name, x in numbers]
         return CheckedCall(
             self.binder,
             None if self.is_empty(bound) else run,
             {name: x for name, x in values.items() if name not in given},
-            tuple((name, type(values[name])) for name in flags),
+            tuple((n, kind) for n, kind in kinds if kind is pair_of or isinstance(given[n], bool)),
             bound.dims,
             tuple((s.name, allocator(like, bound.shape(s), (s.dtypes or (bound.dtype,))[0])) for s in outputs),
             bound.leading,
@@ -351,7 +352,8 @@ class Operator(Shown):
     def arguments(self, values: Values) -> Values:
         """Returns all arguments, with numbers at their defaults and None for missing arrays."""
         absent = {spec.name: None for spec in self.signature.inputs if spec.is_optional}
-        return dict(self.signature.numbers) | absent | values
+        given = {n: pair_of(x) if type(self.signature.numbers.get(n)) is tuple else x for n, x in values.items()}
+        return dict(self.signature.numbers) | absent | given
 
     def expected(self, values: Values) -> Values:
         """Returns the reference's results and effects by name."""

@@ -7,17 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, TypeGuard
+
+import numpy as np
 
 from pypto.errors.library import WrongSignature
 from pypto.ir.types import DTYPE_BY_NAME, DType
 from pypto.library.conditions import Conditions, names_in
 from pypto.library.expressions import Function, compiled
 
-Number = int | float | bool
+Pair = tuple[int, int]
+Number = int | float | bool | Pair
 _ARRAY: Final = re.compile(r"(?P<name>\w+)\[(?P<dims>[^\]]*)\](?P<optional>\?)?\s*(?P<dtypes>[\w|]+)?")
 _NUMBER: Final = re.compile(r"(?P<name>\w+)\s*=\s*(?P<default>[^\s]+)")
-_SPLIT: Final = re.compile(r",(?![^\[]*\])")
+_SPLIT: Final = re.compile(r",(?![^\[]*\])(?![^(]*\))")
 FREE: Final = "..."  # behind the name of a dimension that stands for any number of leading ones
 
 
@@ -104,9 +107,10 @@ class Signature:
     ----------
     text : str
         As in ``"x[t, d] bf16|f32, g[d], bias[d]?, eps=1e-6 -> y[t, d], s[t] f32"``. A question mark says that an
-        array may be None. A number may also be the name of a dimension. In ``x[t..., d]``, any number of leading
-        dimensions stand for t, which is their product; all arrays with t have the same ones. After the results, `where`
-        states conditions of sizes and integers: ``"... -> loss[t] f32 where labels < n"``; see
+        array may be None. A number may also be the name of a dimension. A pair, ``stride=(1,1)``, is given as one
+        number or as two, of height and width, and names the sizes `stride_h` and `stride_w`. In ``x[t..., d]``, any
+        number of leading dimensions stand for t, which is their product; all arrays with t have the same ones. After
+        the results, `where` states conditions of sizes and integers: ``"... -> loss[t] f32 where labels < n"``; see
         `pypto.library.conditions`.
 
     Examples
@@ -147,6 +151,16 @@ class Signature:
             raise WrongSignature(text=text, problem="it has two free leading dimensions")
         return Signature(text, inputs, numbers, outputs, names, _conditions(text, where, (*inputs, *outputs), numbers))
 
+    def sizes(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the integers among the values of numbers by the names of sizes, two for a pair."""
+        sizes: dict[str, Any] = {}
+        for name, default in self.numbers.items():
+            if isinstance(default, tuple):
+                sizes |= zip(pair_names(name), pair_of(values[name]), strict=True)
+            elif not isinstance(values[name], float):
+                sizes[name] = values[name]
+        return sizes
+
     @property
     def free(self) -> str:
         """Returns the name of the free leading dimensions; empty if there are none."""
@@ -174,6 +188,7 @@ def _conditions(text: str, where: str, arrays: tuple[ArraySpec, ...], numbers: M
     except ValueError as error:
         raise WrongSignature(text=text, problem=str(error)) from None
     known = {name for spec in arrays for name in (spec.name, *spec.names)} | numbers.keys()
+    known |= {part for name, default in numbers.items() if isinstance(default, tuple) for part in pair_names(name)}
     for name in (
         *sorted(conditions.open | conditions.contiguous | conditions.contiguous_rows),
         *(name for one in conditions.relations + conditions.ranges for name in sorted(one.names)),
@@ -188,9 +203,25 @@ def _number(text: str, default: str) -> Number:
         value = ast.literal_eval(default)
     except (ValueError, SyntaxError):
         value = None
-    if not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float)) and not is_pair(value):
         raise WrongSignature(text=text, problem=f"`{default}` is no number")
-    return value
+    number: Number = value
+    return number
+
+
+def pair_names(name: str) -> tuple[str, str]:
+    """Returns the names of the sizes of a pair."""
+    return f"{name}_h", f"{name}_w"
+
+
+def is_pair(value: Any) -> TypeGuard[Pair]:
+    """Says whether a value is a tuple of two integers."""
+    return isinstance(value, tuple) and len(value) == len("hw") and all(isinstance(x, (int, np.integer)) for x in value)
+
+
+def pair_of(value: Any) -> tuple[Any, ...]:
+    """Returns a sequence as a tuple, and one value twice."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
 
 
 def _array(text: str, match: re.Match[str]) -> ArraySpec:

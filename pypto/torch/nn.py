@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from pypto import library
+from pypto.library.signature import Pair
 
 torch: ModuleType = importlib.import_module("torch")
 nn: Any = torch.nn
@@ -181,17 +182,18 @@ class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
         The numbers of channels.
     size : int or (int, int)
         Height and width of the filters.
-    stride, padding, groups : int
+    stride, padding, dilation : int or (int, int)
+    groups : int
         As in `torch.nn.Conv2d`.
     bias : bool
         Whether the convolution has a bias.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, size: int | tuple[int, int] = 3, *, stride: int = 1, padding: int = 1,
-        groups: int = 1, bias: bool = False,
+        self, inputs: int, outputs: int, size: int | Pair = 3, *, stride: int | Pair = 1, padding: int | Pair = 1,
+        dilation: int | Pair = 1, groups: int = 1, bias: bool = False,
     ) -> None:  # fmt: skip
-        convolution = nn.Conv2d(inputs, outputs, size, stride, padding, groups=groups, bias=bias)
+        convolution = nn.Conv2d(inputs, outputs, size, stride, padding, dilation, groups, bias)
         super().__init__(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=False))
 
     def forward(self, x: Any) -> Any:
@@ -203,8 +205,8 @@ class ConvBnRelu(nn.Sequential):  # type: ignore[misc]
         start = -norm.running_mean if convolution.bias is None else convolution.bias - norm.running_mean
         bias = (norm.bias + start * gain).to(x.dtype)
         weight = convolution.weight.permute(2, 3, 0, 1).contiguous()
-        (stride, _), (padding, _), groups = convolution.stride, convolution.padding, convolution.groups
-        return library.conv_bn_relu(x, weight, gain.to(x.dtype), bias, stride, padding, groups)
+        sizes = convolution.stride, convolution.padding, convolution.groups, convolution.dilation
+        return library.conv_bn_relu(x, weight, gain.to(x.dtype), bias, *sizes)
 
 
 class Sepia(nn.Module):  # type: ignore[misc]

@@ -45,6 +45,8 @@ def array_of(spec: ArraySpec, alias: str) -> str:
 
 
 def number_of(name: str, default: Any) -> str:
+    if isinstance(default, tuple):
+        return f"int[2] {name}={list(default)}"
     value = int(default) if isinstance(default, bool) else default
     return f"{_TYPES[type(default)]} {name}={value!r}"
 
@@ -68,7 +70,7 @@ def fake_results(operator: str, signature: Signature, values: Mapping[str, Any])
     first = values[signature.inputs[0].name]
     main = dtype_of(first.dtype)
     present = [(spec, values[spec.name]) for spec in signature.inputs if values[spec.name] is not None]
-    dims = {name: values[name] for name, default in signature.numbers.items() if not isinstance(default, float)}
+    dims = {n: x for n, x in signature.sizes(values).items() if not isinstance(x, torch.SymFloat)}
     sizes: dict[str, tuple[Any, ...]] = {}
     leading: dict[str, tuple[Any, ...]] = {}
     for spec, x in present:

@@ -135,3 +135,18 @@ def test_no_operator_is_hidden_by_a_module_of_its_name() -> None:
     assert lib.attention is lib.rows["attention"]
     assert not {*lib.rows} & {path.stem for path in Path(lib.__file__).parent.glob("*.py")}
     assert {*lib.rows} <= {*dir(lib)}
+
+
+def test_pairs() -> None:
+    """One number stands for two, also in calls that are found; other things are refused."""
+    signature = Signature.parse("x[h, w] f32, stride=(1,2) -> y[h//stride_h, w//stride_w] where 1 <= stride_h")
+    assert signature.numbers == {"stride": (1, 2)}
+    assert signature.sizes({"stride": 3}) == {"stride_h": 3, "stride_w": 3}
+    x, ones = np.ones((1, 2, 6, 7), np.float32), np.ones(3, np.float32)
+    filters = np.ones((1, 1, 3, 2), np.float32)
+    for given, shape in ((2, (3, 4)), ((2, 1), (3, 7)), ([1, 2], (6, 4)), (np.int64(2), (3, 4))):
+        for _ in range(7):
+            assert lib.conv_bn_relu(x, filters, ones, ones, given, 0).shape == (1, 3, *shape)  # type: ignore[arg-type]
+    for bad in ("same", 1.5, (1, 2, 3), (1, 2.0)):
+        with pytest.raises(WrongOperands, match="an integer or two"):
+            lib.conv_bn_relu(x, filters, ones, ones, bad)  # type: ignore[arg-type]

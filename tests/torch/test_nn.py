@@ -124,6 +124,7 @@ def test_attention(base: float) -> None:
         {"size": 3, "padding": 1},
         {"size": 3, "padding": 1, "bias": True},
         {"size": (5, 1), "stride": 2, "padding": 2, "groups": 2, "bias": True},
+        {"size": (3, 2), "stride": (2, 1), "padding": (1, 3), "dilation": (1, 4)},
     ],
 )
 def test_convolution(given: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pypto.library.gradients.rule import Tensors, called, described, widened
 from pypto.library.kernels.image import TONES
+from pypto.library.signature import pair_of
 
 
 def tones(torch: Any, equation: str, x: Any) -> Any:
@@ -47,18 +48,18 @@ def conv_bn_relu(torch: Any, v: Any) -> Tensors:
     d = torch.where(v.y > 0, widened(torch, v.d_y), 0)
     gradients = {"bias": d.sum((0, 2, 3))}
     if "gain" in v.wanted:
-        gradients["gain"] = (d * torch.nn.functional.conv2d(x, filters, None, v.stride, v.padding, 1, v.groups)).sum(
-            (0, 2, 3)
-        )
+        gradients["gain"] = (
+            d * torch.nn.functional.conv2d(x, filters, None, v.stride, v.padding, v.dilation, v.groups)
+        ).sum((0, 2, 3))
     mask = "x" in v.wanted, "weight" in v.wanted, False
     dx, d_filters, _ = torch.ops.aten.convolution_backward(
         d * gain[:, None, None],
         x,
         filters,
         None,
-        [v.stride] * 2,
-        [v.padding] * 2,
-        [1, 1],
+        pair_of(v.stride),
+        pair_of(v.padding),
+        pair_of(v.dilation),
         False,
         [0, 0],
         v.groups,

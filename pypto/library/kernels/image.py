@@ -57,8 +57,8 @@ def conv_bn_relu_kernel(x, weight, gain, bias, out, BORDER: pto.constexpr, BW: p
 
 @pto.jit
 def strided_conv_bn_relu_kernel(
-    x: pto.dynamic, weight, gain, bias, out, STRIDE: pto.constexpr, PADDING: pto.constexpr, GROUPS: pto.constexpr,
-    BW: pto.constexpr,
+    x: pto.dynamic, weight, gain, bias, out, STRIDE: pto.constexpr, PADDING: pto.constexpr, DILATION: pto.constexpr,
+    GROUPS: pto.constexpr, BW: pto.constexpr,
 ):  # fmt: skip
     """A convolution of any size, stride and groups; a program computes pixels of a row for the channels of a group."""
     height, width = out.shape[1] // GROUPS, weight.shape[3]
@@ -69,9 +69,9 @@ def strided_conv_bn_relu_kernel(
     channels = first + pto.arange(0, width) * x.strides[1]
     acc = pto.zeros((height, BW), pto.float32)
     for i in range(weight.shape[0]):
-        row = h * STRIDE + i - PADDING
+        row = h * STRIDE[0] + i * DILATION[0] - PADDING[0]
         for j in range(weight.shape[1]):
-            places = columns * STRIDE + j - PADDING
+            places = columns * STRIDE[1] + j * DILATION[1] - PADDING[1]
             inside = (places >= 0) & (places < x.shape[3]) & (row >= 0) & (row < x.shape[2])
             at = channels[:, None] + (row * x.strides[2] + places * x.strides[3])[None, :]
             window = pto.load(x + at, mask=inside[None, :], other=0)
@@ -110,31 +110,31 @@ def sepia_backward(x, dy, dx):
     sepia_backward_kernel[grid](planes(x), planes(dy), planes(dx), BLOCK=BLOCK)
 
 
-def is_plain(weight, stride, padding, groups):
+def is_plain(weight, stride, padding, groups, dilation):
     """Says whether a convolution is 3 x 3 with padding 1, for which there are kernels of their own."""
-    return tuple(weight.shape[:2]) == (3, 3) and stride == padding == groups == 1
+    return tuple(weight.shape[:2]) == (3, 3) and stride == padding == dilation == (1, 1) and groups == 1
 
 
-def strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
+def strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, dilation, y):
     """Computes relu(conv(x) * gain + bias) for any size, stride and groups."""
     n, _, h, w = y.shape
-    sizes = {"STRIDE": stride, "PADDING": padding, "GROUPS": groups, "BW": PIXELS}
+    sizes = {"STRIDE": stride, "PADDING": padding, "DILATION": dilation, "GROUPS": groups, "BW": PIXELS}
     strided_conv_bn_relu_kernel[(n * groups, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, **sizes)
 
 
-def conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
+def conv_bn_relu(x, weight, gain, bias, stride, padding, groups, dilation, y):
     """Computes relu(conv(x) * gain + bias)."""
-    if not is_plain(weight, stride, padding, groups):
-        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y)
+    if not is_plain(weight, stride, padding, groups, dilation):
+        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, dilation, y)
         return
     n, _, h, w = x.shape
     conv_bn_relu_kernel[(n, h, pto.cdiv(w, PIXELS))](x, weight, gain, bias, y, BORDER=1, BW=PIXELS)
 
 
-def padded_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y):
+def padded_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, dilation, y):
     """Pads x first, for a matrix unit whose operands cannot begin before an array."""
-    if not is_plain(weight, stride, padding, groups):
-        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, y)
+    if not is_plain(weight, stride, padding, groups, dilation):
+        strided_conv_bn_relu(x, weight, gain, bias, stride, padding, groups, dilation, y)
         return
     n, c, h, w = x.shape
     padded = empty(x, (n, c, h + 2, w + 2), dtype_of(x.dtype))
