@@ -155,7 +155,7 @@ class Product(Summary):
                 q, scales = rounding_of(t)(t, factors, self.groups)
                 return library.w8a8_group_linear(q, weight.codes, scales, weight.scales, bias)
             case "StaticBytes":
-                q, scales = library.quantize_static(t, self.up, self.add), np.full(len(x), self.scale, np.float32)
+                q, scales = static_codes(t, self.up, self.add, self.scale)
                 return library.w8a8_linear(q, weight.codes, scales, weight.scales, self.correction, bias)
         q, scales = rounding_of(t)(t, factors, 1)
         return library.w8a8_linear(q, weight.codes, scales[:, 0], weight.scales, None, bias)
@@ -181,8 +181,8 @@ class Product(Summary):
 
 
 def is_array_expression(product: Any) -> bool:
-    """Says whether a fused function may compute a product: it asks no array for its values, as static inputs do."""
-    return isinstance(product, FloatProduct) or (isinstance(product, Product) and product.form != "StaticBytes")
+    """Says whether a fused function may compute a product."""
+    return isinstance(product, FloatProduct | Product)
 
 
 @fuse(dims={"x": (Dim("rows"), None)})
@@ -196,6 +196,18 @@ def rounded_groups(x: Array, factors: Array | None, groups: int, kind: str = "in
     most = np.abs(parts).max(axis=2, keepdims=True)
     codes = np.rint(parts * np.where(most > 0, 127 / most, 0)).astype(kind)
     return codes.reshape(x.shape), most[:, :, 0] / 127
+
+
+def static_codes(x: Array, up: Array, add: Array, scale: Array) -> tuple[Array, Array]:
+    """Quantises rows by factors and offsets of columns; returns the codes, and the common scale for each row.
+
+    NaN has no code. In an array it is an error; in a fused function, which reads no element, its row has the scale NaN.
+    """
+    if type(x) is np.ndarray:
+        return library.quantize_static(x, up, add), np.full(len(x), scale, np.float32)
+    t = x * up + add
+    codes = np.clip(np.rint(t), -128, 127).astype(np.int8)
+    return codes, np.where(np.isnan(t).any(axis=1), np.float32(np.nan), scale)
 
 
 def rounding_of(x: Array) -> Callable[..., tuple[Array, Array]]:

@@ -27,7 +27,7 @@ ROOM_TOKEN_LINES = {
     "library": 8105,
     "passes": 5200,
     "ops": 5178,
-    "quant": 4180,
+    "quant": 4219,
     "torch": 2905,
     "frontend": 2765,
     "runtime": 2575,

@@ -13,6 +13,43 @@ from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, check_finite
 
 MOST: Final = 127
+OBSERVED: Final = {"keys": "its keys", "values": "its values"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BlockCache(Summary):
+    """The cache of one block as array expressions, which a fused forward pass computes.
+
+    Parameters
+    ----------
+    key_scales : ndarray of shape (heads, depth), float32, or None
+        The scales of int8 keys; without, keys and values stay as they are.
+    """
+
+    key_scales: Array | None = None
+
+    def __call__(self, k: Array, v: Array) -> tuple[Array, Array, dict[str, Array]]:
+        """Returns the keys and values that attention reads, and the largest magnitudes of given ones by channel."""
+        seen = {"keys": np.abs(k).max(axis=(0, 1))}
+        if self.key_scales is None:
+            return k, v, seen
+        keys, values, scales = self.encode(k, v)
+        seen["values"] = np.abs(v).max(axis=(0, 1))
+        return keys * self.key_scales, values * scales[..., None], seen
+
+    def encode(self, k: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Returns codes of keys and values, and scales of the values; keys beyond their range are clipped."""
+        key_scales: Array = self.key_scales
+        most = np.abs(v).max(axis=-1)
+        up = np.where(most > 0, np.float32(MOST) / np.where(most > 0, most, 1), 0)
+        keys = np.clip(np.rint(k / key_scales), -MOST, MOST).astype(np.int8)
+        return keys, np.rint(v * up[..., None]).astype(np.int8), most / np.float32(MOST)
+
+
+def check_seen(name: str, seen: Mapping[str, Array]) -> None:
+    """Refuses NaN and infinity among the keys and values of a block, whose largest magnitudes are given."""
+    for part, most in seen.items():
+        check_finite(name, OBSERVED[part], most)
 
 
 @dataclass(slots=True, repr=False)
@@ -36,10 +73,23 @@ class KeyRanges(Summary):
 
     def __call__(self, name: str, k: Array, v: Array) -> tuple[Array, Array]:
         """Observes the keys (batch, tokens, heads, depth) of a block; returns keys and values unchanged."""
-        check_finite(name, "its keys", k)
-        most = np.abs(k).max(axis=(0, 1), initial=0)
-        self.largest[name] = np.maximum(self.largest.get(name, most), most)
+        self.note(name, {"keys": np.abs(k).max(axis=(0, 1), initial=0)})
         return k, v
+
+    def of_block(self, _name: str) -> BlockCache:
+        """Returns what a fused forward pass computes for a block; `note` takes what it has seen."""
+        return BlockCache()
+
+    def note(self, name: str, seen: Mapping[str, Array]) -> None:
+        """Adds the largest magnitudes of a block's keys.
+
+        Raises
+        ------
+        NotFinite
+        """
+        check_seen(name, seen)
+        most = seen["keys"]
+        self.largest[name] = np.maximum(self.largest[name], most) if name in self.largest else most
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,21 +133,28 @@ class Int8Cache(Summary):
             If the block has no scales.
         NotFinite
         """
-        if name not in self.key_scales:
-            raise WrongCalibration(what=f"block {name} has no scales of keys", way="gather them with `KeyRanges`")
+        block = self.of_block(name)
         check_finite(name, "its keys", k)
         check_finite(name, "its values", v)
-        keys = key_codes(k, self.key_scales[name])
-        most = np.abs(v).max(axis=-1, initial=0)
-        up = np.divide(np.float32(MOST), most, out=np.zeros_like(most), where=most > 0)
-        return keys, np.rint(v * up[..., None]).astype(np.int8), most / np.float32(MOST)
+        return block.encode(k, v)
+
+    def of_block(self, name: str) -> BlockCache:
+        """Returns what a fused forward pass computes for a block; `note` takes what it has seen.
+
+        Raises
+        ------
+        WrongCalibration
+            If the block has no scales.
+        """
+        if name not in self.key_scales:
+            raise WrongCalibration(what=f"block {name} has no scales of keys", way="gather them with `KeyRanges`")
+        return BlockCache(self.key_scales[name])
+
+    def note(self, name: str, seen: Mapping[str, Array]) -> None:
+        """Refuses a block with NaN or infinity among its keys or values."""
+        check_seen(name, seen)
 
     def __call__(self, name: str, k: Array, v: Array) -> tuple[Array, Array]:
         """Encodes and decodes keys and values, in float32."""
         keys, values, scales = self.encode(name, k, v)
         return keys * self.key_scales[name], values * scales[..., None]
-
-
-def key_codes(keys: Array, scales: Array) -> Array:
-    """Returns codes of keys; those beyond the range are clipped."""
-    return np.clip(np.rint(keys / scales), -MOST, MOST).astype(np.int8)

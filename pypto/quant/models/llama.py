@@ -17,6 +17,7 @@ from pypto.markup.summary import Summary
 from pypto.quant.arrays import Array, check_finite
 from pypto.quant.calibrate.blocks import Block, LinearLayers, Progress, Values, float_layer
 from pypto.quant.checks import check_layers, check_range
+from pypto.quant.formats.cache import Int8Cache, KeyRanges
 from pypto.quant.formats.gguf import GGUF, read_gguf
 from pypto.quant.layer import Layer
 from pypto.quant.models.llama_file import ARCHITECTURE, EMBEDDING, HEAD, LAST_NORM, LINEAR, LOGITS, Sizes, tensor_of
@@ -46,7 +47,8 @@ class Llama(Summary, Sequence[Block]):
         The file. All its keys and tensors must be read, or known to have no effect.
     cache : callable, optional
         Maps the name of a block and its keys and values, both (batch, tokens, heads, depth), to the keys and values
-        that attention reads, in order to simulate a cache of fewer bits.
+        that attention reads, in order to simulate a cache of fewer bits. `KeyRanges` and `Int8Cache` become a part of
+        the fused forward pass.
     ignore : sequence of str
         Names of keys and tensors that may stay unread; ``*`` matches any text.
     context : int, optional
@@ -126,15 +128,18 @@ class Llama(Summary, Sequence[Block]):
         def run(values: Values, linear: LinearLayers) -> Values:
             x, eps = values["x"], self.sizes.eps
             rotary = rotation(self.sizes.frequencies, np.arange(x.shape[1]))
-            products = linear.products(names)
-            if products is None or self.cache is not None:
-                cache = None if self.cache is None else partial(self.cache, str(number))
-                attend = partial(attention, rotary=rotary, cache=cache)
+            products, cache = linear.products(names), self.cache
+            if products is None or not isinstance(cache, KeyRanges | Int8Cache | None):
+                stored = None if cache is None else partial(cache, str(number))
+                attend = partial(attention, rotary=rotary, cache=stored)
                 return {
                     "x": forward(x, lambda parts, x: [linear(names[part], x) for part in parts], attend, norms, eps)
                 }
-            x, inputs = fused_sequences(x, products, norms, rotary, eps, linear.is_observed)
+            of_block = None if cache is None else cache.of_block(str(number))
+            x, inputs, seen = fused_sequences(x, products, norms, rotary, eps, linear.is_observed, of_block)
             linear.observe({names[part]: t for part, t in inputs.items()})
+            if cache is not None:
+                cache.note(str(number), seen)
             return {"x": x}
 
         return Block(str(number), layers, run)

@@ -17,6 +17,7 @@ import numpy as np
 from pypto import fuse, library
 from pypto.arrays import Dim
 from pypto.quant.arrays import Array
+from pypto.quant.formats.cache import BlockCache
 
 BEFORE: Final = "attn_norm"
 AFTER: Final = "ffn_norm"
@@ -117,10 +118,14 @@ TOKENS: Final = Dim("tokens", hint=512)
 @fuse(dims={"x": (Dim("batch", hint=8), TOKENS, None), "rotary.0": (TOKENS, None), "rotary.1": (TOKENS, None)})
 def fused_sequences(
     x: Array, products: Mapping[str, Callable[[Array], Array]], norms: Mapping[str, Array], rotary: Sequence[Array],
-    eps: float, is_observed: bool,
-) -> tuple[Array, dict[str, Array]]:  # fmt: skip
-    """Computes one layer for whole sequences (batch, tokens, width); returns observed inputs of its linear layers."""
+    eps: float, is_observed: bool, cache: BlockCache | None,
+) -> tuple[Array, dict[str, Array], dict[str, Array]]:  # fmt: skip
+    """Computes one layer for whole sequences (batch, tokens, width).
+
+    It also returns observed inputs of its linear layers, and what a cache has seen of the keys and values.
+    """
     inputs: dict[str, Array] = {}
+    seen: dict[str, Array] = {}
 
     def linear(parts: Sequence[str], x: Array) -> list[Array]:
         inputs.update(dict.fromkeys(parts, x))
@@ -128,5 +133,12 @@ def fused_sequences(
         results = [products[part](rows) for part in parts]
         return [y.reshape(*x.shape[:2], y.shape[1]) for y in results]
 
-    x = forward(x, linear, partial(attention, rotary=rotary), norms, eps)
-    return x, inputs if is_observed else {}
+    def stored(k: Array, v: Array) -> tuple[Array, Array]:
+        assert cache is not None
+        k, v, largest = cache(k, v)
+        seen.update(largest)
+        return k, v
+
+    attend = partial(attention, rotary=rotary, cache=None if cache is None else stored)
+    x = forward(x, linear, attend, norms, eps)
+    return x, inputs if is_observed else {}, seen
