@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pypto.graph.views.measured import PlanProfile
 
 Array = np.ndarray[Any, Any]
-FAST_PATHS: Final = 4  # kinds of arguments that calls may alternate between
+FAST_PATHS: Final = 8  # kinds of arguments that calls may alternate between
 
 
 class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", "overlap", "disable")):
@@ -349,7 +349,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         reader: CallReader | None = None
         outside, arrays = version.traced.outside, roots.arrays
         places = places_of(self._dims, self._named, arrays, args, kwargs) if self._named else ()
-        if version.traced.updates or places is None:
+        if version.traced.updates or places is None or version.plan.has_host_steps:
             return None
         if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
             more = (lambda x: outside.read(Roots(self.function, x, x.others))) if outside.rows else None

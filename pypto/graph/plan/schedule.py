@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -108,6 +109,12 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.waves = self.waves or (1,) * len(self.steps)
+
+    @cached_property
+    def has_host_steps(self) -> bool:
+        """Whether numpy runs a step, so that no single native call makes all of them."""
+        nodes = (step.nodes[-1] for step in self.steps if step.kernel is None or step.kernel.form == SCATTER)
+        return any(not node.is_call or launch_of(node) is None for node in nodes)
 
     @property
     def hints(self) -> Sizes:
