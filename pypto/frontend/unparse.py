@@ -208,7 +208,7 @@ class _Unparser:
 
     def full(self, v: Value) -> str:
         assert v.op is not None
-        return f"pto.full({v.shape}, {number_text(v.op.attrs['value'], v.dtype)}, {v.dtype!r})"
+        return f"pto.full({v.shape}, {number_text(v.op.attrs['value'], v.dtype)}, {v.dtype.expression})"
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -317,7 +317,8 @@ class _Unparser:
             number = number_text(op.attrs["value"], op.result.dtype)
             return CallText(number, precedence(number))
         if op.name == "undef":
-            return CallText(f"pto.full({op.result.shape}, {number_text(0, op.result.dtype)}, {op.result.dtype!r})")
+            dtype = op.result.dtype
+            return CallText(f"pto.full({op.result.shape}, {number_text(0, dtype)}, {dtype.expression})")
         if op.name in INFIX:
             return self.infix(op)
         if TABLE[op.name].elementwise and len(op.operands) > 1:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pypto.errors.ir import InvalidIR
 from pypto.ir.core import Op
-from pypto.ir.types import DType
+from pypto.ir.types import DType, Elem
 from pypto.ops.table import ARG_REDUCTIONS, REDUCTIONS, SCANS, TABLE
 
 COMPARISON: Final = 1
@@ -46,6 +46,11 @@ def atom(x: CallText, level: int) -> str:
 
 def precedence(number: str) -> int:
     return UNARY if number.startswith("-") else ATOM
+
+
+def type_text(type: Elem) -> str:
+    """A type as an expression of the language."""
+    return type.expression if isinstance(type, DType) else repr(type)
 
 
 def number_text(value: Any, dtype: DType) -> str:
@@ -103,8 +108,8 @@ def of_program(op: Op) -> str:
 
 
 _CALLS: Final[Mapping[str, Callable[..., str]]] = MappingProxyType({
-    "cast": lambda op, x: f"pto.cast({x.text}, {op.attrs['dtype']!r})",
-    "bitcast": lambda op, x: f"pto.bitcast({x.text}, {op.attrs['dtype']!r})",
+    "cast": lambda op, x: f"pto.cast({x.text}, {type_text(op.attrs['dtype'])})",
+    "bitcast": lambda op, x: f"pto.bitcast({x.text}, {type_text(op.attrs['dtype'])})",
     "array_ptr": lambda op, x: x.text,
     "array_shape": lambda op, x: f"{x.text}.shape[{op.attrs['dim']}]",
     "array_stride": lambda op, x: f"{x.text}.strides[{op.attrs['dim']}]",

@@ -61,7 +61,12 @@ class DType(TypeQueries):
     def __repr__(self) -> str:
         """An expression for the type: a name of Triton's where a program has imported it under that name."""
         served = sys.modules.get("triton.language")
-        return f"{'triton.language' if getattr(served, self.public, None) == self else 'pto'}.{self.public}"
+        return f"triton.language.{self.public}" if getattr(served, self.public, None) == self else self.expression
+
+    @property
+    def expression(self) -> str:
+        """The type in generated kernels, which depend on no other import of the program."""
+        return f"pto.{self.public}"
 
     @cached_property
     def is_float(self) -> bool:

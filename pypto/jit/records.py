@@ -125,7 +125,7 @@ class Records:
         if kind in _PLAIN or kind is float:
             return f"{kind.__name__} {value!r}"
         if isinstance(value, DType | PtrType | TargetName):
-            return f"type {value!r}"
+            return f"type {value}"
         if kind is constexpr:
             return f"constexpr {self.value(value.value)}"
         if kind is tuple:

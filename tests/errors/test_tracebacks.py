@@ -110,7 +110,7 @@ MATRIX = np.ones((2, 8), np.float32)
 
 
 def traced(x: Any) -> Any:
-    return x if x[0] > 0 else -x
+    return x if x > 0 else -x
 
 
 def above_arrays() -> dict[str, Callable[[], Any]]:

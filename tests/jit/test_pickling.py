@@ -184,7 +184,7 @@ def test_a_pool_of_processes_runs_them(tmp_path: Path) -> None:
 
 def test_an_error_is_pickled() -> None:
     with pytest.raises(NeedsValue) as caught:
-        pto.fuse(lambda x: x if x[0] > 0 else -x)(X)
+        pto.fuse(lambda x: x if x > 0 else -x)(X)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again), again.loc) == (NeedsValue, str(caught.value), caught.value.loc)
     assert again.message == caught.value.message

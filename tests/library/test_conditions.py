@@ -117,7 +117,7 @@ CALLS: list[tuple[str, dict[str, Any], type[Diagnostic], str]] = [
     ("select_experts", {"logits": X, "k": 5}, UnrelatedSizes, "e = 4"),
     ("select_experts", {"logits": X, "k": 4, "groups": 4, "kept": 2}, UnrelatedSizes, "kept = 2"),
     ("permute_tokens", {"x": X, "ids": np.full((8, 2), 8, np.int32)}, OperandValue, "experts = 8"),
-    ("combine_experts", {"y": X, "position": np.arange(8, dtype=np.int32), "weights": X}, UnrelatedSizes, "m == t*k"),
+    ("combine_experts", {"y": X, "position": np.arange(8, dtype=np.int32), "weights": X}, UnrelatedSizes, "m == t . k"),
     ("swiglu", {"x": X[:, :3]}, UnrelatedSizes, "w % 2 == 0"),
     ("hadamard", {"x": X[:, :3]}, UnrelatedSizes, "d = 3"),
     ("rope_half", {"x": Q[..., :3], "cos": Q[:, 0, :3], "sin": Q[:, 0, :3]}, UnrelatedSizes, "d = 3"),

@@ -138,6 +138,8 @@ class MaskedElements(NDArrayOperatorsMixin):
         return self.source
 
     def reduced(self, reduce: Callable[..., Tensor], how: dict[str, Any]) -> Any:
+        if self.source.dtype.kind == "c":
+            raise refuse()  # kernels have no complex numbers, and numpy's steps need the size
         axis = how.pop("axis", None)
         keepdims = how.pop("keepdims", False)
         if keepdims or axis not in (None, 0, -self.ndim) or any(x is not None for k, x in how.items() if k != "ddof"):

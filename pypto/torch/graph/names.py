@@ -76,7 +76,7 @@ def record(value: Any) -> str:
     if kind in _PLAIN:
         return f"{kind.__name__} {value!r}"
     if isinstance(value, DType | PtrType):
-        return f"type {value!r}"
+        return f"type {value}"
     if kind is constexpr:
         return f"constexpr {record(value.value)}"
     if kind is tuple:
