@@ -46,7 +46,7 @@ class Pickled:
         theirs = getattr(type(self), "__getstate__", None) is not getattr(object, "__getstate__", None)
         if not theirs:
             return self.__reduce__()
-        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+        return vars(copyreg)["__newobj__"], (type(self),), self.__getstate__()
 
     def __copy__(self) -> Any:
         return self

@@ -62,7 +62,8 @@ def span(name: str) -> AbstractContextManager[Any]:
     torch = profiled_torch()
     if torch is None or not torch.autograd._profiler_enabled():
         return nullcontext()
-    return torch.autograd.profiler.record_function(name)  # type: ignore[no-any-return]
+    scope: AbstractContextManager[Any] = torch.autograd.profiler.record_function(name)
+    return scope
 
 
 def is_observed(args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:

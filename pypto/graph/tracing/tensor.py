@@ -151,7 +151,7 @@ class TensorGraph(SimplifiedGraph):
         raise NotImplementedError
 
     def assign(self, tensor: Tensor, name: str, value: Any) -> None:
-        """``tensor.name = value``."""
+        """Trace an assignment to an attribute of an array."""
         raise NotImplementedError
 
     def read(self, tensor: Tensor, key: Any) -> Any:
