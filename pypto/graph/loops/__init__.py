@@ -6,6 +6,6 @@ arrays are loops over strips, and whose state lies in the arrays of its argument
 raises `NotCompiled` with the reason, and Python runs the loop, which unrolls it.
 
 Read `syntax` (facts of the tree), `numbers` (scalars, their types and bounds), `promotion` (numpy's types), `writer`,
-`arrays` (views and expressions), `indexing`, `store`, `expressions`, `functions` (numpy's functions), `statements`
-(assignments and branches), `flow` (loops and calls) and `translate`.
+`arrays` (views and expressions), `indexing`, `store`, `masks`, `expressions`, `functions` (numpy's functions),
+`statements` (assignments and branches), `flow` (loops and calls) and `translate`.
 """

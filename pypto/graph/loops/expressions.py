@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.graph.loops import masks
 from pypto.graph.loops.arrays import Elementwise, Picked, View, broadcast
 from pypto.graph.loops.indexing import check_picked, indexed
+from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import Bounds, NotCompiled, Number, cast, joined, known, linear_form, storage_type
 from pypto.graph.loops.promotion import COMPARISONS, PYTHON, resolved, template
 from pypto.graph.loops.store import copied
@@ -53,7 +55,7 @@ BINARY: Final[Mapping[Any, str]] = MappingProxyType({
     ast.Eq: "equal", ast.NotEq: "not_equal",
 })
 # fmt: on
-ARRAYS: Final = ("View", "Filled", "Counting", "Elementwise", "Permuted", "Picked", "Reduced", "Masked")
+ARRAYS: Final = ("View", "Filled", "Counting", "Elementwise", "Permuted", "Picked", "Reduced")
 
 
 def is_array(x: Any) -> bool:
@@ -112,7 +114,7 @@ class Expressions:
         """Convert a value of Python."""
         if isinstance(value, bool | int | float | np.generic) and not getattr(type(value), "stands_in", False):
             return known(value)
-        if isinstance(value, Number | Constant | Method | Counted) or is_array(value):
+        if isinstance(value, Number | Constant | Method | Counted | Masked) or is_array(value):
             return value
         if type(value) is tuple and all(isinstance(x, Number) or is_array(x) for x in value):
             return value
@@ -143,6 +145,8 @@ class Expressions:
         owner = self.eval(node.value)
         if isinstance(owner, Constant):
             return self.value_of(f"{ast.unparse(node)}", getattr(owner.value, node.attr))
+        if isinstance(owner, Masked):
+            return masks.count(self, owner) if node.attr == "size" else Method(owner, node.attr)
         if is_array(owner):
             return self.attribute(owner, node.attr)
         raise NotCompiled(f"`{ast.unparse(node)}`")
@@ -251,6 +255,8 @@ class Expressions:
 
     def apply(self, name: str, *operands: Any) -> Any:
         """Return the result of a ufunc on numbers and arrays."""
+        if any(isinstance(x, Masked) for x in operands):
+            return masks.apply(self, name, operands)
         if not all(isinstance(x, Number) or is_array(x) for x in operands):
             raise NotCompiled(f"np.{name} of what is neither number nor array")
         if name == "power" and operands[1:] and (simple := self.simple_power(*operands)) is not None:
@@ -344,7 +350,7 @@ class Expressions:
 
     def loaded(self, x: Any) -> Any:
         """Return an array, or the number that an array without dimensions holds."""
-        if isinstance(x, Number) or x.extents:
+        if isinstance(x, Number | Masked) or x.extents:
             return x
         return Number(x.element(self.w, ()), x.dtype)
 
@@ -355,8 +361,8 @@ class Expressions:
         if not isinstance(owner, View):
             owner = copied(self.w, owner)
         if parts and is_array(parts[0]):
-            if parts[0].dtype == np.bool_:
-                raise NotCompiled("a mask as an index")
+            if len(parts) == 1 and parts[0].dtype == np.bool_:
+                return masks.picked(self.w, owner, parts[0])
             if len(parts) == 1 and parts[0].dtype.kind in "iu":
                 check_picked(self.w, parts[0], owner.extents[0])
                 return Picked(owner, parts[0])

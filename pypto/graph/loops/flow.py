@@ -15,6 +15,7 @@ from pypto.graph.loops import functions
 from pypto.graph.loops.arrays import View
 from pypto.graph.loops.expressions import Constant, Counted, is_array
 from pypto.graph.loops.indexing import indexed
+from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import Linear, NotCompiled, Number, joined, known
 from pypto.graph.loops.statements import Env, Exit, LoopState, Statements, variable
 from pypto.graph.loops.store import copied, store
@@ -98,6 +99,8 @@ class Loops(Statements):
         after = live_after(self.function, node)
         kinds: dict[str, Any] = {}
         buffers: dict[str, View] = {}
+        self.env = {n: x for n, x in self.env.items() if not isinstance(x, Masked)}  # the loop may store to them
+        names = [n for n in names if n in self.env]
         entry = {n: self.value_of(n, self.env[n]) for n in names}
         self.env.update(entry)
         before = dict(self.env)

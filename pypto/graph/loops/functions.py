@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.graph.loops import masks
 from pypto.graph.loops.arrays import (
     Axis,
     Counting,
@@ -22,6 +23,7 @@ from pypto.graph.loops.arrays import (
 )
 from pypto.graph.loops.expressions import Constant, Counted, Expressions, Method, is_array
 from pypto.graph.loops.indexing import as_index, difference
+from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import NotCompiled, Number, cast, known, storage_type
 from pypto.graph.loops.store import copied
 from pypto.graph.loops.writer import ONE, ZERO
@@ -40,12 +42,16 @@ def called(e: Expressions, function: Any, args: list[Any], kwargs: dict[str, Any
     """
     if isinstance(function, Method):
         handler, args = FUNCTIONS.get(function.name), [function.owner, *args]
+        if isinstance(function.owner, Masked):
+            return masks.called(e, function.name, args, kwargs)
         if handler is None:
             raise NotCompiled(f"`.{function.name}()`")
         return checked_call(function.name, handler, e, args, kwargs)
     if not isinstance(function, Constant):
         raise NotCompiled("a call of what is no function")
     name = getattr(function.value, "__name__", "")
+    if any(isinstance(x, Masked) for x in args) and getattr(np, name, len) in (function.value, len):
+        return e.apply(name, *args) if isinstance(function.value, np.ufunc) else masks.called(e, name, args, kwargs)
     plain = getattr(function.value, "__wrapped__", None)  # what a trace puts another function in place of
     value = plain if plain is not None and plain is getattr(np, name, None) else function.value
     if isinstance(value, FunctionType) and getattr(np, name, None) is not value:
@@ -350,7 +356,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         **{name: reduction(name) for name in ("sum", "prod", "max", "min")},
         "amax": reduction("max"), "amin": reduction("min"), "mean": mean, "dot": dot, "outer": outer, "clip": clip,
-        "zeros": zeros, "empty": zeros, "ones": ones, "full": full, "zeros_like": zeros_like, "arange": arange,
+        "zeros": zeros, "empty": zeros, "ndarray": zeros, "ones": ones, "full": full, "zeros_like": zeros_like,
+        "arange": arange,
         "empty_like": zeros_like, "ones_like": ones_like, "copy": copy, "flip": flip, "transpose": transpose,
         "where": where, "astype": astype,
     }

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pypto.graph.loops import masks
 from pypto.graph.loops.arrays import View
 from pypto.graph.loops.expressions import BINARY, Expressions, is_array
+from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import Linear, NotCompiled, Number, joined
 from pypto.graph.loops.store import copied, store
 from pypto.graph.loops.writer import Writer
@@ -61,7 +63,6 @@ class Statements(Expressions):
             self.statement(node)
 
     def statement(self, node: ast.stmt) -> None:
-        self.w.common.clear()
         self.w.at(node)
         handler = getattr(self, f"do_{type(node).__name__}", None)
         if handler is None:
@@ -94,7 +95,7 @@ class Statements(Expressions):
     def do_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
             old: Any = self.on_Name(node.target)
-            target = old if is_array(old) else None
+            target: Any = old if is_array(old) else None
         elif isinstance(node.target, ast.Subscript):
             target = self.target(node.target)
             old = self.loaded(target)
@@ -107,18 +108,25 @@ class Statements(Expressions):
         if target is None:
             self.bind(node.target.id, value)  # type: ignore[union-attr]
             return
-        if not isinstance(target, View):
+        if not isinstance(target, View | Masked):
             raise NotCompiled(f"`{ast.unparse(node)}`")
-        if is_array(value) and not np.can_cast(value.dtype, target.dtype, "same_kind"):
+        if not isinstance(value, Number) and not np.can_cast(value.dtype, target.dtype, "same_kind"):
             raise NotCompiled(f"{value.dtype} is not stored in {target.dtype} in place")
-        self.w.common.clear()
-        store(self.w, target, value)
+        self.put(target, value)
 
-    def target(self, node: ast.Subscript) -> View:
+    def put(self, target: View | Masked, value: Any) -> None:
+        """Store a value into a part of an array."""
+        self.w.common.clear()
+        if isinstance(target, Masked):
+            masks.assigned(self.w, target.source, target.mask, value)
+        else:
+            store(self.w, target, value)
+
+    def target(self, node: ast.Subscript) -> View | Masked:
         """Return the part of an array that an assignment replaces."""
         owner = self.eval(node.value)
         part = self.part(owner, node.slice) if isinstance(owner, View) else None
-        if not isinstance(part, View):
+        if not isinstance(part, View | Masked):
             raise NotCompiled(f"a store to `{ast.unparse(node)}`")
         return part
 
@@ -127,10 +135,9 @@ class Statements(Expressions):
             self.bind(target.id, value)
         elif isinstance(target, ast.Subscript):
             part = self.target(target)
-            if not (isinstance(value, Number) or is_array(value)):
+            if not (isinstance(value, Number | Masked) or is_array(value)):
                 raise NotCompiled(f"a store to `{ast.unparse(target)}`")
-            self.w.common.clear()
-            store(self.w, part, value)
+            self.put(part, value)
         elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple) and len(value) == len(target.elts):
             rows = [self.w.stored(x) if isinstance(x, Number) else x for x in value]
             for each, x in zip(target.elts, rows, strict=True):

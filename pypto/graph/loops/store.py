@@ -46,6 +46,7 @@ def store(w: Writer, target: View, value: Any) -> None:
     if w.under and target.base.role == "array":
         raise NotCompiled("a store that depends on a condition in an expression")
     w.written.add(target.base.name)
+    w.stores[target.base.memory] = w.stores.get(target.base.memory, 0) + 1
     if isinstance(value, Number):
         if not target.axes:
             w.line(f"pto.store({target.place(())}, {w.typed(w.fitting(value, target.dtype), target.dtype)})")

@@ -73,7 +73,8 @@ class Writer:
         self.written: set[str] = set()  # arguments that are stored to
         self.first: list[str] = []  # the first lines: loads of arguments that are numbers
         self.bounds: dict[str, Bounds] = {}  # of the symbols of linear forms
-        self.common: dict[str, str] = {}  # variables by their text, while a statement is written
+        self.common: dict[str, str] = {}  # variables by their text, as far as they hold at the next line
+        self.stores: dict[object, int] = {}  # how often memory is stored to
         self.under: list[str] = []  # conditions under which Python evaluates the expression
         self.checks: list[Check] = []
         self.fault: Parameter | None = None  # the array that receives the number of a check, and what failed it
@@ -87,6 +88,8 @@ class Writer:
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
+        if text.startswith("pto.store("):
+            self.forget_loads()
         if len(self.lines) > MOST_LINES:
             raise NotCompiled("its kernel is too long")
 
@@ -124,6 +127,7 @@ class Writer:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Forget what was written since the writer had a state."""
         self.lines[:], self.count, self.parameters[:], self.bounds, self.checks[:], self.fault = state
+        self.common = {}
 
     def at(self, place: Any) -> None:
         """Note the syntax tree node whose line a check names."""
@@ -154,10 +158,16 @@ class Writer:
         if self.fault is None:
             self.fault = self.parameter("fault", (3,), np.dtype(np.int64), "fault")
         self.checks.append(Check(axis, dtype, self.function, self.file, self.place.lineno, self.place.col_offset))
+        common = dict(self.common)  # what holds behind the test is as before it
         with self.block(f"if {' & '.join([*self.under, f'({wrong})'])}:"):
             for number, text in enumerate((f"{len(self.checks)}", value, size)):
                 self.line(f"pto.store({self.fault.name} + {number}, pto.cast({text}, pto.int64))")
             self.line("return")
+        self.common = common
+
+    def forget_loads(self) -> None:
+        """Forget the variables that hold elements of arrays, as a store may change those."""
+        self.common = {text: name for text, name in self.common.items() if "pto.load(" not in text}
 
     def fitting(self, number: Number, dtype: np.dtype[Any]) -> Number:
         """Return a number that is stored in a type; numpy refuses an integer of Python that it does not hold."""
@@ -179,6 +189,9 @@ class Writer:
         self.depth += 1
         bounds, common, before = dict(self.bounds), self.common, len(self.lines)
         self.common = dict(common)
+        is_loop = header.startswith(("for ", "while "))
+        if is_loop:
+            self.forget_loads()
         try:
             yield
             if len(self.lines) == before:
@@ -186,6 +199,8 @@ class Writer:
         finally:
             self.depth -= 1
             self.bounds, self.common = bounds, common
+            if is_loop or any(line.lstrip().startswith("pto.store(") for line in self.lines[before:]):
+                self.forget_loads()
 
     def parameter(
         self, stem: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], role: str, source: str = "",
