@@ -109,7 +109,7 @@ def fuse(
 def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> str:
     """Explain the plan of a function for arguments like these; a plain function is fused for the explanation.
 
-    Behind the steps, it says which loops have no kernel, and why.
+    Behind the steps, it says which loops have no kernel, and why, and which branches on values compute both sides.
 
     Examples
     --------
@@ -120,4 +120,4 @@ def explain(function: Callable[..., Any], *args: object, **kwargs: object) -> st
     fused = function if isinstance(function, Fused) else Fused(function)
     with BOUNDARY:
         version = fused.version_for(args, kwargs)[0]
-    return "\n".join([str(version.plan), *(f"  {loop}" for loop in version.traced.unrolled)])
+    return "\n".join([str(version.plan), *(f"  {note}" for note in version.traced.notes)])

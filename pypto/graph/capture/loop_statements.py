@@ -1,8 +1,8 @@
-"""Loop statements of traced functions: a copy of the function's code hands each of its loops to the trace first.
+"""Statements of traced functions: a copy of the function's code hands each loop and some branches to the trace first.
 
 The copy evaluates what a loop runs over, and gives it with the function's variables to `LoopStatement.enter`. If the
 trace compiles the loop, the answer has the new values of variables. Otherwise the loop runs in Python, statement by
-statement, and is unrolled into the graph.
+statement, and is unrolled into the graph. Branches whose sides only assign are `branch_statements`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ import ast
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from pypto.errors.advice import LoopUnrolled
+from pypto.graph.capture.branch_statements import is_joined, statement_of, with_branches
+from pypto.graph.capture.guards import graph_of
 from pypto.graph.loops.syntax import function_tree, live_after, loaded_names, stored_names
 from pypto.loc import Loc
 
 _FUTURE: Final = 0x1FE0000  # flags of `from __future__` in code objects
 _LONG: Final = 1.0  # seconds of a loop that runs in Python
-_MARK: Final = "loop statement of pypto "  # a constant of the rewritten code, in whose place a `LoopStatement` stands
+_MARK: Final = "statement of pypto "  # a constant of the rewritten code, in whose place a statement stands
+MARK: Final = "MARK"  # its name in templates
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(eq=False, slots=True)
@@ -101,13 +107,6 @@ class UnrolledLoop:
         return f"the loop in line {self.first} is unrolled, and no kernel: {self.reason}"
 
 
-def graph_of(value: Any) -> Any:
-    """Return the graph of an array that is traced, or None."""
-    kind = type(value)
-    is_tensor = getattr(kind, "stands_in", False) and not getattr(kind, "is_scalar", False)
-    return getattr(value, "graph", None) if is_tensor else None
-
-
 @dataclass(slots=True)
 class Rewritten:
     """The rewritten code of a function, once there is one."""
@@ -121,8 +120,8 @@ def rewritten_of(code: CodeType, file: str) -> Rewritten:
     return Rewritten()
 
 
-def with_loops(function: FunctionType) -> CodeType:
-    """Return the code of a function whose loops go to the trace first, or its code as it is."""
+def with_statements(function: FunctionType) -> CodeType:
+    """Return the code of a function whose loops and branches go to the trace first, or its code as it is."""
     code = function.__code__
     known = rewritten_of(code, code.co_filename)
     if known.code is None:
@@ -138,14 +137,14 @@ def is_rewritable(code: CodeType, tree: ast.FunctionDef) -> bool:
 
 
 def rewritten(function: FunctionType) -> CodeType | None:
-    """Rewrite a function's loops; return None if there is none, or if its code cannot be rebuilt from its text."""
+    """Rewrite a function's statements; return None if there is none, or if its code cannot be rebuilt from its text."""
     code = function.__code__
     tree = function_tree(function)
     if tree is None or not is_rewritable(code, tree):
         return None
-    statements: list[LoopStatement] = []
-    body = replaced(copy.deepcopy(tree).body, tree.body, tree, code, statements)
-    if not statements:
+    rewriting = Rewriting(function, Creations(function).visit(with_branches(tree)))
+    body = rewriting.replaced(copy.deepcopy(rewriting.tree).body, rewriting.tree.body)
+    if ast.dump(ast.Module(body, [])) == ast.dump(ast.Module(tree.body, [])):
         return None
     first = code.co_firstlineno  # lines of the code count from it
     definition = ast.FunctionDef(tree.name, tree.args, body, [], lineno=first, col_offset=0)
@@ -154,12 +153,7 @@ def rewritten(function: FunctionType) -> CodeType | None:
     names = slice(code.co_argcount + code.co_kwonlyargcount)
     if inner.co_freevars != code.co_freevars or inner.co_varnames[names] != code.co_varnames[names]:
         return None
-    is_mark = [isinstance(x, str) and x.startswith(_MARK) for x in inner.co_consts]
-    consts = (
-        statements[int(x.removeprefix(_MARK))] if marked else x
-        for x, marked in zip(inner.co_consts, is_mark, strict=True)
-    )
-    return inner.replace(co_consts=tuple(consts), co_qualname=code.co_qualname)
+    return rewriting.marked(inner).replace(co_qualname=code.co_qualname)
 
 
 def compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
@@ -172,74 +166,131 @@ def compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
     return next(x for x in inner.co_consts if isinstance(x, CodeType) and x.co_name == code.co_name)
 
 
-def replaced(
-    body: Sequence[ast.stmt], original: Sequence[ast.stmt], tree: ast.FunctionDef, code: CodeType,
-    statements: list[LoopStatement],
-) -> list[ast.stmt]:  # fmt: skip
-    """Return statements with every loop among them, or inside of them, preceded by its question to the trace."""
-    lines: list[ast.stmt] = []
-    for node, source in zip(body, original, strict=True):
-        for part in ("body", "orelse", "finalbody"):
-            below = getattr(node, part, None)
-            if below and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-                setattr(node, part, replaced(below, getattr(source, part), tree, code, statements))
-        if isinstance(node, ast.For | ast.While) and not node.orelse:
-            lines += questioned(node, source, tree, code, statements)
-        else:
-            lines.append(node)
-    return lines
+class Creations(ast.NodeTransformer):
+    """Makes `np.empty(…)` of `np.ndarray(…)`, whose elements are as arbitrary."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.outer = function.__globals__
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function, count = node.func, len(node.args) + len(node.keywords)
+        if isinstance(function, ast.Attribute) and function.attr == "ndarray" and isinstance(function.value, ast.Name):
+            named = {keyword.arg for keyword in node.keywords}
+            if self.outer.get(function.value.id) is np and count <= 2 and named <= {"shape", "dtype"}:
+                empty = ast.copy_location(ast.Attribute(function.value, "empty", function.ctx), function)
+                return ast.copy_location(ast.Call(empty, node.args, node.keywords), node)
+        return node
 
 
-def questioned(
-    node: ast.For | ast.While, source: Any, tree: ast.FunctionDef, code: CodeType, statements: list[LoopStatement]
-) -> list[ast.stmt]:
-    """Return the statements that ask the trace about a loop, and run it in Python otherwise."""
-    number, mark = len(statements), f"{_MARK}{len(statements)}"
-    local = {*code.co_varnames, *code.co_cellvars}
-    stored = set(stored_names(source))
-    names = [n for n in dict.fromkeys((*stored_names(source), *loaded_names(source))) if n in local]
-    live = live_after(tree, source)
-    names = [n for n in names if n not in stored or n in live]
-    statements.append(LoopStatement(source, tree, code.co_filename, tuple(names)))
-    items, new = f"pypto items {number}", f"pypto new {number}"
-    run_over = "None" if isinstance(node, ast.While) else "PYPTO_ITEMS"
-    text = [f"NEW = MARK.enter({run_over}, locals(), globals())", "if NEW is None:\n    pass\nelse:\n    pass"]
-    names_of = {"NEW": new, "PYPTO_ITEMS": items}
-    question, branch = ast.parse("\n".join(text)).body
-    assert isinstance(branch, ast.If)
-    node.body = [*ast.parse("MARK.iterate()").body, *node.body]
-    branch.body = [node]
-    branch.orelse = [*ast.parse("\n".join(f"if {n!r} in NEW: {n} = NEW[{n!r}]" for n in names) or "pass").body]
-    lines: list[ast.stmt] = [question, branch]
-    if isinstance(node, ast.For):
-        assignment = ast.Assign([ast.Name("PYPTO_ITEMS", ast.Store())], node.iter)
-        node.iter = ast.Name("PYPTO_ITEMS", ast.Load())
-        lines = [assignment, *lines]
-    for line in lines:
-        for part in ast.walk(line):
-            if isinstance(part, ast.Name) and part.id in names_of:
-                part.id = names_of[part.id]
-        Marked(mark).visit(line)
-        relocated(line, node, source)
-    return lines
+class Rewriting:
+    """The rewriting of a function, with the statements that stand in place of constants of its code.
+
+    Parameters
+    ----------
+    function : function
+    tree : ast.FunctionDef
+    """
+
+    def __init__(self, function: FunctionType, tree: ast.FunctionDef) -> None:
+        self.function = function
+        self.tree = tree
+        self.code = function.__code__
+        self.local = frozenset((*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars))
+        self.statements: list[Any] = []
+
+    def replaced(self, body: Sequence[ast.stmt], original: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Return statements with every loop or branch in them preceded by its question to the trace."""
+        lines: list[ast.stmt] = []
+        for node, source in zip(body, original, strict=True):
+            for part in ("body", "orelse", "finalbody"):
+                below = getattr(node, part, None)
+                if below and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                    setattr(node, part, self.replaced(below, getattr(source, part)))
+            if isinstance(node, ast.For | ast.While) and not node.orelse:
+                lines += self.loop(node, source)
+            elif isinstance(source, ast.If) and isinstance(node, ast.If) and is_joined(source, self.function):
+                lines += self.branch(node, source)
+            else:
+                lines.append(node)
+        return lines
+
+    def loop(self, node: ast.For | ast.While, source: Any) -> list[ast.stmt]:
+        """Return the statements that ask the trace about a loop, and run it in Python otherwise."""
+        local = self.local.difference(self.code.co_freevars)
+        stored = set(stored_names(source))
+        names = [n for n in dict.fromkeys((*stored_names(source), *loaded_names(source))) if n in local]
+        live = live_after(self.tree, source)
+        names = [n for n in names if n not in stored or n in live]
+        statement = LoopStatement(source, self.tree, self.code.co_filename, tuple(names))
+        given = None if isinstance(node, ast.While) else node.iter
+        lines = self.question(node, source, given, statement, names)
+        node.body[:0] = self.at(source, ast.parse(f"{MARK}.iterate()").body, statement)
+        if isinstance(node, ast.For):
+            node.iter = ast.copy_location(ast.Name(f"pypto given {len(self.statements) - 1}", ast.Load()), source)
+        return lines
+
+    def branch(self, node: ast.If, source: ast.If) -> list[ast.stmt]:
+        """Return the statements that ask the trace about a branch, and run one side in Python otherwise."""
+        statement = statement_of(node, source, self.tree, self.code.co_filename, self.side)
+        lines = self.question(node, source, node.test, statement, statement.live)
+        node.test = ast.copy_location(ast.Name(f"pypto given {len(self.statements) - 1}", ast.Load()), source)
+        return lines
+
+    def question(
+        self, node: ast.stmt, source: ast.stmt, given: ast.expr | None, statement: Any, names: Sequence[str]
+    ) -> list[ast.stmt]:
+        """Return the statements that give a value to a statement, and run a node if that has no answer."""
+        number = len(self.statements)
+        self.statements.append(statement)
+        text = [
+            f"GIVEN = None\nNEW = {MARK}.enter(GIVEN, locals(), globals())\nif NEW is None:\n    pass\nelse:\n    pass",
+            *(f"    if {n!r} in NEW: {n} = NEW[{n!r}]" for n in names),
+        ]
+        renamed = {"GIVEN": f"pypto given {number}", "NEW": f"pypto new {number}"}
+        lines = self.at(source, ast.parse("\n".join(text)).body, statement, renamed)
+        assert isinstance(lines[0], ast.Assign) and isinstance(lines[2], ast.If)
+        lines[0].value = lines[0].value if given is None else given
+        lines[2].body[:] = [node]
+        return lines
+
+    def at(
+        self, source: ast.stmt, lines: list[ast.stmt], statement: Any, renamed: Mapping[str, str] = _NO_NAMES
+    ) -> list[ast.stmt]:
+        """Give added statements the position of a statement's first line, and put the statement in its place."""
+        place = Marked(f"{_MARK}{self.statements.index(statement)}", renamed)
+        for line in lines:
+            place.visit(line)
+            for part in ast.walk(line):
+                ast.copy_location(part, source)
+                if isinstance(part, ast.stmt | ast.expr):
+                    part.end_lineno, part.end_col_offset = source.lineno, source.col_offset
+        return lines
+
+    def side(self, body: list[ast.stmt]) -> CodeType:
+        """Compile a side of a branch, which runs on a dict of variables."""
+        module = ast.fix_missing_locations(ast.Module(body, []))
+        file, flags = self.code.co_filename, self.code.co_flags & _FUTURE
+        code = compile(module, file, "exec", flags=flags, dont_inherit=True)
+        return self.marked(code).replace(co_name=self.code.co_name, co_qualname=self.code.co_qualname)
+
+    def marked(self, code: CodeType) -> CodeType:
+        """Put statements in place of their constants."""
+        is_mark = [isinstance(x, str) and x.startswith(_MARK) for x in code.co_consts]
+        consts = (
+            self.statements[int(x.removeprefix(_MARK))] if marked else x
+            for x, marked in zip(code.co_consts, is_mark, strict=True)
+        )
+        return code.replace(co_consts=tuple(consts))
 
 
 class Marked(ast.NodeTransformer):
-    """Puts the constant of a loop statement in place of its name."""
+    """Puts the constant of a statement in place of its name, and renames variables of a template."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, renamed: Mapping[str, str]) -> None:
         self.mark = mark
+        self.renamed = renamed
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(self.mark) if node.id == "MARK" else node
-
-
-def relocated(line: ast.stmt, node: ast.stmt, source: ast.stmt) -> None:
-    """Give added statements the position of the loop's first line; those of the loop keep theirs."""
-    inside = {id(n) for n in ast.walk(node)}
-    for part in ast.walk(line):
-        if id(part) not in inside or (isinstance(part, ast.stmt | ast.expr) and not hasattr(part, "end_lineno")):
-            ast.copy_location(part, source)
-            for name in ("end_lineno", "end_col_offset"):
-                if hasattr(part, name):
-                    setattr(part, name, getattr(source, "lineno" if name == "end_lineno" else "col_offset"))
+        node.id = self.renamed.get(node.id, node.id)
+        return ast.Constant(self.mark) if node.id == MARK else node

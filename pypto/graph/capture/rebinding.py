@@ -198,9 +198,9 @@ def names_of(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def has_loop(code: CodeType) -> bool:
-    names = {i.opname for i in dis.get_instructions(code)}
-    return any(name.startswith("FOR_ITER") or "JUMP_BACKWARD" in name for name in names)
+def has_statements(code: CodeType) -> bool:
+    """Whether a function has a loop or a branch, or names `np.ndarray`, for which the trace runs other code."""
+    return "ndarray" in code.co_names or any("JUMP" in i.opname for i in dis.get_instructions(code))
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:
@@ -252,10 +252,10 @@ class Functions:
         closure = function.__closure__ or ()
         cells = tuple(CellType() if place is not None and is_full(cell) else cell for cell in closure)
         code = function.__code__
-        if has_loop(code):
-            from pypto.graph.capture.loop_statements import with_loops
+        if has_statements(code):
+            from pypto.graph.capture.loop_statements import with_statements
 
-            code = with_loops(function)
+            code = with_statements(function)
         copy = FunctionType(code, namespace, function.__name__, function.__defaults__, cells or None)
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from types import MappingProxyType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -130,3 +130,31 @@ class Joiner:
             parts = [movement.reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in parts]
             return movement.concatenate(parts, -1)
         return movement.concatenate([movement.reshape(x, (1,)) if not x.ndim else x for x in parts])
+
+
+class ArrayModule:
+    """The stand-in for numpy in a traced function, whose functions that create arrays give concrete arrays."""
+
+    def __init__(self, graph: TensorGraph, module: ModuleType) -> None:
+        self._seen = graph, module
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return ModuleType
+
+    def __getattr__(self, name: str) -> Any:
+        graph, module = self._seen
+        value = getattr(module, name)
+        stand_in = substitute(graph, value)
+        return value if stand_in is None else stand_in
+
+
+def substitute(graph: TensorGraph, value: Any) -> Any:
+    """Return the stand-in for numpy, `pypto.arrays` or a function of them that creates an array, or else None."""
+    if value is np.c_ or value is np.r_:
+        return Joiner(graph, value, value is np.c_)
+    if isinstance(value, ModuleType):
+        return ArrayModule(graph, value) if value.__name__ in ("numpy", "pypto.arrays") else None
+    if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:
+        return creating(graph, value)
+    return None

@@ -34,7 +34,9 @@ TRANSFORMS: Final = (
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
     "rfftn",
 )  # fmt: skip
-SAFE: Final = frozenset((*FUNCTIONS, *TRANSFORMS)) - {"digitize", "nanargmax", "nanargmin", "polyfit", "roots"}
+SAFE: Final = frozenset((*FUNCTIONS, *TRANSFORMS, "where", "copy", "astype", "concatenate", "stack", "sum")) - {
+    "digitize", "nanargmax", "nanargmin", "polyfit", "roots",
+}  # fmt: skip
 HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
 UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
 
@@ -84,7 +86,7 @@ class NumpyStep:
         self.several = several
         self.place = place
         self.shapes: list[tuple[int, ...]] = []
-        self.may_raise = getattr(function, "__name__", "") not in SAFE
+        self.may_raise = getattr(function, "__name__", "") not in SAFE and not isinstance(function, np.ufunc)
         self.__qualname__ = name.removeprefix("np.")
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from pypto.errors import Diagnostic
-from pypto.errors.graph import REFUSALS, NotTraced
+from pypto.errors.graph import REFUSALS, NotTraced, SharedMemory
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
 from pypto.graph.capture.loop_statements import UnrolledLoop
@@ -23,7 +22,8 @@ from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, pinned, positional, random_state
 from pypto.graph.tracing.boolean_indexing import MaskedElements
-from pypto.graph.tracing.creation import CREATORS, Joiner, creating
+from pypto.graph.tracing.concrete import ConcreteArray
+from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
@@ -31,6 +31,7 @@ from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.graph.tracing.values.branches import Branches, run_ways
 from pypto.graph.tracing.values.exchange import source_parts
+from pypto.graph.tracing.values.joins import join
 from pypto.loc import Caller, Loc
 from pypto.markup import card
 from pypto.runtime.mode import mode
@@ -55,8 +56,8 @@ class Traced:
         The function's result, with a `Slot` for each array.
     updates : list of (int, int)
         Inputs that the function updates, with the outputs that have their new values.
-    unrolled : tuple of UnrolledLoop
-        Loops that have no kernel.
+    notes : tuple of str
+        Loops that have no kernel, and branches on values.
     """
 
     graph: Graph
@@ -65,7 +66,7 @@ class Traced:
     result: Any
     updates: list[tuple[int, int]] = field(default_factory=list)
     outside: ReadProgram = field(default_factory=ReadProgram)
-    unrolled: tuple[UnrolledLoop, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class FirstCondition(BaseException):
@@ -75,7 +76,7 @@ class FirstCondition(BaseException):
 class TracedGraph(TensorGraph):
     """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
-    __slots__ = ("arrays", "branches", "reads", "storages", "tensors", "unrolled")
+    __slots__ = ("arrays", "branches", "joins", "notes", "reads", "storages", "tensors", "unrolled")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
@@ -84,6 +85,8 @@ class TracedGraph(TensorGraph):
         self.branches: Branches | None = None
         self.tensors: dict[int, Tensor] = {}
         self.unrolled: dict[UnrolledLoop, None] = {}  # in the order of their first iteration
+        self.joins = True  # whether branches are joined
+        self.notes: dict[str, None] = {}
         self.storages: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
 
     def argument(
@@ -178,6 +181,16 @@ class TracedGraph(TensorGraph):
             self.unrolled[UnrolledLoop.of(statement)] = None
         return result
 
+    def join(self, statement: Any, condition: Tensor, variables: dict[str, Any], outer: dict[str, Any]) -> Any:
+        """Return the variables after both sides of a branch, or None if Python runs one."""
+        is_known = condition.size != 1 or (isinstance(condition, ConcreteArray) and condition.is_concrete)
+        if is_known or not self.joins or self.reads is None:
+            return None
+        result = join(self, statement, condition, variables, outer)
+        if result is not None:
+            self.notes[f"`if` in line {statement.node.lineno}: both sides are computed, and `where` chooses"] = None
+        return result
+
     def way_out(self, way: str) -> str:
         loc = here().loc()
         around = next((loop for loop in reversed(self.unrolled) if loop.has(loc)), None)
@@ -186,34 +199,6 @@ class TracedGraph(TensorGraph):
     def card(self, tensor: Tensor) -> str:
         text = "an array of a function that is traced: only its type is known"
         return card(str(tensor.type), *source_parts(tensor.node), note=text)
-
-
-class ArrayModule:
-    """The stand-in for numpy in a traced function, whose functions that create arrays give concrete arrays."""
-
-    def __init__(self, graph: TensorGraph, module: ModuleType) -> None:
-        self._seen = graph, module
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return ModuleType
-
-    def __getattr__(self, name: str) -> Any:
-        graph, module = self._seen
-        value = getattr(module, name)
-        stand_in = substitute(graph, value)
-        return value if stand_in is None else stand_in
-
-
-def substitute(graph: TensorGraph, value: Any) -> Any:
-    """Return the stand-in for numpy, `pypto.arrays` or a function of them that creates an array, or else None."""
-    if value is np.c_ or value is np.r_:
-        return Joiner(graph, value, value is np.c_)
-    if isinstance(value, ModuleType):
-        return ArrayModule(graph, value) if value.__name__ in ("numpy", "pypto.arrays") else None
-    if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:
-        return creating(graph, value)
-    return None
 
 
 def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
@@ -286,7 +271,10 @@ def trace_by_name(
         with mode(watch=watched), unwrapped(), unhandled():
             try:
                 tree = seen(*inner_args, **inner_kwargs)
-            except FirstCondition:
+            except (FirstCondition, SharedMemory) as error:
+                if not isinstance(error, FirstCondition) and not graph.notes:
+                    raise
+                graph.joins, graph.notes = isinstance(error, FirstCondition), {}
                 graph.branches = Branches(graph)
                 tree = run_ways(graph, graph.branches, lambda: seen(*inner_args, **inner_kwargs), graph.tensors)
         reads.check()
@@ -344,7 +332,9 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
     updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
     outside = reads.outside(read)
     graph.reads = None
-    return Traced(graph, arrays, len(given) + len(read), result, updates, outside, tuple(graph.unrolled))
+    ways = [str(graph.branches)] if graph.branches is not None and graph.branches.ways > 1 else []
+    notes = (*map(str, graph.unrolled), *graph.notes, *ways)
+    return Traced(graph, arrays, len(given) + len(read), result, updates, outside, notes)
 
 
 def leave(graph: TensorGraph, path: str, leaf: Any) -> Any:

@@ -1,4 +1,5 @@
 """What a trace does where something asks an array for its value.
 
-`branches` traces a function once for each way through its conditions; `exchange` hands arrays to other libraries.
+`joins` runs both sides of a branch and chooses for each variable; `branches` traces a function once for each way
+through its other conditions; `exchange` hands arrays to other libraries.
 """

@@ -1,9 +1,10 @@
 """Conditions on values: a function is traced once for each way through its branches, and `where` chooses among results.
 
-While a function is traced, `if x.sum() > 0:` has no answer. The trace takes one branch, and traces the function again
-for the other one, in the same graph, which merges equal nodes. The results of both ways meet in a `where` on the
-condition. So all ways are computed in each call. This is legal only if none of them can fail or has effects: a way with
-a step of numpy or a launch that the others lack, or one that raises, is refused at the condition.
+While a function is traced, `if x.sum() > 0:` has no answer. Sides that only assign are joined (`joins`). Otherwise the
+trace takes one branch, and traces the function again for the other one, in the same graph, which merges equal nodes.
+The results of both ways meet in a `where` on the condition. So all ways are computed in each call. This is legal only
+if none of them can fail or has effects: a way with a step of numpy or a launch that the others lack, or one that
+raises, is refused at the condition.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Branches:
         self.recorded: dict[Any, Any] = {}  # calls and constants of all ways, by what came earlier
         self.count = 0  # of these on this way
         self.constants: dict[int, Any] = {}  # of this way, by the `id` of an array that is kept
+        self.ways = 1
 
     def once(self, fits: Callable[[Any], bool], make: Callable[[], Any]) -> Any:
         """Return what another way made at this point, if it fits, so that equal beginnings have equal nodes."""
@@ -88,6 +90,10 @@ class Branches:
         assert self.first is not None
         loc, type = self.first
         return NeedsValue(loc, what="a condition", type=type, way=CHOOSE)
+
+    def __str__(self) -> str:
+        line = f"first in line {self.first[0].line}, " if self.first and self.first[0] else ""
+        return f"conditions on values, {line}are computed in all {self.ways} ways, and `where` chooses"
 
     def advance(self) -> bool:
         """Choose the next way, and return whether there is one."""
@@ -134,6 +140,7 @@ def run_ways(graph: TensorGraph, branches: Branches, run: Callable[[], Any], inp
             break
         if len(ways) == MOST_WAYS:
             raise branches.refusal()
+    branches.ways = len(ways)
     if any(way.may_fail for way in ways):
         raise branches.refusal()
     merge = Merge(graph, branches.refusal)
@@ -165,26 +172,30 @@ def ended(graph: TensorGraph, branches: Branches, result: Any, inputs: Mapping[i
     roots = [x.node for _, x in leaves(fixed) if isinstance(x, Tensor)] + [*left.values()]
     roots += [condition.node for condition, _ in branches.answers]
     common = [x for key, nodes in branches.recorded.items() if len(key) == 1 and type(nodes) is list for x in nodes]
-    may_fail = any(getattr(x.attr("function"), "may_raise", True) for x in calls_behind(roots) if x not in common)
-    return Way(tuple(branches.answers), fixed, left, may_fail)
+    can_fail = any(may_fail(x) for x in nodes_behind(roots) if x not in common)
+    return Way(tuple(branches.answers), fixed, left, can_fail)
 
 
-def calls_behind(roots: list[Node]) -> Iterator[Node]:
-    """Return the calls on which nodes depend."""
+def may_fail(node: Node) -> bool:
+    """Whether a step can fail, or have an effect."""
+    return node.is_call and bool(getattr(node.attr("function"), "may_raise", True))
+
+
+def nodes_behind(roots: list[Node]) -> Iterator[Node]:
+    """Return the nodes on which nodes depend."""
     seen, stack = set[Node](), list(roots)
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
             stack += node.inputs
-            if node.is_call:
-                yield node
+            yield node
 
 
 class Merge:
     """Merges the ways through a function by choices on their conditions."""
 
-    def __init__(self, graph: TensorGraph, refusal: Callable[[], Diagnostic]) -> None:
+    def __init__(self, graph: TensorGraph, refusal: Callable[[], Exception]) -> None:
         self.graph = graph
         self.refusal = refusal
 
@@ -199,7 +210,10 @@ class Merge:
         if len(ways) == 1:
             return ways[0].result
         condition, *parts = self.halves(ways, depth)
-        true, false = (self.results(part, depth + 1) for part in parts)
+        return self.joined(condition, *(self.results(part, depth + 1) for part in parts))
+
+    def joined(self, condition: Tensor, true: Any, false: Any) -> Any:
+        """Return one of two trees of one structure, leaf by leaf."""
         others = dict(leaves(false))
         if [path for path, _ in leaves(true)] != [*others]:
             raise self.refusal()
