@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pypto.debug.verify import verify
     from pypto.gradients import AdjointKernel, adjoint, vjp
     from pypto.graph.fuse import fuse
+    from pypto.graph.vmap import vmap
     from pypto.tuning import Config, Space, autotune, heuristics  # type: ignore[no-redef]  # names of modules, too
 else:
-    _LATER = dict.fromkeys(("Config", "Space", "autotune", "heuristics"), "tuning") | {"fuse": "graph.fuse"}
+    _LATER = dict.fromkeys(("Config", "Space", "autotune", "heuristics"), "tuning")
+    _LATER |= {name: f"graph.{name}" for name in ("fuse", "vmap")}
     _LATER |= dict.fromkeys(("AdjointKernel", "adjoint", "vjp"), "gradients")
     _LATER |= {name: f"debug.{name}" for name in ("checked", "interpret", "simulate", "verify")}
 
@@ -71,6 +73,6 @@ if (_conflict := cann_conflict()) is not None:
 __all__ = [
     "AdjointKernel", "Blocking", "Config", "Kernel", "Space", "adjoint", "autotune", "checked", "device", "fuse",
     "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile", "set_num_threads",
-    "simulate", "target", "to_device", "verify", "vjp",
+    "simulate", "target", "to_device", "verify", "vjp", "vmap",
 ]
 __all__ += language.__all__

@@ -17,6 +17,7 @@ from pypto.graph.tracing.numpy_steps import results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
 from pypto.graph.tracing.trace import Traced, trace
 from pypto.graph.tracing.ufuncs import lift
+from pypto.graph.vmap import mapped_over
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +34,13 @@ class Branches:
         operands = mapped(self.operands, lambda _, x: arrays[x.number] if isinstance(x, Slot) else x)
         result = self.branches[0 if condition else 1](*operands)
         return [np.asarray(leaf) for _, leaf in leaves(result)]
+
+    def batched(self, types: Sequence[TensorType], stacks: Sequence[bool], size: int) -> Any:
+        """Return the branch on stacks of all operands, and which operands it takes as stacks; None for conditions."""
+        if stacks[0]:
+            return None
+        true, false = (mapped_over(x, *self.operands) for x in self.branches)
+        return Branches((true, false), self.operands), [False, *(True for _ in types[1:])]
 
 
 def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:

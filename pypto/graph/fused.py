@@ -97,8 +97,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
             check_fusable(function)
             if disable:
                 check_names(disable)
+            functools.update_wrapper(self, function)  # first, as a fused function has these attributes, too
             self._named = named_arrays(function, dims) if dims else ()
-        functools.update_wrapper(self, function)
         self.function: Any = function
         self.dims = dims
         self.donate = donate

@@ -21,6 +21,7 @@ from pypto.graph.tracing.numpy_steps import results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tracing.ufuncs import lift
+from pypto.graph.vmap import mapped_over
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -39,6 +40,13 @@ class Repeated:
         for index in range(int(lower), int(upper)):
             state = as_arrays(self.body(np.asarray(index), state))
         return flat(state)
+
+    def batched(self, types: Sequence[TensorType], stacks: Sequence[bool], size: int) -> Any:
+        """Return the loop on stacks of all states, and which operands it takes as stacks; None for several bounds."""
+        if any(stacks[:2]):
+            return None
+        body = mapped_over(self.body, self.state, first=(None,))
+        return Repeated(body, self.state), [False, False, *(True for _ in types[2:])]
 
 
 class RepeatedWhile:
@@ -60,21 +68,29 @@ class RepeatedWhile:
 class Scanned:
     """A step that runs a body for each element of an array's first axis, and joins its second results."""
 
-    def __init__(self, body: Fused, state: Any, types: Sequence[TensorType]) -> None:
+    def __init__(self, body: Fused, state: Any, types: Sequence[TensorType], axis: int = 0) -> None:
         self.body = body
         self.state = state
         self.types = types  # of what an iteration gives
+        self.axis = axis  # that the elements are along
         self.__qualname__ = f"scan of {body.__name__}"  # type: ignore[attr-defined]
 
     def __call__(self, elements: Array, *arrays: Array) -> Sequence[Array]:
         state = filled(self.state, arrays)
+        elements = np.moveaxis(elements, self.axis, 0)
         outputs = [np.empty((len(elements), *t.shape), t.dtype.numpy) for t in self.types]
         for number, element in enumerate(elements):
             state, results = self.body(state, np.asarray(element))
             state = as_arrays(state)
             for output, result in zip(outputs, flat(results), strict=True):
                 output[number] = result
-        return [*flat(state), *outputs]
+        return [*flat(state), *(np.moveaxis(x, 0, self.axis) for x in outputs)]
+
+    def batched(self, types: Sequence[TensorType], stacks: Sequence[bool], size: int) -> Any:
+        """Return the scan on stacks of elements and states, and which operands it takes as stacks."""
+        rows = [TensorType((size, *t.shape), t.dtype) for t in self.types]
+        body = mapped_over(self.body, self.state, Slot(0))
+        return Scanned(body, self.state, rows, self.axis + 1), [True] * len(types)
 
 
 def filled(tree: Any, arrays: Sequence[Array]) -> Any:

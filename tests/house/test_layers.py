@@ -99,7 +99,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # An import inside of a function, or for types alone, counts as any other.
 GRAPH = (
     "generated", "ir", "rewrite", "loops", "capture", "tracing", "schedule", "codegen", "plan", "pipeline",
-    "tune", "verification", "views", "fused", "fuse", "cond", "step_loops", "lazy", "",
+    "tune", "verification", "views", "fused", "fuse", "lazy", "vmap", "cond", "step_loops", "",
 )  # fmt: skip
 
 ONLY_IN = {"llvmlite": "backends.cpu"}

@@ -15,7 +15,7 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_510  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_512  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -23,7 +23,7 @@ TECHNIQUES_TOKEN_LINES = 3285
 SMALL_ROOM_TOKEN_LINES = 350
 ROOM_TOKEN_LINES = {
     "backends": 26_940,
-    "graph": 15_850,
+    "graph": 16_380,
     "library": 8105,
     "passes": 5200,
     "ops": 5178,

@@ -33,6 +33,14 @@ def as_seen(function: Any) -> Any:
     return function if reads is None else reads.functions.of(function)
 
 
+def part_as_seen(owner: Any, name: str) -> Any:
+    """Return what the current trace uses of a function that another one holds, such as a fused one."""
+    reads = READS.get()
+    function = getattr(owner, name)
+    place = None if reads is None else reads.known.get(id(owner))
+    return as_seen(function) if place is None else reads.child(place, "attr", name, function)
+
+
 class Instrumented:
     """The instrumented classes, each with its original methods."""
 

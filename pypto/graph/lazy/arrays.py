@@ -18,8 +18,9 @@ from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.schedule.group import Layouts
 from pypto.graph.tracing.dispatch import COUNTING
-from pypto.graph.tracing.tensor import Storage, Tensor, tensor_type
+from pypto.graph.tracing.tensor import Tensor, tensor_type
 from pypto.graph.tracing.trace import TracedGraph
+from pypto.graph.tracing.values.storage import Storage
 
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 Array = np.ndarray[Any, Any]

@@ -19,8 +19,9 @@ from pypto.errors.graph import NotTraced
 from pypto.graph.capture.scalars import pinned
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
-from pypto.graph.tracing.tensor import Steps, Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Steps, Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
+from pypto.graph.tracing.values.storage import SCOPE, Storage
 
 Array = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -59,6 +60,7 @@ class ConcreteStorage(Storage):
 
     def __init__(self, graph: TensorGraph, value: Array, fill: Any = None, is_blank: bool = False) -> None:
         self.graph = graph
+        self.scope = SCOPE.get()
         self.value: Array | None = value
         self.fill = fill
         self.is_blank = is_blank
@@ -85,11 +87,12 @@ class ConcreteStorage(Storage):
     def clear(self) -> None:
         self.blank = self.node
 
-    def replace(self, node: Node) -> None:
+    def hold(self, node: Node) -> None:
         self._node, self.value = node, None
 
     def overwritten(self) -> None:
         """Note that numpy wrote into the memory."""
+        self.check_scope()
         self.fill, self.is_blank = None, False
 
 

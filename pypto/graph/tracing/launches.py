@@ -21,8 +21,9 @@ from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Node, here
 from pypto.graph.ir.types import TensorType
 from pypto.graph.tracing.numpy_steps import results_of
-from pypto.graph.tracing.tensor import Steps, Storage, Tensor
+from pypto.graph.tracing.tensor import Steps, Tensor
 from pypto.graph.tracing.ufuncs import captured
+from pypto.graph.tracing.values.storage import Storage
 from pypto.runtime.mode import MODE
 
 Array = np.ndarray[Any, Any]

@@ -22,8 +22,9 @@ from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.loops.writer import Check
 from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.launches import launched
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured
+from pypto.graph.tracing.values.storage import Storage
 from pypto.jit.generated import kernel_of
 from pypto.loc import Loc
 

@@ -38,6 +38,10 @@ SAFE: Final = frozenset((*FUNCTIONS, *TRANSFORMS, "where", "copy", "astype", "co
     "digitize", "nanargmax", "nanargmin", "polyfit", "roots",
 }  # fmt: skip
 HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
+STACKED: Final = (  # functions of one array that take stacks of matrices; each element is as it is alone
+    "cholesky", "cond", "copy", "det", "eigh", "eigvalsh", "fft", "hfft", "ifft", "ihfft", "inv", "irfft",
+    "matrix_rank", "pinv", "qr", "rfft", "slogdet", "svd", "svdvals",
+)  # fmt: skip
 UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
 
 
@@ -98,6 +102,36 @@ class NumpyStep:
                 loc = self.place.loc() if isinstance(self.place, Caller) else self.place or UNKNOWN
                 raise OtherShape(loc, function=f"np.{self.__qualname__}", shape=x.shape, planned=shape)
         return results
+
+    def batched(self, types: Sequence[TensorType], stacks: Sequence[bool], size: int) -> Any:
+        """Return the step on stacks of all its arrays, and which operands it takes as stacks, or None."""
+        (places, options), function, rank = self.args, self.function, len(self.shapes[0])
+        if options or not all(type(x) is Argument for x in places):
+            return None
+        if isinstance(function, np.ufunc):
+            function = on_stacks(function, rank)
+        elif function is np.linalg.solve:
+            function = solve_stacks
+        elif len(places) != 1 or function.__name__ not in STACKED:
+            return None
+        step = NumpyStep(self.__qualname__, function, self.args, self.several, self.place)
+        step.shapes = [(size, *shape) for shape in self.shapes]
+        step.may_raise = self.may_raise
+        return step, [True] * len(places)
+
+
+def on_stacks(function: Callable[..., Any], rank: int) -> Callable[..., Any]:
+    """Return a ufunc on stacks whose elements broadcast to `rank` dimensions."""
+
+    def call(*arrays: Any) -> Any:
+        return function(*(x.reshape(len(x), *(1,) * (rank + 1 - x.ndim), *x.shape[1:]) for x in arrays))
+
+    return call
+
+
+def solve_stacks(a: Any, b: Any) -> Any:
+    """Solve a stack of systems, each for a vector or a matrix."""
+    return np.linalg.solve(a, b) if b.ndim == a.ndim else np.linalg.solve(a, b[..., None])[..., 0]
 
 
 def filled(value: Any, arrays: Sequence[Any]) -> Any:

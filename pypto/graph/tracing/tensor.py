@@ -23,6 +23,7 @@ from pypto.graph.ir.node import Node, definition, here, line_of
 from pypto.graph.ir.types import TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.tracing.values.exchange import Exchanged
+from pypto.graph.tracing.values.storage import Storage
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
@@ -71,33 +72,6 @@ def is_complex(value: Any) -> bool:
         return is_complex(value.value)
     dtype = getattr(value, "dtype", None)
     return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
-
-
-class Storage:
-    """The memory of a traced array: the node that it holds at this point of the function."""
-
-    __slots__ = ("blank", "node", "shared")
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.blank: Node | None = None  # what it holds while its content is arbitrary, as that of `np.empty_like`
-        self.shared = False  # whether something may or may not be a view of it
-
-    def clear(self) -> None:
-        """Say that its content is arbitrary."""
-        self.blank = self.node
-
-    def share(self) -> None:
-        """Say that numpy may or may not have a view of it elsewhere, so that an update is refused."""
-        self.shared = True
-
-    def begin(self, node: Node) -> None:
-        """Hold what it held before the function ran."""
-        self.node, self.blank, self.shared = node, None, False
-
-    def replace(self, node: Node) -> None:
-        """Hold a new node, as all views of it do then."""
-        self.node = node
 
 
 class TensorGraph(SimplifiedGraph):

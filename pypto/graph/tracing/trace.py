@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pypto.errors import Diagnostic
-from pypto.errors.graph import REFUSALS, NotTraced, SharedMemory
+from pypto.errors.graph import NotTraced, SharedMemory
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, is_plain, objection
 from pypto.graph.capture.loop_statements import UnrolledLoop
@@ -27,11 +25,13 @@ from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
 from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Storage, Tensor, TensorGraph, tensor_type
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
-from pypto.graph.tracing.values.branches import Branches, run_ways
+from pypto.graph.tracing.values.branches import Branches, Inputs, run_ways
 from pypto.graph.tracing.values.exchange import source_parts
 from pypto.graph.tracing.values.joins import join
+from pypto.graph.tracing.values.refusals import unhandled, unwrapped
+from pypto.graph.tracing.values.storage import Storage
 from pypto.loc import Caller, Loc
 from pypto.markup import card
 from pypto.runtime.mode import mode
@@ -76,7 +76,7 @@ class FirstCondition(BaseException):
 class TracedGraph(TensorGraph):
     """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
-    __slots__ = ("arrays", "branches", "joins", "notes", "reads", "storages", "tensors", "unrolled")
+    __slots__ = ("arrays", "branches", "elements", "joins", "notes", "reads", "storages", "tensors", "unrolled")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
@@ -84,6 +84,7 @@ class TracedGraph(TensorGraph):
         self.reads: Reads | None = None
         self.branches: Branches | None = None
         self.tensors: dict[int, Tensor] = {}
+        self.elements: set[Node] = set()  # what functions that `vmap` maps get of their arguments
         self.unrolled: dict[UnrolledLoop, None] = {}  # in the order of their first iteration
         self.joins = True  # whether branches are joined
         self.notes: dict[str, None] = {}
@@ -109,7 +110,7 @@ class TracedGraph(TensorGraph):
             in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
             strides = in_memory if shape is None else contiguous(shape)
             self.arrays.append(array)
-            self.tensors[id(array)] = Tensor(self, Storage(node), (), strides, True)
+            self.tensors[id(array)] = Tensor(self, Storage(node, None), (), strides, True)
         return self.tensors[id(array)]
 
     def add(
@@ -119,6 +120,17 @@ class TracedGraph(TensorGraph):
         if self.reads is not None and self.reads.varying:
             attrs = {name: pinned(value) for name, value in attrs.items()}
         return super().add(op, *inputs, place=place, type=type, **attrs)
+
+    def all_ways(self, run: Callable[[], Any], inputs: Inputs) -> Any:
+        """Trace a function once for each way through its conditions on values, and return the merged result."""
+        outer, branches = self.branches, Branches(self)
+        self.branches = branches
+        try:
+            return run_ways(self, branches, run, inputs)
+        finally:
+            self.branches = outer
+            if branches.ways > 1:
+                self.notes[str(branches)] = None
 
     def decide(self, condition: Tensor) -> bool | None:
         if self.reads is None or condition.size != 1:
@@ -140,6 +152,8 @@ class TracedGraph(TensorGraph):
 
     def is_given(self, node: Node) -> bool:
         """Whether an input is an argument or an array that each call reads, and not one that the function made."""
+        if node in self.elements:
+            return False
         array = self.arrays[self.inputs.index(node)]
         return self.reads is None or self.is_outside(array)
 
@@ -275,8 +289,8 @@ def trace_by_name(
                 if not isinstance(error, FirstCondition) and not graph.notes:
                     raise
                 graph.joins, graph.notes = isinstance(error, FirstCondition), {}
-                graph.branches = Branches(graph)
-                tree = run_ways(graph, graph.branches, lambda: seen(*inner_args, **inner_kwargs), graph.tensors)
+                inputs = lambda: list(zip(graph.tensors.values(), graph.inputs, strict=True))  # noqa: E731
+                tree = graph.all_ways(lambda: seen(*inner_args, **inner_kwargs), inputs)
         reads.check()
         result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
     if drawn is not None and random_state() != drawn:
@@ -289,33 +303,14 @@ def trace_by_name(
     return arranged(graph, reads, given, result)
 
 
-@contextmanager
-def unwrapped() -> Iterator[None]:
-    """Raise the original error of a traced array that numpy wrapped in another error."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        cause = error.__cause__ or error.__context__
-        if isinstance(error, Diagnostic) or not isinstance(cause, Diagnostic):
-            raise
-        raise cause from None
-
-
-@contextmanager
-def unhandled() -> Iterator[None]:
-    """Raise a refusal that the function itself handled: the branch that it took is not the one that numpy takes."""
-    refusals: list[Diagnostic] = []
-    token = REFUSALS.set(refusals)
-    try:
-        yield
-    finally:
-        REFUSALS.reset(token)
-    if refusals:
-        raise refusals[0]
-
-
 def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) -> Traced:
     """Order the inputs of a traced function: arguments, arrays that each call reads, constant arrays."""
+    left = next((x for x in graph.live() if x in graph.elements), None) if graph.elements else None
+    if left is not None:
+        raise NotTraced(
+            left.loc, what="an array of a function that `vmap` maps", problem="it is used outside of this function",
+            way="return it from the mapped function",
+        )  # fmt: skip
     updated = {}
     for array, tensor, node in zip(graph.arrays, list(graph.tensors.values()), list(graph.inputs), strict=True):
         if tensor.storage.node is not node:
@@ -332,8 +327,7 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
     updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
     outside = reads.outside(read)
     graph.reads = None
-    ways = [str(graph.branches)] if graph.branches is not None and graph.branches.ways > 1 else []
-    notes = (*map(str, graph.unrolled), *graph.notes, *ways)
+    notes = (*map(str, graph.unrolled), *graph.notes)
     return Traced(graph, arrays, len(given) + len(read), result, updates, outside, notes)
 
 

@@ -9,7 +9,7 @@ raises, is refused at the condition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -112,7 +112,10 @@ def same_elements(a: Any, b: Any) -> bool:
     return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
 
 
-def run_ways(graph: TensorGraph, branches: Branches, run: Callable[[], Any], inputs: Mapping[int, Tensor]) -> Any:
+Inputs = Callable[[], list[tuple[Tensor, Node]]]
+
+
+def run_ways(graph: TensorGraph, branches: Branches, run: Callable[[], Any], inputs: Inputs) -> Any:
     """Trace a function once for each way through its branches, and return the merged result.
 
     Parameters
@@ -121,21 +124,21 @@ def run_ways(graph: TensorGraph, branches: Branches, run: Callable[[], Any], inp
     branches : Branches
     run : callable
         Runs the function on tensors.
-    inputs : dict of int to Tensor
-        The arrays from outside, which grow during the trace. Their memory begins each way as the call gives it, and
-        ends with the merged values.
+    inputs : callable
+        Returns the arrays from outside, which grow in number during the trace, each with the node that it holds at the
+        beginning of each way. Their memory ends with the merged values.
 
     Raises
     ------
     Diagnostic
         The refusal of the first condition, when the ways cannot be merged.
     """
-    for tensor, node in zip(inputs.values(), graph.inputs, strict=True):
+    for tensor, node in inputs():
         tensor.storage.begin(node)
     ways: list[Way] = []
     while True:
         result = run_way(branches, run)
-        ways.append(ended(graph, branches, result, inputs))
+        ways.append(ended(graph, branches, result, inputs()))
         if not branches.advance():
             break
         if len(ways) == MOST_WAYS:
@@ -143,11 +146,11 @@ def run_ways(graph: TensorGraph, branches: Branches, run: Callable[[], Any], inp
     branches.ways = len(ways)
     if any(way.may_fail for way in ways):
         raise branches.refusal()
-    merge = Merge(graph, branches.refusal)
+    arrays = inputs()
+    merge = Merge(graph, branches.refusal, [node for _, node in arrays])
     result = merge.results(ways, 0)
-    tensors = list(inputs.values())
     for number, node in merge.values(ways, 0).items():
-        tensors[number].storage.replace(node)
+        arrays[number][0].storage.hold(node)
     return result
 
 
@@ -161,11 +164,11 @@ def run_way(branches: Branches, run: Callable[[], Any]) -> Any:
         raise
 
 
-def ended(graph: TensorGraph, branches: Branches, result: Any, inputs: Mapping[int, Tensor]) -> Way:
+def ended(graph: TensorGraph, branches: Branches, result: Any, inputs: list[tuple[Tensor, Node]]) -> Way:
     """Return the way that was traced, and give the inputs the memory that the call gives."""
     fixed = mapped(result, lambda _, x: Tensor.fresh(graph, x.node).marked(x.is_array) if isinstance(x, Tensor) else x)
     left = {}
-    for number, (tensor, node) in enumerate(zip(inputs.values(), graph.inputs, strict=True)):
+    for number, (tensor, node) in enumerate(inputs):
         if tensor.storage.node is not node:
             left[number] = tensor.storage.node
         tensor.storage.begin(node)
@@ -195,9 +198,10 @@ def nodes_behind(roots: list[Node]) -> Iterator[Node]:
 class Merge:
     """Merges the ways through a function by choices on their conditions."""
 
-    def __init__(self, graph: TensorGraph, refusal: Callable[[], Exception]) -> None:
+    def __init__(self, graph: TensorGraph, refusal: Callable[[], Exception], inputs: list[Node]) -> None:
         self.graph = graph
         self.refusal = refusal
+        self.inputs = inputs
 
     def halves(self, ways: list[Way], depth: int) -> tuple[Tensor, list[Way], list[Way]]:
         """Split the ways by the answers of one condition."""
@@ -227,7 +231,7 @@ class Merge:
         true, false = (self.values(part, depth + 1) for part in parts)
         merged = {}
         for number in sorted({*true, *false}):
-            pair = (each.get(number, self.graph.inputs[number]) for each in (true, false))
+            pair = (each.get(number, self.inputs[number]) for each in (true, false))
             merged[number] = self.chosen(condition, *(Tensor.fresh(self.graph, x) for x in pair)).node
         return merged
 

@@ -17,9 +17,10 @@ from pypto.graph.capture.branch_statements import BranchStatement
 from pypto.graph.ir.node import Node
 from pypto.graph.tracing.arguments import leaves, mapped
 from pypto.graph.tracing.concrete import ConcreteArray
-from pypto.graph.tracing.tensor import Storage, Tensor
+from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import truth
 from pypto.graph.tracing.values.branches import Merge, may_fail
+from pypto.graph.tracing.values.storage import Storage
 
 Variables = dict[str, Any]
 _WIDE: Final = frozenset(map(np.dtype, (np.float64, np.int64, np.uint64, np.bool_)))  # a number of Python keeps these
@@ -89,7 +90,7 @@ class Joining:
 
     def results(self) -> Variables:
         """Choose between the sides for each variable, and for each array that one of them writes."""
-        merge = Merge(self.graph, NotJoined)
+        merge = Merge(self.graph, NotJoined, [])
         chosen = truth(self.graph, self.condition.reshape(()))
         yes, no = self.sides
         if yes.keys() != no.keys():
