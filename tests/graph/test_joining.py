@@ -114,3 +114,29 @@ def test_minus_zero_and_other_numbers_stay() -> None:
     with np.errstate(all="ignore"):
         for a, b in zip(pto.fuse(function)(x), function(x), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("fill", [0.0, -0.0, 3.5, -math.inf, math.nan])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_windows_with_steps_of_an_array_padded_with_any_number_are_read_in_place(step: int, fill: float) -> None:
+    def function(x: Any) -> Any:
+        wide = np.pad(x, ((0, 0), (1, 2), (3, 1), (0, 0)), constant_values=fill)
+        total = wide[:, 0:8:step, 0:9:step] * 2
+        for i, j in ((0, 2), (1, 3), (2, 4)):
+            total = np.maximum(total, 1 / wide[:, i : i + 8 : step, j : j + 9 : step])
+        return total
+
+    x = RNG.standard_normal((2, 7, 9, 5), np.float32)
+    fused = pto.fuse(function)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(fused(x), function(x))
+    plan = fused.plan(x)
+    assert (len(plan.steps), plan.arena_bytes) == (1, 0)
+    with pto.interpreter(), np.errstate(all="ignore"):
+        np.testing.assert_array_equal(pto.fuse(function)(x), function(x))
+
+
+def test_a_window_between_the_elements_of_an_array_is_a_number() -> None:
+    traced = trace(lambda x: np.pad(x, 3, constant_values=2)[::5] + 0, np.ones(1))
+    assert {n.op for n in rewritten(traced.graph)} == {"input", "constant", "copy"}
+    np.testing.assert_array_equal(pto.fuse(lambda x: np.pad(x, 3, constant_values=2)[::5] + 0)(np.ones(1)), [2, 2])

@@ -15,7 +15,6 @@ from typing import Any, Final
 from pypto.blocking import AUTO, Blocking
 from pypto.errors.graph import NoKernel
 from pypto.graph.codegen.op_text import (
-    ProductWriter,
     call_text,
     combined,
     is_of_magnitudes,
@@ -24,14 +23,15 @@ from pypto.graph.codegen.op_text import (
     neutral,
     propagates_nan,
 )
-from pypto.graph.codegen.writer import Access, Argument, KernelText, Tile
-from pypto.graph.ir.dims import is_fixed, quotient
+from pypto.graph.codegen.reads import ReadWriter
+from pypto.graph.codegen.writer import Access, KernelText, Tile
+from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.type_rules import better
 from pypto.graph.ir.types import contiguous
 from pypto.graph.schedule.fusion import Partition
 from pypto.graph.schedule.group import Programs
-from pypto.graph.schedule.index_space import Dim, FusionConflict, flat, ordered
+from pypto.graph.schedule.index_space import FusionConflict, flat, ordered
 from pypto.graph.schedule.tiling import Program, versions_of
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.table import TABLE
@@ -50,7 +50,7 @@ def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO
     return writer.text(variants)
 
 
-class GroupWriter(ProductWriter):
+class GroupWriter(ReadWriter):
     """Writes the lines of a group's nodes."""
 
     def written(self) -> GroupWriter:
@@ -238,57 +238,6 @@ class GroupWriter(ProductWriter):
         self.final[node] = self.variable(2, f"most{narrowed}", remaining) if narrowed else Tile("most", remaining)
         if self.program.online is not None and self.program.online.is_read_late and propagates_nan(node):
             self.final[node] = self.nan_tested(node, given, self.final[node])
-
-    def window(self, node: Node) -> Tile:
-        """Write a load of a window, in which elements outside of the array read as 0."""
-        (x,) = node.inputs
-        key = x.number, (), "window"  # as it lies, whatever other reads of it see
-        if key not in self.arguments:
-            number = sum(1 for a in self.arguments.values() if not a.is_output)
-            self.arguments[key] = Argument(f"a{number}", x, x.shape)
-        at, axes = [], []
-        for start, dim in zip(node.attr("starts"), self.program.space.values[node], strict=True):
-            sized_axes = [a for a in dim if a in self.program.sizes]
-            if len(sized_axes) > 1:
-                raise FusionConflict("a part of an array is read along one dimension in two ways")
-            at.append(self.moved_index(sized_axes[0], start) if sized_axes else str(start))
-            axes += [a for a in sized_axes if self.is_tiled(a)]
-        stage = self.stage_along(a for dim in self.program.space.values[node] for a in dim)
-        self.reads(self.arguments[key], (None,) * len(x.shape))
-        return self.variable(stage, f"{self.arguments[key].name}[{', '.join(at)}]", tuple(axes), node)
-
-    def take(self, node: Node) -> Tile:
-        """Write a gather: a scalar index reads a slice, and a tile of indices reads through pointers."""
-        index = self.operand(node, 1)
-        line = self.program.reads[node, 0]
-        array = self.argument(node.inputs[0], line)
-        result = self.program.values[node]
-        (picked,) = [a for a in line if a not in result] or (None,)
-        self.reads(array, (None if a == picked else a for a in line))
-        if not index.axes:
-            at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
-            axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
-            stage = max(self.stage(index), self.stage_along(a for a in line if a != picked))
-            return self.variable(stage, f"{array.name}[{at}]", axes, node)
-        return self.gathered(node, array, line, picked, index)
-
-    def gathered(self, node: Node, array: Argument, line: Dim, picked: int | None, index: Tile) -> Tile:
-        axes = tuple(dict.fromkeys((*index.axes, *(a for a in line if self.is_tiled(a) and a != picked))))
-        terms, masks = [], []
-        for n, a in enumerate(line):
-            at, _ = self.indices[a]
-            if a == picked:
-                terms.append(f"{self.aligned(index, axes)} * {array.name}.strides[{n}]")
-                continue
-            size = self.program.tile_size(a)
-            text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at
-            text = self.aligned(Tile(text, (a,)), axes) if self.is_tiled(a) else text
-            terms.append(f"{text} * {array.name}.strides[{n}]")
-            if self.is_tiled(a) and quotient(self.program.sizes[a], size) is None:
-                masks.append(f"({text} < {self.size_text(a)})")
-        mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
-        text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
-        return self.variable(max(self.stage(index), self.stage_along(a for a in line if a != picked)), text, axes, node)
 
     def store(self, node: Node) -> None:
         tile = self.final.get(node) or self.tiles[node]

@@ -118,8 +118,8 @@ def infer_window(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def window(attrs: Attrs, source: Array) -> Array:
-    """Return the elements of a window, with zeros outside of the array."""
-    result = np.zeros(attrs["shape"], source.dtype)
+    """Return the elements of a window, with one number outside of the array."""
+    result = np.full(attrs["shape"], attrs.get("fill", 0), source.dtype)
     spans = list(zip(attrs["starts"], attrs["shape"], source.shape, strict=True))
     inside = tuple(slice(max(0, -a), max(0, min(n, size - a))) for a, n, size in spans)
     shown = tuple(slice(max(0, a), max(0, min(size, a + n))) for a, n, size in spans)
@@ -263,7 +263,7 @@ ROWS: Final = (
         "window",
         infer_window,
         window,
-        "A part of an array that may reach beyond it, where it is 0.",
+        "A part of an array that may reach beyond it, where all elements are `fill`, or 0.",
         frozenset({"shifted"}),
     ),
     NodeRow(

@@ -1,7 +1,11 @@
 """Concat elimination: products of concatenated arrays, and slices of padded ones, read the parts, which saves a copy.
 
-A slice of an array that is padded with zeros is a window: a kernel reads the array itself, and elements outside of it
-read as 0. A product whose contracted axis is a concatenation is a sum of products:
+A slice of an array that is padded with one number is a window: a kernel reads the array itself, and elements outside of
+it read as that number. A slice with steps is a window of a strided view:
+
+    pad(x, 1)[0::2]  ->  window of x[1::2] from -1 on
+
+A product whose contracted axis is a concatenation is a sum of products:
 
     concat(x, y) @ w  ->  x @ w[:k] + y @ w[k:]
 
@@ -25,7 +29,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.graph.ir.dims import is_fixed
+from pypto.graph.ir.dims import ceil_div, is_fixed
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.rewrite.simplify import Inputs, NodeRule
 
@@ -33,28 +37,33 @@ _MOST_PARTS: Final = 64
 
 
 def is_window(node: Node, inputs: Inputs) -> bool:
-    """Whether a node pads an array with zeros, or slices a window."""
-    if any(step != 1 for step in node.attr("steps")):
-        return False
-    base = inputs[0]
+    """Whether a node pads an array with one number, or slices a window."""
+    base, steps = inputs[0], node.attr("steps")
     if node.is_movement:
-        return base.has("shifted")
-    if not base.is_constant or base.type.dtype.is_bool:
+        return base.has("shifted") and min(steps, default=1) >= 1
+    value = inputs[1]
+    if not base.is_constant or base.type.dtype.is_bool or any(step != 1 for step in steps):
         return False
-    number, value = base.attr("value"), inputs[1]
-    fixed = all(map(is_fixed, (*base.shape, *value.shape, *node.attr("starts"))))
-    return number == 0 and math.copysign(1, number) > 0 and fixed and value.type.size > 0
+    return all(map(is_fixed, (*base.shape, *value.shape, *node.attr("starts")))) and value.type.size > 0
 
 
 def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
-    """Replace a zero-padded array by a window of the array, and a slice of a window by a window."""
-    starts = node.attr("starts")
+    """Replace a padded array by a window of the array, and a slice of a window by a window of a strided view."""
+    starts, place = node.attr("starts"), node.place
     if node.has("update"):
-        starts, source = tuple(-s for s in starts), inputs[1]
-    else:
-        window = inputs[0]
-        starts, source = tuple(a + b for a, b in zip(window.attr("starts"), starts, strict=True)), window.inputs[0]
-    return graph.add("window", source, place=node.place, starts=starts, shape=node.shape)
+        fill = inputs[0].attr("value")
+        more = {} if fill == 0 and math.copysign(1, fill) > 0 else {"fill": fill}
+        return graph.add("window", inputs[1], place=place, starts=tuple(-s for s in starts), shape=node.shape, **more)
+    (source,), attrs = inputs[0].inputs, dict(inputs[0].attrs)
+    firsts = [a + b for a, b in zip(attrs["starts"], starts, strict=True)]
+    steps = tuple(node.attr("steps"))
+    counts = tuple(ceil_div(n - a % step, step) for a, step, n in zip(firsts, steps, source.shape, strict=True))
+    if min(counts, default=1) < 1:  # the window lies between the elements of the array
+        return graph.constant(attrs.get("fill", 0), node.type, place)
+    first = tuple(a % step for a, step in zip(firsts, steps, strict=True))
+    strided = graph.add("slice", source, place=place, starts=first, shape=counts, steps=steps)
+    attrs |= {"starts": tuple(a // step for a, step in zip(firsts, steps, strict=True)), "shape": node.shape}
+    return graph.add("window", strided, place=place, **attrs)
 
 
 pad_windows: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_of)
