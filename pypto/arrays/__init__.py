@@ -3,13 +3,14 @@
 A fused function traces them like numpy's functions. Called on numpy arrays, each runs as a separate fused function.
 Names of the array API standard that numpy has are numpy's own functions: `pt.exp` is `np.exp`.
 
-Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`.
+Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`; `windows` (their geometry) and
+`convolution`.
 """
 
 from pypto.arrays import linalg
+from pypto.arrays.convolution import conv1d, conv2d, conv3d
 from pypto.arrays.functions import (
     attention,
-    conv2d,
     gelu,
     layer_norm,
     log_softmax,
@@ -44,7 +45,9 @@ __all__ = [
     "__array_namespace_info__",
     "attention",
     "cond",
+    "conv1d",
     "conv2d",
+    "conv3d",
     "erf",
     "erfc",
     "explain",

@@ -137,46 +137,6 @@ def topk(x: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
     return np.take_along_axis(x, places, at), places
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return two numbers for the dimensions of an image from one or two."""
-    rows, columns = (value, value) if isinstance(value, int) else value
-    return int(rows), int(columns)
-
-
-@operation
-def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding: Any = 0) -> Array:
-    """Convolve images with filters, as neural networks do, by a product of patches with the filters.
-
-    Parameters
-    ----------
-    x : array of shape (images, channels, height, width)
-    weight : array of shape (filters, channels, rows, columns)
-    bias : array of shape (filters,), optional
-    stride, padding : int or (int, int)
-        For rows and columns.
-
-    Examples
-    --------
-    >>> conv2d(np.ones((1, 1, 3, 3), np.float32), np.ones((1, 1, 2, 2), np.float32)).tolist()
-    [[[[4.0, 4.0], [4.0, 4.0]]]]
-    """
-    (down, right), (top, left) = pair(stride), pair(padding)
-    if top or left:
-        x = np.pad(x, ((0, 0), (0, 0), (top, top), (left, left)))
-    filters, channels, rows, columns = weight.shape
-    images, height, width = x.shape[0], (x.shape[2] - rows) // down + 1, (x.shape[3] - columns) // right + 1
-    if channels != x.shape[1] or height < 1 or width < 1:
-        raise ValueError(f"filters of shape {tuple(weight.shape)} do not fit images of shape {tuple(x.shape)}")
-    parts = [
-        x[:, :, i : i + (height - 1) * down + 1 : down, j : j + (width - 1) * right + 1 : right]
-        for i in range(rows)
-        for j in range(columns)
-    ]
-    patches = np.stack(parts, axis=2).reshape(images, channels * rows * columns, height * width)
-    result = (weight.reshape(filters, channels * rows * columns) @ patches).reshape(images, filters, height, width)
-    return result if bias is None else result + bias[:, None, None]
-
-
 @operation
 def one_hot(x: Array, count: int, dtype: Any = np.float32) -> Array:
     """Encode indices along a new last axis: 1 at the index, and 0 elsewhere."""

@@ -41,6 +41,7 @@ ROOM_TOKEN_LINES = {
     "gradients": 1030,
     "profiler": 912,
     "routing": 710,
+    "arrays": 499,
     "jit": 706,
     "ir": 676,
 }

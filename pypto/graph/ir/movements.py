@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.types import Shape, Strides, broadcast, contiguous, regrouped
@@ -40,6 +40,8 @@ class MovementRow:
     inverse : callable, optional
         The op, and its attributes, that gives the operand again after elements of the result were replaced. None where
         several elements of the result are one of the operand.
+    traits : frozenset of str
+        What the stages ask for, as of other nodes.
     """
 
     shape: Callable[[Shape, Attrs], Shape]
@@ -49,6 +51,7 @@ class MovementRow:
     view: Callable[[Array, Attrs], Array | None] | None = None
     composed: Callable[[Attrs, Attrs], dict[str, Any]] | None = None
     inverse: Callable[[Shape, Attrs], tuple[str, dict[str, Any]]] | None = None
+    traits: frozenset[str] = frozenset()
 
 
 def reshaped(shape: Shape, attrs: Attrs) -> Shape:
@@ -110,6 +113,13 @@ def spans(attrs: Attrs, shape: Shape) -> tuple[slice, ...]:
     return tuple(span(*each) for each in zip(attrs["starts"], shape, attrs["steps"], strict=True))
 
 
+def unfolded(shape: Shape, attrs: Attrs) -> Shape:
+    axis, size = attrs["axis"], attrs["size"]
+    if not 0 <= axis < len(shape) or not 1 <= size <= shape[axis]:
+        raise TypeError(f"an array of shape {shape} has no windows of {size} along axis {axis}")
+    return (*shape[:axis], shape[axis] - size + 1, *shape[axis + 1 :], size)
+
+
 def has_shape(shape: Shape, attrs: Attrs) -> bool:
     return bool(shape == tuple(attrs["shape"]))
 
@@ -142,6 +152,12 @@ MOVEMENTS: Final[Mapping[str, MovementRow]] = MappingProxyType(
             lambda shape, strides, attrs: tuple(s * step for s, step in zip(strides, attrs["steps"], strict=True)),
             lambda shape, attrs: has_shape(shape, attrs) and all(step == 1 for step in attrs["steps"]),
             inverse=lambda shape, attrs: ("place", {"starts": attrs["starts"], "steps": attrs["steps"]}),
+        ),
+        "unfold": MovementRow(  # the windows along an axis, which overlap, along a new last dimension
+            unfolded,
+            lambda array, attrs: sliding_window_view(array, attrs["size"], attrs["axis"]),
+            lambda shape, strides, attrs: (*strides, strides[attrs["axis"]]),
+            lambda shape, attrs: False,
         ),
     }
 )

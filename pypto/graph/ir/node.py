@@ -147,7 +147,8 @@ class Node:
 
     def has(self, *traits: str) -> bool:
         """Whether the row of the op has one of some traits."""
-        return not (NODES.get(self.op) or TABLE[self.op]).traits.isdisjoint(traits)
+        row = NODES.get(self.op) or TABLE.get(self.op) or MOVEMENTS[self.op]
+        return not row.traits.isdisjoint(traits)
 
     @property
     def is_input(self) -> bool:

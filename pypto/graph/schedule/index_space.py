@@ -282,8 +282,8 @@ class _Builder:
             self.values[node] = self.axes.fresh(node.shape)
             self.axes.unify_reshaped(operands[0], self.values[node])
             return
-        relation = dims_of(node)
-        if relation is None or (node.is_movement and not node.has("movement")):
+        relation = None if node.is_movement and not node.has("movement") else dims_of(node)
+        if relation is None:
             raise FusionConflict(f"{node.op} has no form in a kernel of several nodes")
         self.unified([operands[n][d] for n, d in relation.contracted])
         lines = ([operands[n][d] for n, d in places] for places in relation.parallel)

@@ -28,6 +28,7 @@ from pypto.graph.schedule.online_softmax import Online, online_of
 from pypto.tuning.tile_sizes import TILES
 
 POINTWISE_BLOCK: Final = TILES.l1_bytes // 2 // 4  # elements of a tile without reductions
+WINDOW_BLOCK: Final = 512  # elements of a tile of windows, many of which are read at once, unless a row has more
 FEW: Final = 64  # elements of a block, up to which a partial one at the end counts
 ROWS_BLOCK: Final = TILES.l1_bytes // 8 // 4  # elements that a tile of rows has at least
 
@@ -135,6 +136,8 @@ class TilingChoice:
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
         if any(n.has("indexed") for n in self.space.nodes):
             target = 1  # an index of one number reads a slice, an index of many needs pointers
+        elif not inner and self.parallel and any(n.has("shifted") for n in self.space.nodes):
+            target = min(target, max(WINDOW_BLOCK, hint(self.sizes[self.parallel[-1]])))
         blocks = self.spread(elements, target)
         full_axes = tuple(a for a in inner if a != loop)
         form = "online" if online else "rows" if self.space.reduced else "pointwise"

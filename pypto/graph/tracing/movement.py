@@ -210,6 +210,12 @@ def sliding_window_view(x: Tensor, window_shape: Any, axis: Any = None, *, subok
     return reshape(stack([x[at] for at in taps], axis=-1), (*sizes, *window))
 
 
+def unfold(x: Tensor, axis: int, size: int) -> Tensor:
+    """Return a view of the windows along an axis, which overlap, along a new last dimension."""
+    view: Tensor = checked("unfold", lambda: x.moved("unfold", axis=axis, size=size))
+    return view
+
+
 def slices(sizes: list[int], axes: tuple[int, ...], starts: tuple[int, ...]) -> tuple[slice, ...]:
     """Return a slice with one element of each window."""
     first = [0] * len(sizes)
