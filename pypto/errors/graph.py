@@ -100,6 +100,54 @@ class WrongOut(Diagnostic, ValueError):
     )
 
 
+class MixedLibraries(Diagnostic, TypeError):
+    code = "E336"
+    template = "{kernel}: `{arg}` is an array of {library}, and `{other}` one of {second}; a call takes one library's"
+    hint = "{way}"
+    example = programs(
+        """
+        import torch
+
+        f = pto.fuse(lambda x, y: x + y)
+
+        f(torch.ones(8), np.ones(8, np.float32))
+        """,
+        """
+        import torch
+
+        f = pto.fuse(lambda x, y: x + y)
+
+        f(torch.ones(8), torch.from_numpy(np.ones(8, np.float32)))
+        """,
+    )
+
+
+class UntrackedGradient(Diagnostic, RuntimeError):
+    code = "E337"
+    template = "{kernel}: `{arg}` {what}, and no gradient would flow through a fused function"
+    hint = (
+        "pass `{arg}.detach()`, or call it under `torch.no_grad()`; operators with gradients are made by "
+        "`pypto.torch.op`, and models are compiled by `torch.compile`"
+    )
+    example = programs(
+        """
+        import torch
+
+        f = pto.fuse(lambda x: np.exp(x))
+
+        f(torch.ones(8, requires_grad=True))
+        """,
+        """
+        import torch
+
+        f = pto.fuse(lambda x: np.exp(x))
+
+        with torch.no_grad():
+            f(torch.ones(8, requires_grad=True))
+        """,
+    )
+
+
 class ArrayDiffers(Diagnostic, AssertionError):
     code = "E348"
     template = (

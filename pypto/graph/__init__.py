@@ -1,10 +1,10 @@
 """The Tensor graph: a compiler for functions on arrays, in stages.
 
 The input is a numpy function with example arguments, the output an execution plan of kernels. Read the stages in order:
-`ir` (the graph as data), `rewrite`, `loops` (a loop statement as one kernel), `capture` (what a function reads from
-outside), `tracing`, `schedule` (groups and tilings), `codegen` (kernels as source), `plan`, then `tune`, `verification`
-and `views`. Each stage imports only those before it; `pipeline` lists their passes. Above them stands what users call:
-`fused` with `fuse`, `lazy`, `vmap`, `cond` and `step_loops`.
+`ir` (the graph as data), `rewrite`, `loops` (a loop statement as one kernel), `exchange` (arrays of other libraries),
+`capture` (what a function reads from outside), `tracing`, `schedule` (groups and tilings), `codegen` (kernels as
+source), `plan`, then `tune`, `verification` and `views`. Each stage imports only those before it; `pipeline` lists
+their passes. Above them stands what users call: `fused` with `fuse`, `lazy`, `vmap`, `cond` and `step_loops`.
 """
 
 from pypto.graph.ir.node import Graph, Node, text

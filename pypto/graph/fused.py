@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
@@ -18,10 +17,13 @@ from pypto.arguments import BOUNDARY
 from pypto.compile import session
 from pypto.graph.capture.attributes import as_seen
 from pypto.graph.capture.guards import Roots
+from pypto.graph.exchange.call import OF_NUMPY, Call
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.pipeline import check_names, emitted, logged
 from pypto.graph.plan.bound_call import BoundCall, bound_call
-from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
+from pypto.graph.plan.fast_path import NOT_REPLAYED, FastPath
+from pypto.graph.plan.foreign_call import foreign_call, outside_call
+from pypto.graph.plan.foreign_path import fast_path_for
 from pypto.graph.plan.on_device import device_call
 from pypto.graph.plan.outputs import check_updates, donated_inputs, run_into, write_back
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
@@ -30,6 +32,7 @@ from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.arguments import (
     NO_SHAPES,
     DeviceArgument,
+    ForeignArgument,
     Shapes,
     TracedArgument,
     check_call,
@@ -37,11 +40,12 @@ from pypto.graph.tracing.arguments import (
     collect,
     filled,
 )
-from pypto.graph.tracing.named_dims import Dims, donated_arrays, named_arrays, places_of, renamed, shapes_of_call
-from pypto.graph.tracing.trace import Slot, trace_by_name
+from pypto.graph.tracing.named_dims import Dims, donated_arrays, named_arrays, renamed, shapes_of_call
+from pypto.graph.tracing.trace import trace_by_name
 from pypto.markup import Shown
 from pypto.runtime.collection import without_collection
 from pypto.runtime.pickling import Pickled
+from pypto.runtime.tensors import is_traced, tracing_test
 
 if TYPE_CHECKING:
     from pypto.debug.inspection import Inspection
@@ -111,6 +115,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         self._cache = PlanCache()
         self._fast_paths: tuple[FastPath, ...] = ()  # for arguments like those of the last calls
         self._lock = threading.Lock()
+        self._is_traced = is_traced  # by torch.compile
 
     @functools.cached_property
     def _gives_out(self) -> bool:
@@ -119,6 +124,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_traced():
+            return outside_call(self, args, kwargs)
         for path in self._fast_paths:
             result = path.call(args, kwargs)
             if result is not NOT_REPLAYED:
@@ -126,34 +133,41 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         with BOUNDARY:
             return self._called(args, kwargs)
 
-    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call = OF_NUMPY) -> Any:
         """Run a call that the fast path of the last call does not serve."""
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
         try:
             shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-            form, roots = self._form(args, kwargs, shapes)
+            form, roots = self._form(args, kwargs, shapes, call)
         except TracedArgument:
             return as_seen(self.function)(*args, **kwargs)  # a part of what is traced, or lazy
         except DeviceArgument:
             return device_call(self, args, kwargs if out is None else {**kwargs, "out": out})
-        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
+        except ForeignArgument:
+            entered = foreign_call(self.function, args, kwargs if out is None else {**kwargs, "out": out})
+            return self._called(entered.args, entered.kwargs, entered)
+        self._is_traced = tracing_test()
+        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes, call)
         donated = self._granted(version, arrays, args, kwargs)
         plan, numbers = version.plan, (*donated.values(),)
         if not any(p.frames is plan.frames and p.donated == numbers for p in self._fast_paths):
-            path = self._fast_path_for(version, roots, args, kwargs, donated)
+            path = fast_path_for(self, version, roots, args, kwargs, donated, call)
             self._fast_paths = (*(() if path is None else (path,)), *self._fast_paths)[:FAST_PATHS]
         if version.traced.updates:
             check_updates(version.plan, version.traced, arrays)
         if out is None:
-            outputs = version.plan.run(arrays, sizes, donated=donated)
+            outputs = version.plan.run(arrays, sizes, donated=donated, place=call.memory)
         else:
-            outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
+            outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated, call.memory)
         if version.traced.updates:
             write_back(version.traced, arrays, outputs)
+        if call.library is not None:
+            call.note_writes([*(arrays[n] for n, _ in version.traced.updates), *outputs])
+            outputs = [call.leave(x) for x in outputs]
         return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """Return the plan for arguments like these, and make it if necessary; nothing runs."""
+        """Return the plan for arguments like these; nothing runs."""
         with BOUNDARY:
             return self.version_for(args, kwargs)[0].plan
 
@@ -170,15 +184,20 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         array([1., 1.], dtype=float32)
         """
         with BOUNDARY:
-            version, arrays, sizes = self.version_for(args, kwargs)
-            donated = self._granted(version, arrays, args, kwargs)
-            return bound_call(version.plan, version.traced, arrays, sizes, donated)
+            call = foreign_call(self.function, args, kwargs)
+            version, arrays, sizes = self.version_of(call)
+            donated = self._granted(version, arrays, call.args, call.kwargs)
+            return bound_call(version.plan, version.traced, arrays, sizes, donated, call)
 
     def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
         """Return the plan for some arguments, their arrays, and the sizes of the named dimensions."""
-        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        form, roots = self._form(args, kwargs, shapes)
-        version, arrays = self._version(form, roots, args, kwargs, shapes, sizes)
+        return self.version_of(foreign_call(self.function, args, kwargs))
+
+    def version_of(self, call: Call) -> tuple[Version, list[Array], Sizes]:
+        """Return the plan for a call, its arrays, and the sizes of the named dimensions."""
+        shapes, sizes = self._shapes(call.args, call.kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        form, roots = self._form(call.args, call.kwargs, shapes, call)
+        version, arrays = self._version(form, roots, call.args, call.kwargs, shapes, sizes, call)
         return version, arrays, sizes
 
     @property
@@ -198,7 +217,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         Parameters
         ----------
         *args, **kwargs
-            The arguments of a call. Their arrays are copied, so tuning changes none of them.
+            The arguments of a call, whose arrays are copied.
         budget : float
             The seconds that the search may take. Each kernel measures at least one candidate.
 
@@ -258,8 +277,6 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         ----------
         what : str
             ``traced``, ``graph`` (rewritten), ``schedule``, ``plan``, or ``after:`` with a pass: ``after:fusion``.
-        *args, **kwargs
-            The arguments of a call.
 
         Raises
         ------
@@ -279,8 +296,9 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
 
     def planned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
         """Make a fresh plan for some arguments, which calls do not use."""
-        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        return self._new_version(args, kwargs, shapes, sizes)
+        call = foreign_call(self.function, args, kwargs)
+        shapes, sizes = self._shapes(call.args, call.kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        return self._new_version(call.args, call.kwargs, shapes, sizes, call)
 
     def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
         """Return the levels of a kernel of the plan, from its source to machine code, linked by line.
@@ -325,48 +343,29 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         """Return the shapes with named dimensions, and the dimensions' sizes in this call."""
         return shapes_of_call(self._named, self._dims, args, kwargs)
 
-    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[Hashable, Roots]:
+    def _form(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, call: Call
+    ) -> tuple[Hashable, Roots]:
         """Return the key of the plan cache for a call, and the roots of the paths to arrays from outside."""
         arrays: dict[int, Array] = {}
         others: list[Any] = []
-        facts: list[Any] = []
+        facts: list[Any] = [call.name] if call.name else []
         for x in args:
             collect(x, arrays, others, facts, shapes)
         if kwargs:
             facts.append(len(args))
             collect(kwargs, arrays, others, facts, shapes)
-        return tuple(facts), Roots(self.function, list(arrays.values()), others)
+        return tuple(facts), Roots(self.function, list(arrays.values()), others, call.originals_of(arrays.values()))
 
     def _granted(self, version: Version, arrays: list[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Donated:
         """Map results to the numbers of the donated inputs whose memory they are made in."""
         given = [(row.path, row.find(args, kwargs)) for row in self._donated if row.leaf(args, kwargs) is not None]
         return donated_inputs(version.plan, version.traced, arrays, given) if given else NO_DONATION
 
-    def _fast_path_for(
-        self, version: Version, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated
-    ) -> FastPath | None:
-        """Return the fast path for calls like this one, or None if a result needs more than its memory."""
-        reader: CallReader | None = None
-        outside, arrays = version.traced.outside, roots.arrays
-        places = places_of(self._dims, self._named, arrays, args, kwargs) if self._named else ()
-        if version.traced.updates or places is None or version.plan.has_host_steps:
-            return None
-        if kwargs or outside.rows or len(args) != len(arrays) or not all(map(operator.is_, args, arrays)):
-            more = (lambda x: outside.read(Roots(self.function, x, x.others))) if outside.rows else None
-            reader = reader_of_call(args, kwargs, more)
-            if len(reader(args, kwargs) or ()) != len(arrays) + len(outside.given):
-                return None  # an array is given twice
-        plan, result = version.plan, version.traced.result
-        alone = isinstance(result, Slot) and bool(plan.graph.outputs[result.number].shape)
-        fill = None if alone else functools.partial(filled, result)
-        constants = tuple(plan.fixed.values()) if alone and self._gives_out else None
-        if donated and plan.fixed:
-            return None  # every call compares what it gives away with the arrays from outside
-        return FastPath(plan.frames, places, fill, reader, constants, tuple(donated.values()))
-
     def _version(
-        self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
-    ) -> tuple[Version, list[Array]]:
+        self, form: Hashable, roots: Roots, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes,
+        call: Call,
+    ) -> tuple[Version, list[Array]]:  # fmt: skip
         """Return the plan for some arguments with its arrays, and make it if necessary."""
         entry = self._cache.find(form, roots, sizes)
         if entry is None:
@@ -374,7 +373,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
                 entry = self._cache.find(form, roots, sizes)
                 if entry is None:
                     self._cache.note_varying(form, roots)
-                    version = self._new_version(args, kwargs, shapes, sizes)
+                    version = self._new_version(args, kwargs, shapes, sizes, call)
                     given = version.traced.arrays[len(roots.arrays) : version.traced.given]
                     constants = without_arguments(version.traced.arrays, version.traced.given)
                     entry = Version(version.plan, replace(version.traced, arrays=constants)), given
@@ -384,15 +383,17 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
         return version, [*roots.arrays, *given]
 
     @without_collection()
-    def _new_version(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
+    def _new_version(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes, call: Call
+    ) -> Version:
         check_call(self.function, args, kwargs)
         varying = frozenset(self._cache.varying)
-        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying)
+        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims, varying, call)
         guards = traced.graph.guards
         if guards is not None and not guards.hold(sizes):  # the answers for these sizes are others than for the hints
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
-            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying)
+            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()), varying, call)
         with logged(traced.graph.name) if "passes" in session().settings.log else nullcontext():
             traced = replace(traced, graph=rewritten(traced.graph, self._disabled))
             layouts, fixed = surroundings_of(traced)

@@ -15,7 +15,7 @@ import pypto as pto
 import pypto.arrays as pt
 from pypto.errors import PyptoError
 from pypto.errors.frontend import OnlyAnAnnotation
-from pypto.errors.graph import NeedsValue, NotTraced
+from pypto.errors.graph import MixedLibraries, NeedsValue, NotTraced
 from pypto.errors.launch import UnsupportedArgument, WrongArguments, WrongDecorator
 from pypto.ir.types import float32
 from pypto.runtime.device_arrays import DeviceArray
@@ -88,8 +88,56 @@ def test_an_array_on_a_device_is_named() -> None:
 @pytest.mark.torch
 def test_a_tensor_of_torch_is_named() -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(UnsupportedArgument, match="`y` is a tensor of torch"):
+    with pytest.raises(MixedLibraries, match="`x` is an array of numpy, and `y` one of torch"):
         pto.fuse(scaled)(X, torch.ones(3))
+    outside = torch.ones(3)
+    with pytest.raises(NotTraced, match="a tensor of torch in a call on arrays of numpy"):
+        pto.fuse(lambda x: x + outside)(X)
+
+
+class Exchanged:
+    """An array of a library that has DLPack, and a namespace of the array API standard: this class."""
+
+    device = 1, 0
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **given: Any) -> Any:
+        return self.array.__dlpack__(**given)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __array_namespace__(self) -> type:
+        return Exchanged
+
+    @classmethod
+    def from_dlpack(cls, array: Any) -> Exchanged:
+        return cls(np.from_dlpack(array))
+
+
+class Bare(Exchanged):
+    """An array of a library without a namespace."""
+
+    __array_namespace__: Any = None
+
+
+def test_arrays_that_exchange_their_memory() -> None:
+    fused = pto.fuse(lambda x, y: {"sum": x + y, "x": x[::2]})
+    for _ in range(3):
+        got = fused(Exchanged(X), Exchanged(X * 2))
+        assert {type(x) for x in got.values()} == {Exchanged}
+        np.testing.assert_array_equal(got["sum"].array, X * 3)
+        assert np.shares_memory(got["x"].array, X)
+    assert type(pto.fuse(scaled)(Bare(X))) is np.ndarray
+    np.testing.assert_array_equal(pt.softmax(Exchanged(X)).array, pt.softmax(X))
+    with pytest.raises(MixedLibraries, match=r"np\.asarray\(x\)"):
+        fused(Exchanged(X), X)
+    elsewhere = Exchanged(X)
+    elsewhere.device = 2, 0
+    with pytest.raises(UnsupportedArgument, match=r"on the device \(2, 0\) of DLPack"):
+        fused(elsewhere, elsewhere)
 
 
 def test_subclasses_that_add_nothing_are_arrays(tmp_path: Path) -> None:

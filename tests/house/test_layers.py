@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # The stages of the graph compiler, and the modules that users call, lowest first: each may import those before it.
 # An import inside of a function, or for types alone, counts as any other.
 GRAPH = (
-    "generated", "ir", "rewrite", "loops", "capture", "tracing", "schedule", "codegen", "plan", "pipeline",
+    "generated", "ir", "rewrite", "loops", "exchange", "capture", "tracing", "schedule", "codegen", "plan", "pipeline",
     "tune", "verification", "views", "fused", "fuse", "lazy", "vmap", "cond", "step_loops", "",
 )  # fmt: skip
 

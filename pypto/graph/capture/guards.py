@@ -132,8 +132,7 @@ def objection(value: Any) -> tuple[str, str] | None:
 def of_library(value: Any, root: str, name: str) -> tuple[str, str] | None:
     """Return why fused functions refuse an array of another library."""
     if root == "torch" and name in ("Tensor", "Parameter"):
-        way = "pass `x.numpy()`, or `x.detach().numpy()`; for models of torch there is `pypto.torch`"
-        return f"a tensor of torch, and no gradient would flow through it (device {value.device})", way
+        return "a tensor of torch in a call on arrays of numpy", "pass tensors as arguments, too, or `.numpy()` of it"
     if root == "pypto" and name == "DeviceArray":
         return (
             f"an array on the device {value.device}",
@@ -211,11 +210,19 @@ _GONE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, Re
 
 @dataclass(slots=True)
 class Roots:
-    """The roots of a call's reads: the traced function, and the arrays and other leaves of its arguments."""
+    """The roots of a call's reads: the traced function, and the arrays and other leaves of its arguments.
+
+    `given` has the arrays of another library whose memory `arrays` show; it is empty for arrays of numpy.
+    """
 
     function: Any
     arrays: Sequence[Any] = ()
     others: Sequence[Any] = ()
+    given: Sequence[Any] = ()
+
+    def argument(self, number: int) -> Any:
+        """Return an array among the arguments as the caller passed it."""
+        return (self.given or self.arrays)[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +252,18 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class CapturedInput:
-    """A plan input that a row reads: an array, or a number with an element type."""
+    """A plan input that a row reads: an array, a number with an element type, or an array that `enter` converts."""
 
     row: int
     dtype: Any = None
+    enter: Callable[[Any], Any] | None = None
+
+    def read(self, values: Sequence[Any]) -> Any:
+        """Return the array of the input, from the values of all rows."""
+        value = values[self.row]
+        if self.enter is not None:
+            return self.enter(value)
+        return value if self.dtype is None else np.array(value, self.dtype)
 
 
 @dataclass(slots=True)
@@ -274,7 +289,7 @@ class ReadProgram:
                 values.append(value)
         except _GONE:
             return None
-        return [values[g.row] if g.dtype is None else np.array(values[g.row], g.dtype) for g in self.given]
+        return [given.read(values) for given in self.given]
 
     def changed(self, roots: Roots) -> list[Path] | None:
         """Return the numbers that changed, or None if any other value changed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import IOBase
 from types import FunctionType, MethodType, SimpleNamespace
@@ -36,9 +36,12 @@ from pypto.graph.capture.guards import (
     one_of,
     same_memory,
 )  # fmt: skip
+from pypto.graph.capture.parts import GETTERS, TEXTS, foreign_array
 from pypto.graph.capture.proxies import ModuleView, contents, copied, items_of
 from pypto.graph.capture.rebinding import Generators
 from pypto.graph.capture.scalars import Scalar
+from pypto.graph.exchange.call import OF_NUMPY, Call
+from pypto.graph.exchange.libraries import library_name
 from pypto.graph.ir.node import here
 
 _REMEMBERED: Final = type(functools.lru_cache(len))
@@ -65,11 +68,15 @@ class Reads:
     graph : InputGraph
     varying : collection of Path
         Numbers that are run-time scalars because they differ from call to call.
+    call : Call
+        The call whose arguments the function is traced for.
     """
 
-    def __init__(self, graph: InputGraph, varying: Collection[Path] = ()) -> None:
+    def __init__(self, graph: InputGraph, varying: Collection[Path] = (), call: Call = OF_NUMPY) -> None:
         self.graph = graph
         self.varying = varying
+        self.call = call
+        self.foreign: dict[int, Any] = {id(x): view for view in call.views for x in (call.originals[id(view)],)}
         self.rows: list[Read] = []
         self.values: list[Any] = []  # kept while the function is traced, so that an `id` stays one object's
         self.entered: list[Any] = []
@@ -104,7 +111,7 @@ class Reads:
         place = None
         if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
             get = lambda values, roots: roots.function  # noqa: E731
-            place = self._keep(("function",), function.__name__, get, anything, function)
+            place = self.keep(("function",), function.__name__, get, anything, function)
         return self.functions.copy(function, place, function.__name__)
 
     def argument(self, text: str, array: Any, shape: tuple[int, ...] | None = None) -> Any:
@@ -123,9 +130,10 @@ class Reads:
             return self.entered[place]
         if getattr(type(value), "stands_in", False):
             return value.pin() if guards.is_scalar(value) and value.reads is not self else value
+        value = self.foreign.get(id(value), value)
         if id(value) in self.arguments and guards.is_array(value):
             number = self.arguments[id(value)]
-            place = self.add(path, text, lambda v, roots: get(v, roots) is roots.arrays[number], equal(True), True)
+            place = self.add(path, text, lambda v, roots: get(v, roots) is roots.argument(number), equal(True), True)
             self.entered[place] = self.graph.argument(text, value)
             return self.entered[place]
         known = self.known.get(id(value))
@@ -136,6 +144,8 @@ class Reads:
         return self._meet(path, text, get, value, raw)
 
     def _meet(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
+        if self.call.name and library_name(value) == self.call.name:
+            return foreign_array(self, path, text, get, value)
         refused = objection(value)
         if refused is not None:
             loc = self.functions.line_of_root()
@@ -156,10 +166,10 @@ class Reads:
     def _followed(self, path: Path, text: str, get: Get, value: Any) -> Any:
         """Return the substitute of a module, function or object, whose reads are recorded."""
         if guards.is_module(value):
-            place = self._keep(path, text, get, anything, value)
+            place = self.keep(path, text, get, anything, value)
             self.entered[place] = ModuleView(self, place, value)
         elif guards.is_function(value):
-            place = self._keep(path, text, get, identical(value), value)
+            place = self.keep(path, text, get, identical(value), value)
             self.entered[place] = self.functions.copy(value, place, text)
         elif guards.is_object(value):
             place = self._object(path, text, get, value)
@@ -182,7 +192,7 @@ class Reads:
             )  # fmt: skip
         memory = guards.bytes_of(value)
         check = identical(value) if memory is None else same_memory(type(value), memory)
-        place = self._keep(path, text, get, check, value)
+        place = self.keep(path, text, get, check, value)
         self.generators.watch(text, value)
         if guards.is_class(value) and not issubclass(value, BaseException):
             watch(value, self.watched)  # the function makes instances of it
@@ -190,7 +200,8 @@ class Reads:
             self.child(place, "attr", "function", value.function)
         return place
 
-    def _keep(self, path: Path, text: str, get: Get, check: Check, value: Any) -> int:
+    def keep(self, path: Path, text: str, get: Get, check: Check, value: Any) -> int:
+        """Add the row of a value that is known by its identity from now on."""
         place = self.add(path, text, get, check, value)
         self.known[id(value)] = place
         return place
@@ -213,13 +224,13 @@ class Reads:
         return value
 
     def _array(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
-        place = self._keep(path, text, get, array_equal(value) if raw else array_like(value), value)
+        place = self.keep(path, text, get, array_equal(value) if raw else array_like(value), value)
         self.inputs[id(value)] = CapturedInput(place)
         self.entered[place] = self.graph.argument(text, value)
         return self.entered[place]
 
     def _container(self, path: Path, text: str, get: Get, value: Any, raw: bool) -> Any:
-        place = self._keep(path, text, get, container_like(value), value)
+        place = self.keep(path, text, get, container_like(value), value)
         kind = "attr" if type(value) is SimpleNamespace else "item"
         entered = {name: self.child(place, kind, name, x, raw) for name, x in items_of(value)}
         self.entered[place] = copy = copied(value, entered)
@@ -249,7 +260,7 @@ class Reads:
         return self.entered[place]
 
     def _object(self, path: Path, text: str, get: Get, value: Any) -> int:
-        place = self._keep(path, text, get, of_type(type(value)), value)
+        place = self.keep(path, text, get, of_type(type(value)), value)
         if not watch(type(value), self.watched):
             for name, x in list(getattr(value, "__dict__", {}).items()):
                 self.child(place, "attr", name, x, raw=True)
@@ -268,7 +279,7 @@ class Reads:
         with suppress(TypeError):
             reference = weakref.ref(value)
         text = f"a {type(value).__name__}"
-        return self._keep(("weak", id(value)), text, lambda values, roots: reference(), of_type(type(value)), value)
+        return self.keep(("weak", id(value)), text, lambda values, roots: reference(), of_type(type(value)), value)
 
     def attribute(self, value: Any, name: str, plain: Callable[[], Any]) -> Any:
         """Return the substitute of an attribute that the function reads."""
@@ -372,19 +383,3 @@ def has_method(name: str, owned: Any) -> Check:
         return owned_by(type(value), name) is owned and not in_instance(value, name)
 
     return check
-
-
-def attribute_of(parent: int, name: str) -> Get:
-    return lambda values, roots: getattr(values[parent], name)
-
-
-def item_of(parent: int, key: Any) -> Get:
-    return lambda values, roots: values[parent][key]
-
-
-GETTERS: Final[Mapping[str, Callable[[int, Any], Get]]] = {
-    "cell": rebinding.cell_of,
-    "attr": attribute_of,
-    "item": item_of,
-}
-TEXTS: Final = {"cell": "{1}", "attr": "{0}.{1}", "item": "{0}[{1!r}]"}

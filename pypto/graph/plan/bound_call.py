@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto.graph.exchange.call import Call
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.outputs import check_updates
@@ -44,7 +45,9 @@ class BoundCall:
         return self.result
 
 
-def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes, donated: Donated) -> BoundCall:
+def bound_call(
+    plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes, donated: Donated, call: Call
+) -> BoundCall:
     """Bind the steps of a plan to arrays; `donated` maps results to the inputs whose memory they are made in.
 
     Raises
@@ -55,7 +58,7 @@ def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes
     check_updates(plan, traced, arrays)
     plan.compile(arrays)
     owners = {result: plan.graph.inputs[number] for result, number in donated.items()}
-    frame = Frame(plan, len(arrays), dict(sizes), donated=owners)
+    frame = Frame(plan, len(arrays), dict(sizes), call.memory, owners)
     frame.enter(arrays)
     outputs = [frame.view(node) for node in plan.graph.outputs]
     steps = [on_arrays(step, frame) for step in frame.launches.steps]
@@ -63,10 +66,19 @@ def bound_call(plan: Plan, traced: Traced, arrays: Sequence[Array], sizes: Sizes
         steps.insert(0, LaunchStep(None, host=frame.called.clear))  # functions run again in every call
     copies = [(arrays[number], outputs[output]) for number, output in traced.updates]
     steps += [LaunchStep(None, host=partial(np.copyto, to, array)) for to, array in copies if to is not array]
+    written = [*(array for array, _ in copies), *outputs]
+    if call.library is not None:
+        steps.append(LaunchStep(None, host=partial(call.note_writes, written)))
     launches = LaunchList(tuple(steps))
 
     def result(_: str, leaf: Any) -> Any:
-        return outputs[leaf.number] if isinstance(leaf, Slot) else leaf.at(sizes) if isinstance(leaf, Size) else leaf
+        return (
+            call.leave(outputs[leaf.number])
+            if isinstance(leaf, Slot)
+            else leaf.at(sizes)
+            if isinstance(leaf, Size)
+            else leaf
+        )
 
     return BoundCall(mapped(traced.result, result), launches, launches.bind())
 

@@ -34,6 +34,7 @@ from pypto.process import get_num_threads
 from pypto.runtime.arena import ArrayRef, Buffer
 from pypto.runtime.launches import HOST, NOTHING, BoundLaunches, LaunchList, LaunchStep
 from pypto.runtime.mode import MODE, PLAIN
+from pypto.runtime.places import HostDevice
 from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
@@ -75,8 +76,9 @@ class Frame(BoundLaunches):
         self.called: dict[Any, Sequence[Array]] = {}
         self.picked: tuple[int, ...] = ()
         self.views: tuple[tuple[Movement, ...], ...] = ()
+        self._on_tensors: Any = None
         constants = {**plan.fixed, **{n: self.constant(n) for n in plan.constants}, **self.unread()}
-        if memory is not HOST:
+        if not isinstance(memory, HostDevice):
             constants = {node: memory.array(array) for node, array in constants.items()}
         written = [n for s in plan.steps for n in s.writes]
         self.stored = {*constants, *plan.lifetimes, *written}
@@ -194,6 +196,12 @@ class Frame(BoundLaunches):
             for view in views:
                 outputs[number] = view(outputs[number])
         return outputs
+
+    def replay_on_tensors(self, make: Callable[[Frame, Sequence[Any]], Any], tensors: Sequence[Any]) -> Any:
+        """Return the native replay on tensors of torch, which `make` makes for the first call."""
+        if self._on_tensors is None:
+            self._on_tensors = make(self, tensors)
+        return self._on_tensors
 
     def leave(self) -> list[Array]:
         """Return the outputs after all steps ran, and release the arrays of the call."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.capture.guards import is_array, is_number, is_plain
+from pypto.graph.exchange.libraries import library_name
 from pypto.graph.ir.node import key_of
 from pypto.graph.plan.execution_context import Frame
 from pypto.graph.tracing.arguments import children
@@ -71,15 +72,20 @@ def reader_of(tree: Any) -> Reader:
     >>> read({"x": x, "mode": "full", "n": 3}, Taken())
     False
     """
-    if is_array(tree):
+    if is_any_array(tree):
         return added
     items = children(tree)
     if items is None:
         return reader_of_constant(tree)
     values = [x for _, x in items[1]]
-    if values and all(map(is_array, values)):
+    if values and all(map(is_any_array, values)):
         return reader_of_arrays(tree, tuple(name for name, _ in items[1]))
     return reader_of_container(tree, tuple(name for name, _ in items[1]), [reader_of(x) for x in values])
+
+
+def is_any_array(value: Any) -> bool:
+    """Whether a value is an array of numpy, or of another library."""
+    return is_array(value) or bool(library_name(value))
 
 
 def added(array: Any, into: Taken) -> bool:

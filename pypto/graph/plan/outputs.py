@@ -16,6 +16,7 @@ from pypto.graph.plan.schedule import Schedule, Step, ends_of, is_in_place
 from pypto.graph.tracing.arguments import leaves
 from pypto.graph.tracing.launches import launch_of
 from pypto.graph.tracing.trace import Slot, Traced
+from pypto.runtime.places import HostDevice
 
 Array = np.ndarray[Any, Any]
 Target = tuple[int, Array]  # the number of an output, and where it is written
@@ -23,9 +24,10 @@ _MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
 
 
 def run_into(
-    plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Mapping[Node, int]
-) -> list[Array]:
-    """Run a plan, and write its outputs to the arrays of `out`, others to donated inputs.
+    plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Mapping[Node, int],
+    place: HostDevice,
+) -> list[Array]:  # fmt: skip
+    """Run a plan, and write its outputs to the arrays of `out`, others to donated inputs or new memory.
 
     Raises
     ------
@@ -37,7 +39,7 @@ def run_into(
     memory = {plan.graph.outputs[number]: array for number, array in targets}
     usable = {node: array for node, array in memory.items() if array.flags.c_contiguous and not may_raise(plan)}
     others = {node: number for node, number in donated.items() if node not in usable}
-    outputs = plan.run(arrays, sizes, usable, others)
+    outputs = plan.run(arrays, sizes, usable, others, place)
     for number, array in targets:
         if outputs[number] is not array:
             np.copyto(array, outputs[number])

@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from pypto.graph.capture.guards import Path as ReadPath
 from pypto.graph.capture.guards import Roots
+from pypto.graph.exchange.call import HOST
 from pypto.graph.ir.dims import Sizes, hint
 from pypto.graph.ir.node import Graph, Guard, Node, base_of
 from pypto.graph.plan.execution_context import Frame, compile_ahead
@@ -40,6 +41,7 @@ from pypto.graph.tracing.trace import Traced
 from pypto.jit import Kernel
 from pypto.markup import Shown
 from pypto.markup.pictures import SavablePicture
+from pypto.runtime.places import HostDevice
 from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +71,7 @@ class Plan(Shown, Schedule):
     Parameters
     ----------
     reasons : mapping from Node to tuple of str
-        The reasons why merges were refused that would have avoided storing these arrays.
+        Why merges were refused that would have avoided storing these arrays.
     """
 
     reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
@@ -92,9 +94,9 @@ class Plan(Shown, Schedule):
 
     def run(
         self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY,
-        donated: Donated = NO_DONATION,
+        donated: Donated = NO_DONATION, place: HostDevice = HOST,
     ) -> list[Array]:  # fmt: skip
-        """Run the plan on input arrays, and return the outputs.
+        """Run the plan on input arrays, and return the outputs, which `place` allocates.
 
         `memory` has C-order arrays for results, and `donated` the numbers of inputs whose memory becomes a result's.
         """
@@ -105,7 +107,7 @@ class Plan(Shown, Schedule):
             frame = frames.pop()
         except IndexError:
             owners = {result: self.graph.inputs[number] for result, number in donated.items()}
-            frame = Frame(self, len(arrays), dict(sizes), donated=owners)
+            frame = Frame(self, len(arrays), dict(sizes), place, owners)
         results = frame.run(arrays, memory)
         frames.append(frame)
         return results
@@ -161,8 +163,8 @@ class Plan(Shown, Schedule):
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file."""
-        Path(path).write_text(self.html(), encoding="utf-8")
-        return Path(path)
+        (file := Path(path)).write_text(self.html(), encoding="utf-8")
+        return file
 
     def _repr_html_(self) -> str:
         return str(resolve_name(VIEWS["card"])(self))
@@ -197,8 +199,7 @@ def lifetimes(
     steps: Sequence[Step], results: set[Node], ends: Sequence[tuple[int, int]]
 ) -> dict[Node, tuple[int, int]]:
     """Compute the live ranges of arrays other than results, from the first step of a wave to the last."""
-    first: dict[Node, int] = {}
-    last: dict[Node, int] = {}
+    first, last = dict[Node, int](), dict[Node, int]()
     for step, (start, end) in zip(steps, ends, strict=True):
         for node in step.writes:
             first[node] = start

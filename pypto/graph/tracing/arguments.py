@@ -19,6 +19,7 @@ import numpy as np
 from pypto.errors.launch import WrongArguments, WrongDecorator
 from pypto.graph.capture.guards import is_array, is_number, is_plain
 from pypto.graph.capture.scalars import plain
+from pypto.graph.exchange.libraries import library_name
 from pypto.graph.ir.dims import Size, Sizes
 from pypto.graph.ir.node import key_of
 from pypto.runtime.device_arrays import DeviceArray
@@ -196,12 +197,18 @@ class DeviceArgument(TypeError):
         super().__init__("an argument is an array on a device: pass `x.numpy()` of it, or call the function itself")
 
 
+class ForeignArgument(TypeError):
+    """An argument is an array of another library, which enters the call as a numpy view."""
+
+
 def check_place(leaf: Any) -> None:
-    """Stop at an argument that is traced, or on a device."""
+    """Stop at an argument that is traced, on a device, or an array of another library."""
     if getattr(type(leaf), "stands_in", False):
         raise TracedArgument
     if isinstance(leaf, DeviceArray):
         raise DeviceArgument
+    if library_name(leaf):
+        raise ForeignArgument("an argument is an array of another library: pass `np.asarray(x)` of it")
 
 
 class TracedArgument(TypeError):

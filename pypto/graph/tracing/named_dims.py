@@ -120,7 +120,8 @@ class NamedArray:
         if tree.ndim != len(self.dims):
             raise self.at.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")
         if not tree.flags.c_contiguous:
-            raise self.at.wrong("an array with dimensions by name is in C order: pass `np.ascontiguousarray(…)` of it")
+            way = "pass `np.ascontiguousarray(…)` of it, or `.contiguous()` of a tensor"
+            raise self.at.wrong(f"an array with dimensions by name is in C order: {way}")
         self.at.check_ranges(self.dims, tree.shape)
         for axis, (wanted, size) in enumerate(zip(self.fixed, tree.shape, strict=True)):
             if wanted is not None and wanted != size:

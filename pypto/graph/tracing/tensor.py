@@ -78,6 +78,7 @@ class TensorGraph(SimplifiedGraph):
     """A graph of tensors: a tensor delegates numpy's protocols to its graph."""
 
     __slots__ = ()
+    library: str  # whose arrays the tensors stand for; empty for numpy
 
     @property
     def restored(self) -> Callable[[Any], Any]:

@@ -14,6 +14,7 @@ from pypto.graph.capture.guards import Path, ReadProgram, is_array, is_number, i
 from pypto.graph.capture.loop_statements import UnrolledLoop
 from pypto.graph.capture.reads import Reads, reading
 from pypto.graph.capture.scalars import plain
+from pypto.graph.exchange.call import OF_NUMPY, Call
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
 from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
@@ -76,11 +77,14 @@ class FirstCondition(BaseException):
 class TracedGraph(TensorGraph):
     """A graph during its trace: arrays from outside of the function become inputs when they are first used."""
 
-    __slots__ = ("arrays", "branches", "elements", "joins", "notes", "reads", "storages", "tensors", "unrolled")
+    __slots__ = (
+        "arrays", "branches", "elements", "joins", "library", "notes", "reads", "storages", "tensors", "unrolled",
+    )  # fmt: skip
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
+        self.library = ""  # whose arrays the tensors stand for
         self.reads: Reads | None = None
         self.branches: Branches | None = None
         self.tensors: dict[int, Tensor] = {}
@@ -254,17 +258,17 @@ def trace_by_name(
     shapes: Mapping[int | str, tuple[int, ...]],
     dims: tuple[Dim, ...],
     varying: Collection[Path] = (),
+    call: Call = OF_NUMPY,
 ) -> Traced:
     """Trace a function with named dimensions: arrays by their `id`, integers by their path; and run-time scalars."""
     graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
-    reads = graph.reads = Reads(graph, varying)
+    graph.library, graph.reads = call.name, (reads := Reads(graph, varying, call))
     parameters = positional(function)
     others: list[Any] = []
 
     def enter(path: str, leaf: Any) -> Any:
         name = path_of(path, parameters)
-        refused = objection(leaf)
-        if refused is not None:
+        if (refused := objection(leaf)) is not None:
             raise UnsupportedArgument(kernel=graph.name, arg=name, got=refused[0], way=refused[1])
         if is_array(leaf):
             return reads.argument(name, leaf, shapes.get(id(leaf)))

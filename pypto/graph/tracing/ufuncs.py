@@ -18,7 +18,7 @@ from pypto.graph.capture.guards import is_array, is_scalar, of_class
 from pypto.graph.capture.scalars import Scalar, computed, number_of
 from pypto.graph.ir.dims import Size
 from pypto.graph.ir.node import Node, checked, here
-from pypto.graph.ir.types import TensorType, broadcast, in_c_order
+from pypto.graph.ir.types import TensorType, broadcast, in_c_order, is_floating
 from pypto.graph.tracing import ufunc_decompositions
 from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, is_complex, tensor_type, untraced
@@ -127,6 +127,21 @@ def weak(value: Any) -> Any:
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 
+def kinds_of(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the dtypes of operands, with a weak Python type for a Python number.
+
+    Beside a bfloat16 of another library than numpy, a number has that dtype: numpy itself computes in float32 then.
+    """
+    kinds = tuple(map(weak, values))
+    if not any(type(x) is Tensor and x.graph.library for x in values):
+        return kinds
+    dtypes = {kind for kind in kinds if not isinstance(kind, type)}
+    narrow = dtypes.pop() if len(dtypes) == 1 else None
+    if narrow is None or narrow.isbuiltin == 1 or not is_floating(narrow):
+        return kinds
+    return tuple(narrow if kind in (int, float) else kind for kind in kinds)
+
+
 @lru_cache(maxsize=1024)
 def loop_types(ufunc: Any, requested: tuple[Any, ...], dtype: np.dtype[Any] | None) -> tuple[Any, ...]:
     """Return the dtypes of operands and results by numpy's promotion."""
@@ -137,7 +152,7 @@ def loop_types(ufunc: Any, requested: tuple[Any, ...], dtype: np.dtype[Any] | No
 
 def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
     """Return the dtypes of operands and result in which numpy computes."""
-    requested = tuple(map(weak, inputs))
+    requested = kinds_of(inputs)
     try:
         return list(loop_types(ufunc, requested, None if dtype is None else np.dtype(dtype)))
     except TypeError:
@@ -246,7 +261,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     if is_complex((a, b)):
         result: Tensor = by_numpy(np.where)(condition, a, b)
         return result
-    kinds = [weak(x) for x in (a, b)]
+    kinds = kinds_of((a, b))
     pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
     values = [x for x, kind in pairs if isinstance(kind, type)]
     dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in pairs))

@@ -93,7 +93,9 @@ def planned(kernel: Any, *described: Any) -> Planned:
         raise TracedLaunch(kernel=kernel.signature.kernel, problem=problem) from None
 
 
-_CALLED: Final = "a function that pypto.torch.op made is no operator of torch yet: it is called outside of the graph"
+_CALLED: Final = (
+    "a fused function, and one of pypto.torch.op that is no operator of torch yet, is called outside of the graph"
+)
 _OUTSIDE: Final = (
     "a launch with tuples or options, of a tuner or of a kernel with *args, or that writes to what requires grad, is "
     "made outside of the graph"

@@ -1,5 +1,5 @@
 ; Made from launcher.c by clang 22: `python -m tests.house.compiled`.
-; sha256 39af81302a6ea65a4c2b580cefd0673115d94c2c73aadaa73ef75721418109f9
+; sha256 ef66d58b853259ffa57408ace35b523d2c6fb56c34a788536b4aa391ba48b115
 %struct.place = type { ptr, i64 }
 %union.word = type { i64 }
 %struct.tensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
@@ -1132,8 +1132,8 @@ entry:
   %0 = load ptr, ptr %table1, align 8
   %entries = getelementptr inbounds nuw i8, ptr %kernel, i64 56
   %1 = load i64, ptr %entries, align 8
-  %cmp.not144 = icmp sgt i64 %1, 0
-  br i1 %cmp.not144, label %for.body.lr.ph, label %cleanup
+  %cmp.not110 = icmp sgt i64 %1, 0
+  br i1 %cmp.not110, label %for.body.lr.ph, label %cleanup
 
 for.body.lr.ph:
   %2 = load i64, ptr @object_type, align 8
@@ -1152,9 +1152,9 @@ for.body.lr.ph:
   br label %for.body
 
 for.body:
-  %n.0145 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
+  %n.0111 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
   %9 = load ptr, ptr %kernel, align 8
-  %arrayidx = getelementptr inbounds nuw ptr, ptr %0, i64 %n.0145
+  %arrayidx = getelementptr inbounds nuw ptr, ptr %0, i64 %n.0111
   %10 = load ptr, ptr %arrayidx, align 8
   %steps.i = getelementptr inbounds nuw i8, ptr %10, i64 80
   %type_float.i39 = getelementptr inbounds nuw i8, ptr %9, i64 24
@@ -1209,8 +1209,8 @@ for.cond.i:
   ]
 
 for.cond.i14.preheader:
-  %cmp.i15129 = icmp sgt i64 %11, 0
-  br i1 %cmp.i15129, label %for.body.i.lr.ph, label %for.inc.i
+  %cmp.i1595 = icmp sgt i64 %11, 0
+  br i1 %cmp.i1595, label %for.body.i.lr.ph, label %for.inc.i
 
 for.body.i.lr.ph:
   %sizes.i16 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
@@ -1262,37 +1262,37 @@ if.end10.i:
   %29 = load ptr, ptr %add.ptr13.i, align 8
   %shr.i = ashr i64 %14, 32
   %30 = ptrtoint ptr %27 to i64
-  %cmp.i64134 = icmp sgt i64 %13, 0
-  br i1 %cmp.i64134, label %for.body.i66, label %.thread
+  %cmp.i64100 = icmp sgt i64 %13, 0
+  br i1 %cmp.i64100, label %for.body.i66, label %.thread
 
 .thread:
-  %shl27.i159 = shl nuw i64 1, %shr.i
-  %add28.i160 = add i64 %shl27.i159, %30
+  %shl27.i125 = shl nuw i64 1, %shr.i
+  %add28.i126 = add i64 %shl27.i125, %30
   br label %34
 
 for.body.i66:
-  %low.0.i139 = phi i64 [ %add.i, %for.body.i66 ], [ %30, %if.end10.i ]
-  %high.0.i138 = phi i64 [ %add16.i, %for.body.i66 ], [ %30, %if.end10.i ]
-  %all.0.i137 = phi i64 [ %or.i, %for.body.i66 ], [ 0, %if.end10.i ]
-  %is_empty.0.i63136 = phi i1 [ %or764.i, %for.body.i66 ], [ false, %if.end10.i ]
-  %n.0.i62135 = phi i64 [ %inc.i70, %for.body.i66 ], [ 0, %if.end10.i ]
-  %arrayidx.i67 = getelementptr inbounds nuw i64, ptr %28, i64 %n.0.i62135
+  %low.0.i105 = phi i64 [ %add.i, %for.body.i66 ], [ %30, %if.end10.i ]
+  %high.0.i104 = phi i64 [ %add16.i, %for.body.i66 ], [ %30, %if.end10.i ]
+  %all.0.i103 = phi i64 [ %or.i, %for.body.i66 ], [ 0, %if.end10.i ]
+  %is_empty.0.i63102 = phi i1 [ %or764.i, %for.body.i66 ], [ false, %if.end10.i ]
+  %n.0.i62101 = phi i64 [ %inc.i70, %for.body.i66 ], [ 0, %if.end10.i ]
+  %arrayidx.i67 = getelementptr inbounds nuw i64, ptr %28, i64 %n.0.i62101
   %31 = load i64, ptr %arrayidx.i67, align 8
   %.fr = freeze i64 %31
   %sub.i = add i64 %.fr, -1
-  %arrayidx1.i = getelementptr inbounds nuw i64, ptr %29, i64 %n.0.i62135
+  %arrayidx1.i = getelementptr inbounds nuw i64, ptr %29, i64 %n.0.i62101
   %32 = load i64, ptr %arrayidx1.i, align 8
   %mul.i = mul i64 %sub.i, %32
-  %or.i = or i64 %32, %all.0.i137
+  %or.i = or i64 %32, %all.0.i103
   %cmp5.i68 = icmp eq i64 %.fr, 0
-  %or764.i = or i1 %is_empty.0.i63136, %cmp5.i68
+  %or764.i = or i1 %is_empty.0.i63102, %cmp5.i68
   %cond.i69 = call i64 @llvm.smin.i64(i64 %mul.i, i64 0)
-  %add.i = add i64 %cond.i69, %low.0.i139
+  %add.i = add i64 %cond.i69, %low.0.i105
   %cond15.i = call i64 @llvm.smax.i64(i64 %mul.i, i64 0)
-  %add16.i = add i64 %cond15.i, %high.0.i138
-  %inc.i70 = add nuw nsw i64 %n.0.i62135, 1
-  %exitcond149.not = icmp eq i64 %inc.i70, %13
-  br i1 %exitcond149.not, label %is_numpy.exit, label %for.body.i66
+  %add16.i = add i64 %cond15.i, %high.0.i104
+  %inc.i70 = add nuw nsw i64 %n.0.i62101, 1
+  %exitcond115.not = icmp eq i64 %inc.i70, %13
+  br i1 %exitcond115.not, label %is_numpy.exit, label %for.body.i66
 
 is_numpy.exit:
   br i1 %or764.i, label %34, label %33
@@ -1304,8 +1304,8 @@ is_numpy.exit:
 
 34:
   %35 = phi i64 [ %30, %.thread ], [ %add.i, %33 ], [ %30, %is_numpy.exit ]
-  %all.0.i.lcssa163170 = phi i64 [ 0, %.thread ], [ %or.i, %33 ], [ %or.i, %is_numpy.exit ]
-  %36 = phi i64 [ %add28.i160, %.thread ], [ %add28.i, %33 ], [ %30, %is_numpy.exit ]
+  %all.0.i.lcssa129136 = phi i64 [ 0, %.thread ], [ %or.i, %33 ], [ %or.i, %is_numpy.exit ]
+  %36 = phi i64 [ %add28.i126, %.thread ], [ %add28.i, %33 ], [ %30, %is_numpy.exit ]
   store ptr %27, ptr %add.ptr.i, align 16
   %.compoundliteral.sroa.2.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
   store ptr %28, ptr %.compoundliteral.sroa.2.0..sroa_idx.i, align 8
@@ -1319,7 +1319,7 @@ is_numpy.exit:
   store i64 %36, ptr %.compoundliteral.sroa.6.0..sroa_idx.i, align 8
   %notmask.i = shl nsw i64 -1, %shr.i
   %sub38.i = xor i64 %notmask.i, -1
-  %and.i65 = and i64 %all.0.i.lcssa163170, %sub38.i
+  %and.i65 = and i64 %all.0.i.lcssa129136, %sub38.i
   %tobool39.not.i = icmp eq i64 %and.i65, 0
   br i1 %tobool39.not.i, label %for.inc.i, label %for.inc
 
@@ -1437,206 +1437,93 @@ sw.bb20.i:
 
 land.lhs.true23.i:
   %56 = inttoptr i64 %14 to ptr
-  %57 = load i64, ptr %56, align 8
-  %add.ptr.i86 = getelementptr inbounds i8, ptr %16, i64 %57
-  %58 = load ptr, ptr %add.ptr.i86, align 8
-  %keys.i = getelementptr inbounds nuw i8, ptr %56, i64 8
-  %59 = load i64, ptr %keys.i, align 8
-  %add.ptr2.i = getelementptr inbounds i8, ptr %58, i64 %59
-  %60 = load i64, ptr %add.ptr2.i, align 8
-  %wanted.i = getelementptr inbounds nuw i8, ptr %56, i64 16
-  %61 = load i64, ptr %wanted.i, align 8
-  %cmp.not.i87 = icmp eq i64 %60, %61
-  br i1 %cmp.not.i87, label %lor.lhs.false.i89, label %for.inc
-
-lor.lhs.false.i89:
-  %dtype.i = getelementptr inbounds nuw i8, ptr %56, i64 24
-  %62 = load i64, ptr %dtype.i, align 8
-  %add.ptr3.i = getelementptr inbounds i8, ptr %58, i64 %62
-  %63 = load i16, ptr %add.ptr3.i, align 2
-  %conv4.i = trunc i64 %13 to i16
-  %cmp6.not.i = icmp eq i16 %63, %conv4.i
-  br i1 %cmp6.not.i, label %if.end.i90, label %for.inc
-
-if.end.i90:
-  %sizes8.i = getelementptr inbounds nuw i8, ptr %56, i64 56
-  %64 = load i64, ptr %sizes8.i, align 8
-  %add.ptr9.i = getelementptr inbounds i8, ptr %58, i64 %64
-  %storage10.i = getelementptr inbounds nuw i8, ptr %56, i64 32
-  %65 = load i64, ptr %storage10.i, align 8
-  %add.ptr11.i91 = getelementptr inbounds i8, ptr %58, i64 %65
-  %66 = load ptr, ptr %add.ptr11.i91, align 8
-  %67 = load i64, ptr %add.ptr9.i, align 8
-  %cmp12.not.i = icmp eq i64 %67, %12
-  br i1 %cmp12.not.i, label %lor.lhs.false14.i, label %for.inc
-
-lor.lhs.false14.i:
-  %frees.i = getelementptr inbounds nuw i8, ptr %56, i64 64
-  %68 = load i64, ptr %frees.i, align 8
-  %add.ptr15.i = getelementptr inbounds i8, ptr %66, i64 %68
-  %69 = load i64, ptr %add.ptr15.i, align 8
-  %refused.i = getelementptr inbounds nuw i8, ptr %56, i64 72
-  %70 = load i64, ptr %refused.i, align 8
-  %cmp16.i = icmp eq i64 %69, %70
-  br i1 %cmp16.i, label %for.inc, label %if.end19.i
-
-if.end19.i:
-  %data.i = getelementptr inbounds nuw i8, ptr %56, i64 40
-  %71 = load i64, ptr %data.i, align 8
-  %add.ptr20.i = getelementptr inbounds i8, ptr %66, i64 %71
-  %72 = load ptr, ptr %add.ptr20.i, align 8
-  %offset.i92 = getelementptr inbounds nuw i8, ptr %56, i64 48
-  %73 = load i64, ptr %offset.i92, align 8
-  %add.ptr22.i = getelementptr inbounds i8, ptr %58, i64 %73
-  %74 = load i64, ptr %add.ptr22.i, align 8
-  %shr.i93 = ashr i64 %13, 32
-  %shl.i = shl i64 %74, %shr.i93
-  %add.ptr23.i = getelementptr inbounds i8, ptr %72, i64 %shl.i
-  %add.ptr24.i = getelementptr inbounds nuw i8, ptr %add.ptr9.i, i64 8
-  %add.ptr26.i = getelementptr inbounds nuw i8, ptr %add.ptr9.i, i64 48
-  %75 = ptrtoint ptr %add.ptr23.i to i64
-  %cmp.i55.i = icmp sgt i64 %12, 0
-  br i1 %cmp.i55.i, label %for.body.i.i101, label %.thread.i94
-
-.thread.i94:
-  %shl27.i65.i = shl nuw i64 1, %shr.i93
-  %add28.i66.i = add i64 %shl27.i65.i, %75
-  br label %is_plain.exit
-
-for.body.i.i101:
-  %low.0.i59.i = phi i64 [ %add.i.i111, %for.body.i.i101 ], [ %75, %if.end19.i ]
-  %high.0.i58.i = phi i64 [ %add16.i.i113, %for.body.i.i101 ], [ %75, %if.end19.i ]
-  %is_empty.0.i57.i = phi i1 [ %or764.i.i109, %for.body.i.i101 ], [ false, %if.end19.i ]
-  %n.0.i56.i = phi i64 [ %inc.i.i114, %for.body.i.i101 ], [ 0, %if.end19.i ]
-  %arrayidx.i.i102 = getelementptr inbounds nuw i64, ptr %add.ptr24.i, i64 %n.0.i56.i
-  %76 = load i64, ptr %arrayidx.i.i102, align 8
-  %.fr.i103 = freeze i64 %76
-  %sub.i.i104 = add i64 %.fr.i103, -1
-  %arrayidx1.i.i105 = getelementptr inbounds nuw i64, ptr %add.ptr26.i, i64 %n.0.i56.i
-  %77 = load i64, ptr %arrayidx1.i.i105, align 8
-  %shl.i.i106 = shl i64 %77, %shr.i93
-  %mul.i.i107 = mul i64 %shl.i.i106, %sub.i.i104
-  %cmp5.i.i108 = icmp eq i64 %.fr.i103, 0
-  %or764.i.i109 = or i1 %is_empty.0.i57.i, %cmp5.i.i108
-  %cond.i.i110 = call i64 @llvm.smin.i64(i64 %mul.i.i107, i64 0)
-  %add.i.i111 = add i64 %cond.i.i110, %low.0.i59.i
-  %cond15.i.i112 = call i64 @llvm.smax.i64(i64 %mul.i.i107, i64 0)
-  %add16.i.i113 = add i64 %cond15.i.i112, %high.0.i58.i
-  %inc.i.i114 = add nuw nsw i64 %n.0.i56.i, 1
-  %exitcond.not.i115 = icmp eq i64 %inc.i.i114, %12
-  br i1 %exitcond.not.i115, label %land.rhs.i116, label %for.body.i.i101
-
-land.rhs.i116:
-  br i1 %or764.i.i109, label %is_plain.exit, label %78
-
-78:
-  %shl27.i.i117 = shl nuw i64 1, %shr.i93
-  %add28.i.i118 = add i64 %add16.i.i113, %shl27.i.i117
-  br label %is_plain.exit
-
-is_plain.exit:
-  %79 = phi i64 [ %75, %.thread.i94 ], [ %add.i.i111, %78 ], [ %75, %land.rhs.i116 ]
-  %80 = phi i64 [ %add28.i66.i, %.thread.i94 ], [ %add28.i.i118, %78 ], [ %75, %land.rhs.i116 ]
-  store ptr %add.ptr23.i, ptr %add.ptr.i, align 16
-  %.compoundliteral.sroa.2.0..sroa_idx.i.i95 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  store ptr %add.ptr24.i, ptr %.compoundliteral.sroa.2.0..sroa_idx.i.i95, align 8
-  %.compoundliteral.sroa.3.0..sroa_idx.i.i96 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
-  store ptr %add.ptr26.i, ptr %.compoundliteral.sroa.3.0..sroa_idx.i.i96, align 16
-  %.compoundliteral.sroa.4.0..sroa_idx.i.i97 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
-  store i64 0, ptr %.compoundliteral.sroa.4.0..sroa_idx.i.i97, align 8
-  %.compoundliteral.sroa.5.0..sroa_idx.i.i98 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 32
-  store i64 %79, ptr %.compoundliteral.sroa.5.0..sroa_idx.i.i98, align 16
-  %.compoundliteral.sroa.6.0..sroa_idx.i.i99 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 40
-  store i64 %80, ptr %.compoundliteral.sroa.6.0..sroa_idx.i.i99, align 8
-  %cmp.i54.i = icmp eq i64 %79, %80
-  %tobool.i.i100 = icmp ne ptr %72, null
-  %81 = or i1 %tobool.i.i100, %cmp.i54.i
-  br i1 %81, label %for.inc.i, label %for.inc
+  %call24.i = call fastcc i1 @is_plain(ptr %16, ptr %add.ptr.i, i64 %12, i64 %13, ptr %56)
+  br i1 %call24.i, label %for.inc.i, label %for.inc
 
 sw.bb27.i:
   %add.ptr28.i = getelementptr inbounds i8, ptr %16, i64 %11
-  %82 = load ptr, ptr %add.ptr28.i, align 8
-  %add.ptr29.i = getelementptr inbounds i8, ptr %82, i64 %12
-  %83 = load i64, ptr %add.ptr29.i, align 8
-  %cmp30.i = icmp eq i64 %83, %13
+  %57 = load ptr, ptr %add.ptr28.i, align 8
+  %add.ptr29.i = getelementptr inbounds i8, ptr %57, i64 %12
+  %58 = load i64, ptr %add.ptr29.i, align 8
+  %cmp30.i = icmp eq i64 %58, %13
   br i1 %cmp30.i, label %for.inc.i, label %for.inc
 
 for.body.i:
-  %n.0.i132 = phi i64 [ 0, %for.body.i.lr.ph ], [ %inc.i, %for.body.i ]
-  %is_repeated.0.i131 = phi i1 [ false, %for.body.i.lr.ph ], [ %or12.i128, %for.body.i ]
-  %is_empty.0.i130 = phi i1 [ false, %for.body.i.lr.ph ], [ %or26.i, %for.body.i ]
-  %arrayidx.i17 = getelementptr inbounds nuw i64, ptr %18, i64 %n.0.i132
-  %84 = load i64, ptr %arrayidx.i17, align 8
-  %cmp1.i = icmp eq i64 %84, 0
-  %or26.i = or i1 %is_empty.0.i130, %cmp1.i
-  %arrayidx3.i = getelementptr inbounds nuw i64, ptr %19, i64 %n.0.i132
-  %85 = load i64, ptr %arrayidx3.i, align 8
-  %cmp4.i = icmp eq i64 %85, 0
-  %cmp8.i = icmp ugt i64 %84, 1
+  %n.0.i98 = phi i64 [ 0, %for.body.i.lr.ph ], [ %inc.i, %for.body.i ]
+  %is_repeated.0.i97 = phi i1 [ false, %for.body.i.lr.ph ], [ %or12.i94, %for.body.i ]
+  %is_empty.0.i96 = phi i1 [ false, %for.body.i.lr.ph ], [ %or26.i, %for.body.i ]
+  %arrayidx.i17 = getelementptr inbounds nuw i64, ptr %18, i64 %n.0.i98
+  %59 = load i64, ptr %arrayidx.i17, align 8
+  %cmp1.i = icmp eq i64 %59, 0
+  %or26.i = or i1 %is_empty.0.i96, %cmp1.i
+  %arrayidx3.i = getelementptr inbounds nuw i64, ptr %19, i64 %n.0.i98
+  %60 = load i64, ptr %arrayidx3.i, align 8
+  %cmp4.i = icmp eq i64 %60, 0
+  %cmp8.i = icmp ugt i64 %59, 1
   %narrow = select i1 %cmp4.i, i1 %cmp8.i, i1 false
-  %or12.i128 = or i1 %is_repeated.0.i131, %narrow
-  %inc.i = add nuw nsw i64 %n.0.i132, 1
+  %or12.i94 = or i1 %is_repeated.0.i97, %narrow
+  %inc.i = add nuw nsw i64 %n.0.i98, 1
   %exitcond.not = icmp eq i64 %inc.i, %11
   br i1 %exitcond.not, label %is_distinct.exit, label %for.body.i
 
 is_distinct.exit:
-  %86 = xor i1 %or12.i128, true
-  %87 = select i1 %or26.i, i1 true, i1 %86
-  br i1 %87, label %for.inc.i, label %for.inc
+  %61 = xor i1 %or12.i94, true
+  %62 = select i1 %or26.i, i1 true, i1 %61
+  br i1 %62, label %for.inc.i, label %for.inc
 
 sw.bb37.i:
-  %88 = inttoptr i64 %11 to ptr
-  %call38.i = call i64 %88()
+  %63 = inttoptr i64 %11 to ptr
+  %call38.i = call i64 %63()
   %cmp39.i = icmp eq i64 %call38.i, 0
   br i1 %cmp39.i, label %for.inc.i, label %for.inc
 
 sw.bb42.i:
-  %89 = inttoptr i64 %11 to ptr
-  %call43.i = call i1 %89()
+  %64 = inttoptr i64 %11 to ptr
+  %call43.i = call i1 %64()
   br i1 %call43.i, label %for.inc, label %for.inc.i
 
 sw.bb46.i:
-  %90 = inttoptr i64 %12 to ptr
+  %65 = inttoptr i64 %12 to ptr
   %add.ptr47.i = getelementptr inbounds i8, ptr %16, i64 %11
-  %91 = load ptr, ptr %add.ptr47.i, align 8
-  %call48.i = call i1 %90(ptr %91)
+  %66 = load ptr, ptr %add.ptr47.i, align 8
+  %call48.i = call i1 %65(ptr %66)
   br i1 %call48.i, label %lor.lhs.false.i, label %for.inc.i
 
 lor.lhs.false.i:
-  %92 = inttoptr i64 %13 to ptr
-  %call49.i = call i1 %92()
+  %67 = inttoptr i64 %13 to ptr
+  %call49.i = call i1 %67()
   br i1 %call49.i, label %for.inc, label %for.inc.i
 
 sw.bb52.i:
   %add.ptr53.i = getelementptr inbounds i8, ptr %16, i64 %11
-  %93 = load ptr, ptr %add.ptr53.i, align 8
-  %add.ptr.i18 = getelementptr inbounds i8, ptr %93, i64 %12
-  %94 = load ptr, ptr %add.ptr.i18, align 8
-  %tobool.not.i = icmp eq ptr %94, null
+  %68 = load ptr, ptr %add.ptr53.i, align 8
+  %add.ptr.i18 = getelementptr inbounds i8, ptr %68, i64 %12
+  %69 = load ptr, ptr %add.ptr.i18, align 8
+  %tobool.not.i = icmp eq ptr %69, null
   br i1 %tobool.not.i, label %for.inc.i, label %if.then.i
 
 if.then.i:
-  %add.ptr1.i19 = getelementptr inbounds i8, ptr %94, i64 %13
-  %95 = atomicrmw add ptr %add.ptr1.i19, i32 1 monotonic, align 4
+  %add.ptr1.i19 = getelementptr inbounds i8, ptr %69, i64 %13
+  %70 = atomicrmw add ptr %add.ptr1.i19, i32 1 monotonic, align 4
   br label %for.inc.i
 
 sw.bb54.i:
   %sizes.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %96 = load ptr, ptr %sizes.i, align 8
-  %arrayidx55.i = getelementptr inbounds i64, ptr %96, i64 %11
-  %97 = load i64, ptr %arrayidx55.i, align 8
-  %cmp56.i = icmp eq i64 %97, %12
+  %71 = load ptr, ptr %sizes.i, align 8
+  %arrayidx55.i = getelementptr inbounds i64, ptr %71, i64 %11
+  %72 = load i64, ptr %arrayidx55.i, align 8
+  %cmp56.i = icmp eq i64 %72, %12
   br i1 %cmp56.i, label %for.inc.i, label %for.inc
 
 sw.bb59.i:
   %tobool.i.not = icmp eq i64 %13, 0
   %strides.i51 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
-  %98 = load ptr, ptr %strides.i51, align 16
-  %arrayidx.i52 = getelementptr inbounds i64, ptr %98, i64 %11
-  %99 = load i64, ptr %arrayidx.i52, align 8
+  %73 = load ptr, ptr %strides.i51, align 16
+  %arrayidx.i52 = getelementptr inbounds i64, ptr %73, i64 %11
+  %74 = load i64, ptr %arrayidx.i52, align 8
   %shift.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
-  %100 = load i64, ptr %shift.i, align 8
-  %shr.i53 = ashr i64 %99, %100
+  %75 = load i64, ptr %shift.i, align 8
+  %shr.i53 = ashr i64 %74, %75
   %cmp.i22 = icmp ult i64 %shr.i53, 2
   %brmerge.i = or i1 %tobool.i.not, %cmp.i22
   %call.mux.i = call i64 @llvm.umin.i64(i64 %shr.i53, i64 2)
@@ -1644,23 +1531,23 @@ sw.bb59.i:
 
 land.rhs.i:
   %sizes.i23 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %101 = load ptr, ptr %sizes.i23, align 8
-  %arrayidx.i24 = getelementptr inbounds i64, ptr %101, i64 %11
-  %102 = load i64, ptr %arrayidx.i24, align 8
-  %cmp1.i25 = icmp eq i64 %102, 1
-  %103 = select i1 %cmp1.i25, i64 1, i64 2
+  %76 = load ptr, ptr %sizes.i23, align 8
+  %arrayidx.i24 = getelementptr inbounds i64, ptr %76, i64 %11
+  %77 = load i64, ptr %arrayidx.i24, align 8
+  %cmp1.i25 = icmp eq i64 %77, 1
+  %78 = select i1 %cmp1.i25, i64 1, i64 2
   br label %kind_of_stride.exit
 
 kind_of_stride.exit:
-  %cond2.i = phi i64 [ %call.mux.i, %sw.bb59.i ], [ %103, %land.rhs.i ]
+  %cond2.i = phi i64 [ %call.mux.i, %sw.bb59.i ], [ %78, %land.rhs.i ]
   %cmp61.i = icmp eq i64 %cond2.i, %12
   br i1 %cmp61.i, label %for.inc.i, label %for.inc
 
 sw.bb64.i:
   %add.ptr.i.i26 = getelementptr inbounds i8, ptr %16, i64 %2
-  %104 = load ptr, ptr %add.ptr.i.i26, align 8
-  %105 = load ptr, ptr %type_int.i, align 8
-  %cmp.not.i27 = icmp eq ptr %104, %105
+  %79 = load ptr, ptr %add.ptr.i.i26, align 8
+  %80 = load ptr, ptr %type_int.i, align 8
+  %cmp.not.i27 = icmp eq ptr %79, %80
   br i1 %cmp.not.i27, label %is_integer.exit, label %is_integer.exit.thread
 
 is_integer.exit.thread:
@@ -1670,8 +1557,8 @@ is_integer.exit:
   %arrayidx65.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   %call1.i = call i64 @PyLong_AsLongLongAndOverflow(ptr %16, ptr %overflow.i)
   store i64 %call1.i, ptr %arrayidx65.i, align 8
-  %106 = load i32, ptr %overflow.i, align 4
-  %tobool.not.i31 = icmp eq i32 %106, 0
+  %81 = load i32, ptr %overflow.i, align 4
+  %tobool.not.i31 = icmp eq i32 %81, 0
   %cmp2.not.i32 = icmp sge i64 %call1.i, %11
   %or.cond.i.not = select i1 %tobool.not.i31, i1 %cmp2.not.i32, i1 false
   %cmp3.i = icmp sle i64 %call1.i, %12
@@ -1679,38 +1566,38 @@ is_integer.exit:
   br i1 %spec.select.i, label %for.inc.i, label %for.inc
 
 sw.bb69.i:
-  %107 = ptrtoint ptr %16 to i64
-  %cmp70.i = icmp eq i64 %11, %107
+  %82 = ptrtoint ptr %16 to i64
+  %cmp70.i = icmp eq i64 %11, %82
   %conv71.i = zext i1 %cmp70.i to i64
   %arrayidx72.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   store i64 %conv71.i, ptr %arrayidx72.i, align 8
   %add.ptr.i.i = getelementptr inbounds i8, ptr %16, i64 %2
-  %108 = load ptr, ptr %add.ptr.i.i, align 8
-  %109 = load ptr, ptr %type_bool.i, align 8
-  %cmp74.i = icmp eq ptr %108, %109
+  %83 = load ptr, ptr %add.ptr.i.i, align 8
+  %84 = load ptr, ptr %type_bool.i, align 8
+  %cmp74.i = icmp eq ptr %83, %84
   br i1 %cmp74.i, label %for.inc.i, label %for.inc
 
 sw.bb78.i:
   %add.ptr.i.i33 = getelementptr inbounds i8, ptr %16, i64 %2
-  %110 = load ptr, ptr %add.ptr.i.i33, align 8
-  %111 = load ptr, ptr %type_float.i39, align 8
-  %cmp.not.i34 = icmp eq ptr %110, %111
+  %85 = load ptr, ptr %add.ptr.i.i33, align 8
+  %86 = load ptr, ptr %type_float.i39, align 8
+  %cmp.not.i34 = icmp eq ptr %85, %86
   br i1 %cmp.not.i34, label %is_float.exit.thread, label %for.inc
 
 is_float.exit.thread:
   %add.ptr79.i = getelementptr inbounds %union.word, ptr %block, i64 %13
   %call1.i36 = call double @PyFloat_AsDouble(ptr %16)
   %conv.i37 = fptrunc double %call1.i36 to float
-  %112 = bitcast float %conv.i37 to i32
-  %conv3.i = zext i32 %112 to i64
+  %87 = bitcast float %conv.i37 to i32
+  %conv3.i = zext i32 %87 to i64
   store i64 %conv3.i, ptr %add.ptr79.i, align 8
   br label %for.inc.i
 
 sw.bb83.i:
   %add.ptr.i.i38 = getelementptr inbounds i8, ptr %16, i64 %2
-  %113 = load ptr, ptr %add.ptr.i.i38, align 8
-  %114 = load ptr, ptr %type_float.i39, align 8
-  %cmp.not.i40 = icmp eq ptr %113, %114
+  %88 = load ptr, ptr %add.ptr.i.i38, align 8
+  %89 = load ptr, ptr %type_float.i39, align 8
+  %cmp.not.i40 = icmp eq ptr %88, %89
   br i1 %cmp.not.i40, label %is_float.exit45.thread, label %for.inc
 
 is_float.exit45.thread:
@@ -1721,18 +1608,18 @@ is_float.exit45.thread:
 
 sw.bb88.i:
   %arrayidx89.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  %115 = load i64, ptr %arrayidx89.i, align 8
-  %cmp90.i = icmp eq i64 %115, %12
+  %90 = load i64, ptr %arrayidx89.i, align 8
+  %cmp90.i = icmp eq i64 %90, %12
   %conv92.i = zext i1 %cmp90.i to i64
   %cmp93.i = icmp eq i64 %13, %conv92.i
   br i1 %cmp93.i, label %for.inc.i, label %for.inc
 
 sw.bb97.i:
-  %116 = inttoptr i64 %11 to ptr
-  %117 = inttoptr i64 %12 to ptr
-  %118 = inttoptr i64 %13 to ptr
-  %call.i46 = call ptr @PyDict_GetItemWithError(ptr %116, ptr %117)
-  %cmp.i47 = icmp eq ptr %call.i46, %118
+  %91 = inttoptr i64 %11 to ptr
+  %92 = inttoptr i64 %12 to ptr
+  %93 = inttoptr i64 %13 to ptr
+  %call.i46 = call ptr @PyDict_GetItemWithError(ptr %91, ptr %92)
+  %cmp.i47 = icmp eq ptr %call.i46, %93
   br i1 %cmp.i47, label %for.inc.i, label %is_global.exit
 
 is_global.exit:
@@ -1740,11 +1627,11 @@ is_global.exit:
   br label %for.inc
 
 sw.bb101.i:
-  %119 = inttoptr i64 %11 to ptr
-  %120 = inttoptr i64 %12 to ptr
-  %call.i49 = call ptr @PyCell_Get(ptr %119)
+  %94 = inttoptr i64 %11 to ptr
+  %95 = inttoptr i64 %12 to ptr
+  %call.i49 = call ptr @PyCell_Get(ptr %94)
   call void @Py_DecRef(ptr %call.i49)
-  %cmp.i50 = icmp eq ptr %call.i49, %120
+  %cmp.i50 = icmp eq ptr %call.i49, %95
   br i1 %cmp.i50, label %for.inc.i, label %for.inc
 
 sw.bb105.i:
@@ -1753,53 +1640,53 @@ sw.bb105.i:
   br label %for.inc.i
 
 sw.bb107.i:
-  %121 = load ptr, ptr %add.ptr.i, align 16
+  %96 = load ptr, ptr %add.ptr.i, align 16
   %arrayidx108.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store ptr %121, ptr %arrayidx108.i, align 8
+  store ptr %96, ptr %arrayidx108.i, align 8
   br label %for.inc.i
 
 sw.bb109.i:
   %sizes110.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 8
-  %122 = load ptr, ptr %sizes110.i, align 8
-  %arrayidx111.i = getelementptr inbounds i64, ptr %122, i64 %12
-  %123 = load i64, ptr %arrayidx111.i, align 8
+  %97 = load ptr, ptr %sizes110.i, align 8
+  %arrayidx111.i = getelementptr inbounds i64, ptr %97, i64 %12
+  %98 = load i64, ptr %arrayidx111.i, align 8
   %arrayidx112.i = getelementptr inbounds %union.word, ptr %block, i64 %11
-  store i64 %123, ptr %arrayidx112.i, align 8
+  store i64 %98, ptr %arrayidx112.i, align 8
   br label %for.inc.i
 
 sw.bb113.i:
   %strides.i54 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 16
-  %124 = load ptr, ptr %strides.i54, align 16
-  %arrayidx.i55 = getelementptr inbounds i64, ptr %124, i64 %12
-  %125 = load i64, ptr %arrayidx.i55, align 8
+  %99 = load ptr, ptr %strides.i54, align 16
+  %arrayidx.i55 = getelementptr inbounds i64, ptr %99, i64 %12
+  %100 = load i64, ptr %arrayidx.i55, align 8
   %shift.i56 = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 24
-  %126 = load i64, ptr %shift.i56, align 8
-  %shr.i57 = ashr i64 %125, %126
+  %101 = load i64, ptr %shift.i56, align 8
+  %shr.i57 = ashr i64 %100, %101
   %arrayidx115.i = getelementptr inbounds %union.word, ptr %block, i64 %11
   store i64 %shr.i57, ptr %arrayidx115.i, align 8
   br label %for.inc.i
 
 sw.bb116.i:
   %low.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 32
-  %127 = load i64, ptr %low.i, align 16
+  %102 = load i64, ptr %low.i, align 16
   %high.i = getelementptr inbounds nuw i8, ptr %add.ptr.i, i64 40
-  %128 = load i64, ptr %high.i, align 8
-  %cmp14.not.i = icmp eq i64 %127, %128
+  %103 = load i64, ptr %high.i, align 8
+  %cmp14.not.i = icmp eq i64 %102, %103
   br i1 %cmp14.not.i, label %for.inc.i, label %land.lhs.true.i59
 
 land.lhs.true.i59:
   %add.ptr117.i = getelementptr inbounds %struct.view, ptr %views, i64 %11
   %high4.i = getelementptr inbounds nuw i8, ptr %add.ptr117.i, i64 40
-  %129 = load i64, ptr %high4.i, align 8
-  %cond11.i = call i64 @llvm.smin.i64(i64 %128, i64 %129)
+  %104 = load i64, ptr %high4.i, align 8
+  %cond11.i = call i64 @llvm.smin.i64(i64 %103, i64 %104)
   %low1.i = getelementptr inbounds nuw i8, ptr %add.ptr117.i, i64 32
-  %130 = load i64, ptr %low1.i, align 16
-  %..i = call i64 @llvm.smax.i64(i64 %127, i64 %130)
-  %cmp17.not.i = icmp ne i64 %130, %129
+  %105 = load i64, ptr %low1.i, align 16
+  %..i = call i64 @llvm.smax.i64(i64 %102, i64 %105)
+  %cmp17.not.i = icmp ne i64 %105, %104
   %cmp18.i = icmp slt i64 %..i, %cond11.i
   %spec.select.i60 = and i1 %cmp17.not.i, %cmp18.i
-  %131 = zext i1 %spec.select.i60 to i8
-  %132 = or i8 %have_met.0.i, %131
+  %106 = zext i1 %spec.select.i60 to i8
+  %107 = or i8 %have_met.0.i, %106
   br label %for.inc.i
 
 sw.bb122.i:
@@ -1808,23 +1695,23 @@ sw.bb122.i:
   br i1 %cmp125.i, label %for.inc.i, label %for.inc
 
 for.inc.i:
-  %have_met.1.i = phi i8 [ %have_met.0.i, %sw.bb7.i ], [ %have_met.0.i, %34 ], [ %have_met.0.i, %is_tensor.exit ], [ %have_met.0.i, %is_plain.exit ], [ %have_met.0.i, %sw.bb27.i ], [ %have_met.0.i, %is_distinct.exit ], [ %have_met.0.i, %sw.bb37.i ], [ %have_met.0.i, %sw.bb42.i ], [ %have_met.0.i, %lor.lhs.false.i ], [ %have_met.0.i, %sw.bb46.i ], [ %have_met.0.i, %sw.bb122.i ], [ %have_met.0.i, %sw.bb54.i ], [ %have_met.0.i, %kind_of_stride.exit ], [ %have_met.0.i, %is_integer.exit ], [ %have_met.0.i, %sw.bb69.i ], [ %have_met.0.i, %is_float.exit.thread ], [ %have_met.0.i, %is_float.exit45.thread ], [ %have_met.0.i, %sw.bb88.i ], [ %have_met.0.i, %if.then.i ], [ %have_met.0.i, %sw.bb101.i ], [ %have_met.0.i, %sw.bb105.i ], [ %have_met.0.i, %sw.bb107.i ], [ %have_met.0.i, %sw.bb109.i ], [ %have_met.0.i, %sw.bb113.i ], [ %have_met.0.i, %sw.bb116.i ], [ %have_met.0.i, %sw.bb52.i ], [ %have_met.0.i, %sw.bb97.i ], [ %132, %land.lhs.true.i59 ], [ %have_met.0.i, %for.cond.i14.preheader ]
+  %have_met.1.i = phi i8 [ %have_met.0.i, %sw.bb7.i ], [ %have_met.0.i, %34 ], [ %have_met.0.i, %is_tensor.exit ], [ %have_met.0.i, %land.lhs.true23.i ], [ %have_met.0.i, %sw.bb27.i ], [ %have_met.0.i, %is_distinct.exit ], [ %have_met.0.i, %sw.bb37.i ], [ %have_met.0.i, %sw.bb42.i ], [ %have_met.0.i, %lor.lhs.false.i ], [ %have_met.0.i, %sw.bb46.i ], [ %have_met.0.i, %sw.bb122.i ], [ %have_met.0.i, %sw.bb54.i ], [ %have_met.0.i, %kind_of_stride.exit ], [ %have_met.0.i, %is_integer.exit ], [ %have_met.0.i, %sw.bb69.i ], [ %have_met.0.i, %is_float.exit.thread ], [ %have_met.0.i, %is_float.exit45.thread ], [ %have_met.0.i, %sw.bb88.i ], [ %have_met.0.i, %if.then.i ], [ %have_met.0.i, %sw.bb101.i ], [ %have_met.0.i, %sw.bb105.i ], [ %have_met.0.i, %sw.bb107.i ], [ %have_met.0.i, %sw.bb109.i ], [ %have_met.0.i, %sw.bb113.i ], [ %have_met.0.i, %sw.bb116.i ], [ %have_met.0.i, %sw.bb52.i ], [ %have_met.0.i, %sw.bb97.i ], [ %107, %land.lhs.true.i59 ], [ %have_met.0.i, %for.cond.i14.preheader ]
   %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %step.0.i, i64 48
   br label %for.cond.i
 
 if.then:
-  %arrayidx.le = getelementptr inbounds nuw ptr, ptr %0, i64 %n.0145
-  %133 = load ptr, ptr %arrayidx.le, align 8
+  %arrayidx.le = getelementptr inbounds nuw ptr, ptr %0, i64 %n.0111
+  %108 = load ptr, ptr %arrayidx.le, align 8
   br label %cleanup
 
 for.inc:
-  %inc = add nuw nsw i64 %n.0145, 1
-  %134 = load i64, ptr %entries, align 8
-  %cmp.not = icmp slt i64 %inc, %134
+  %inc = add nuw nsw i64 %n.0111, 1
+  %109 = load i64, ptr %entries, align 8
+  %cmp.not = icmp slt i64 %inc, %109
   br i1 %cmp.not, label %for.body, label %cleanup
 
 cleanup:
-  %spec.select = phi ptr [ %133, %if.then ], [ null, %entry ], [ null, %for.inc ]
+  %spec.select = phi ptr [ %108, %if.then ], [ null, %entry ], [ null, %for.inc ]
   ret ptr %spec.select
 }
 
@@ -1976,8 +1863,8 @@ entry:
   %trace.i = alloca ptr, align 8
   %mode.i = alloca ptr, align 8
   %0 = load i64, ptr @object_tuple_items, align 8
-  %add.ptr.i66 = getelementptr inbounds i8, ptr %self, i64 %0
-  %1 = load ptr, ptr %add.ptr.i66, align 8
+  %add.ptr.i68 = getelementptr inbounds i8, ptr %self, i64 %0
+  %1 = load ptr, ptr %add.ptr.i68, align 8
   %2 = load i64, ptr @object_bytes_content, align 8
   %add.ptr.i = getelementptr inbounds i8, ptr %1, i64 %2
   %3 = load ptr, ptr %add.ptr.i, align 8
@@ -1989,221 +1876,465 @@ entry:
   br i1 %cmp.not, label %lor.lhs.false, label %if.then
 
 lor.lhs.false:
+  %addresses1.i = getelementptr inbounds nuw i8, ptr %3, i64 88
+  %6 = load ptr, ptr %addresses1.i, align 8
   %compared.i = getelementptr inbounds nuw i8, ptr %3, i64 40
-  %6 = load i64, ptr %compared.i, align 8
-  %cmp.not41.i = icmp slt i64 %6, 1
-  br i1 %cmp.not41.i, label %lor.lhs.false3, label %for.body.lr.ph.i
+  %7 = load i64, ptr %compared.i, align 8
+  %cmp.not101.i = icmp slt i64 %7, 1
+  br i1 %cmp.not101.i, label %for.end17.i, label %for.body.lr.ph.i
 
 for.body.lr.ph.i:
   %like.i = getelementptr inbounds nuw i8, ptr %3, i64 56
-  %7 = load ptr, ptr %like.i, align 8
-  %8 = load i64, ptr @object_type, align 8
-  %9 = load i64, ptr @array_dtype, align 8
-  %10 = load i64, ptr @array_axes, align 8
-  %11 = load i64, ptr @array_sizes, align 8
-  %12 = load i64, ptr @array_strides, align 8
+  %8 = load ptr, ptr %like.i, align 8
+  %9 = load i64, ptr @object_type, align 8
+  %10 = load i64, ptr @array_dtype, align 8
+  %11 = load i64, ptr @array_axes, align 8
+  %12 = load i64, ptr @array_data, align 8
+  %13 = load i64, ptr @array_sizes, align 8
+  %14 = load i64, ptr @array_strides, align 8
   %repeats.i = getelementptr inbounds nuw i8, ptr %3, i64 80
   br label %for.body.i113
 
 for.body.i113:
-  %n.043.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc12.i, %for.end.critedge.i ]
-  %row.042.i = phi ptr [ %7, %for.body.lr.ph.i ], [ %add.ptr.i117, %for.end.critedge.i ]
-  %arrayidx.i114 = getelementptr inbounds nuw ptr, ptr %args, i64 %n.043.i
-  %13 = load ptr, ptr %arrayidx.i114, align 8
-  %add.ptr.i.i.i = getelementptr inbounds i8, ptr %13, i64 %8
-  %14 = load ptr, ptr %add.ptr.i.i.i, align 8
-  %15 = load ptr, ptr %row.042.i, align 8
-  %cmp.not.i.i = icmp eq ptr %14, %15
-  br i1 %cmp.not.i.i, label %lor.lhs.false.i.i, label %if.then
-
-lor.lhs.false.i.i:
-  %add.ptr.i.i115 = getelementptr inbounds i8, ptr %13, i64 %9
-  %16 = load ptr, ptr %add.ptr.i.i115, align 8
-  %arrayidx1.i.i = getelementptr inbounds nuw i8, ptr %row.042.i, i64 8
-  %17 = load ptr, ptr %arrayidx1.i.i, align 8
-  %cmp2.not.i.i = icmp eq ptr %16, %17
-  br i1 %cmp2.not.i.i, label %if.end.i.i, label %if.then
+  %n.0103.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc14.i, %for.end.critedge.i ]
+  %row.0102.i = phi ptr [ %8, %for.body.lr.ph.i ], [ %add.ptr12.i, %for.end.critedge.i ]
+  %arrayidx.i114 = getelementptr inbounds nuw ptr, ptr %args, i64 %n.0103.i
+  %15 = load ptr, ptr %arrayidx.i114, align 8
+  %add.ptr.i115 = getelementptr inbounds nuw i64, ptr %6, i64 %n.0103.i
+  %add.ptr.i.i.i = getelementptr inbounds i8, ptr %15, i64 %9
+  %16 = load ptr, ptr %add.ptr.i.i.i, align 8
+  %17 = load ptr, ptr %row.0102.i, align 8
+  %cmp.not.i.i = icmp eq ptr %16, %17
+  br i1 %cmp.not.i.i, label %if.end.i.i, label %if.then
 
 if.end.i.i:
-  %add.ptr3.i.i = getelementptr inbounds i8, ptr %13, i64 %10
-  %18 = load i32, ptr %add.ptr3.i.i, align 4
-  %conv.i.i = sext i32 %18 to i64
-  %arrayidx4.i.i = getelementptr inbounds nuw i8, ptr %row.042.i, i64 16
-  %19 = load i64, ptr %arrayidx4.i.i, align 8
-  %cmp5.not.i.i = icmp eq i64 %19, %conv.i.i
-  br i1 %cmp5.not.i.i, label %if.end8.i.i, label %if.then
+  %arrayidx1.i.i = getelementptr inbounds nuw i8, ptr %row.0102.i, i64 16
+  %18 = load i64, ptr %arrayidx1.i.i, align 8
+  %arrayidx2.i.i = getelementptr inbounds nuw i8, ptr %row.0102.i, i64 24
+  %19 = load ptr, ptr %arrayidx2.i.i, align 8
+  %tobool.not.i.i = icmp eq ptr %19, null
+  br i1 %tobool.not.i.i, label %if.else.i.i, label %if.then3.i.i
 
-if.end8.i.i:
-  %add.ptr9.i.i = getelementptr inbounds i8, ptr %13, i64 %11
-  %20 = load ptr, ptr %add.ptr9.i.i, align 8
-  %add.ptr10.i.i = getelementptr inbounds i8, ptr %13, i64 %12
-  %21 = load ptr, ptr %add.ptr10.i.i, align 8
-  %cmp11.not.i.not37.i = icmp sgt i32 %18, 0
-  br i1 %cmp11.not.i.not37.i, label %for.body.i.lr.ph.i, label %for.cond1.preheader.i
+if.then3.i.i:
+  %arrayidx4.i.i = getelementptr inbounds nuw i8, ptr %row.0102.i, i64 8
+  %20 = load i64, ptr %arrayidx4.i.i, align 8
+  %21 = load i64, ptr %19, align 8
+  %add.ptr.i63.i = getelementptr inbounds i8, ptr %15, i64 %21
+  %22 = load ptr, ptr %add.ptr.i63.i, align 8
+  %keys.i.i = getelementptr inbounds nuw i8, ptr %19, i64 8
+  %23 = load i64, ptr %keys.i.i, align 8
+  %add.ptr2.i64.i = getelementptr inbounds i8, ptr %22, i64 %23
+  %24 = load i64, ptr %add.ptr2.i64.i, align 8
+  %wanted.i.i = getelementptr inbounds nuw i8, ptr %19, i64 16
+  %25 = load i64, ptr %wanted.i.i, align 8
+  %cmp.not.i65.i = icmp eq i64 %24, %25
+  br i1 %cmp.not.i65.i, label %lor.lhs.false.i67.i, label %if.then
+
+lor.lhs.false.i67.i:
+  %dtype.i.i = getelementptr inbounds nuw i8, ptr %19, i64 24
+  %26 = load i64, ptr %dtype.i.i, align 8
+  %add.ptr3.i.i = getelementptr inbounds i8, ptr %22, i64 %26
+  %27 = load i16, ptr %add.ptr3.i.i, align 2
+  %conv4.i.i = trunc i64 %20 to i16
+  %cmp6.not.i.i = icmp eq i16 %27, %conv4.i.i
+  br i1 %cmp6.not.i.i, label %if.end.i68.i, label %if.then
+
+if.end.i68.i:
+  %sizes8.i.i = getelementptr inbounds nuw i8, ptr %19, i64 56
+  %28 = load i64, ptr %sizes8.i.i, align 8
+  %add.ptr9.i.i = getelementptr inbounds i8, ptr %22, i64 %28
+  %storage10.i.i = getelementptr inbounds nuw i8, ptr %19, i64 32
+  %29 = load i64, ptr %storage10.i.i, align 8
+  %add.ptr11.i69.i = getelementptr inbounds i8, ptr %22, i64 %29
+  %30 = load ptr, ptr %add.ptr11.i69.i, align 8
+  %31 = load i64, ptr %add.ptr9.i.i, align 8
+  %cmp12.not.i70.i = icmp eq i64 %31, %18
+  br i1 %cmp12.not.i70.i, label %lor.lhs.false14.i.i, label %if.then
+
+lor.lhs.false14.i.i:
+  %frees.i.i = getelementptr inbounds nuw i8, ptr %19, i64 64
+  %32 = load i64, ptr %frees.i.i, align 8
+  %add.ptr15.i.i = getelementptr inbounds i8, ptr %30, i64 %32
+  %33 = load i64, ptr %add.ptr15.i.i, align 8
+  %refused.i.i = getelementptr inbounds nuw i8, ptr %19, i64 72
+  %34 = load i64, ptr %refused.i.i, align 8
+  %cmp16.i.i = icmp eq i64 %33, %34
+  br i1 %cmp16.i.i, label %if.then, label %if.end19.i71.i
+
+if.end19.i71.i:
+  %data.i72.i = getelementptr inbounds nuw i8, ptr %19, i64 40
+  %35 = load i64, ptr %data.i72.i, align 8
+  %add.ptr20.i.i = getelementptr inbounds i8, ptr %30, i64 %35
+  %36 = load ptr, ptr %add.ptr20.i.i, align 8
+  %offset.i.i = getelementptr inbounds nuw i8, ptr %19, i64 48
+  %37 = load i64, ptr %offset.i.i, align 8
+  %add.ptr22.i.i = getelementptr inbounds i8, ptr %22, i64 %37
+  %38 = load i64, ptr %add.ptr22.i.i, align 8
+  %shr.i.i = ashr i64 %20, 32
+  %shl.i.i = shl i64 %38, %shr.i.i
+  %add.ptr23.i.i = getelementptr inbounds i8, ptr %36, i64 %shl.i.i
+  %add.ptr24.i.i = getelementptr inbounds nuw i8, ptr %add.ptr9.i.i, i64 8
+  %add.ptr26.i.i = getelementptr inbounds nuw i8, ptr %add.ptr9.i.i, i64 48
+  %39 = ptrtoint ptr %add.ptr23.i.i to i64
+  %cmp.i55.i.i = icmp sgt i64 %18, 0
+  br i1 %cmp.i55.i.i, label %for.body.i.i.i, label %is_plain.exit.i
+
+for.body.i.i.i:
+  %low.0.i59.i.i = phi i64 [ %add.i.i.i, %for.body.i.i.i ], [ %39, %if.end19.i71.i ]
+  %high.0.i58.i.i = phi i64 [ %add16.i.i.i, %for.body.i.i.i ], [ %39, %if.end19.i71.i ]
+  %is_empty.0.i57.i.i = phi i1 [ %or764.i.i.i, %for.body.i.i.i ], [ false, %if.end19.i71.i ]
+  %n.0.i56.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end19.i71.i ]
+  %arrayidx.i.i.i = getelementptr inbounds nuw i64, ptr %add.ptr24.i.i, i64 %n.0.i56.i.i
+  %40 = load i64, ptr %arrayidx.i.i.i, align 8
+  %.fr.i.i = freeze i64 %40
+  %sub.i.i.i = add i64 %.fr.i.i, -1
+  %arrayidx1.i.i.i = getelementptr inbounds nuw i64, ptr %add.ptr26.i.i, i64 %n.0.i56.i.i
+  %41 = load i64, ptr %arrayidx1.i.i.i, align 8
+  %shl.i.i.i = shl i64 %41, %shr.i.i
+  %mul.i.i.i = mul i64 %shl.i.i.i, %sub.i.i.i
+  %cmp5.i.i.i = icmp eq i64 %.fr.i.i, 0
+  %or764.i.i.i = or i1 %is_empty.0.i57.i.i, %cmp5.i.i.i
+  %cond.i.i.i = tail call i64 @llvm.smin.i64(i64 %mul.i.i.i, i64 0)
+  %add.i.i.i = add i64 %cond.i.i.i, %low.0.i59.i.i
+  %cond15.i.i.i = tail call i64 @llvm.smax.i64(i64 %mul.i.i.i, i64 0)
+  %add16.i.i.i = add i64 %cond15.i.i.i, %high.0.i58.i.i
+  %inc.i.i.i = add nuw nsw i64 %n.0.i56.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i.i, %18
+  br i1 %exitcond.not.i.i, label %land.rhs.i.i, label %for.body.i.i.i
+
+land.rhs.i.i:
+  br i1 %or764.i.i.i, label %if.end19.i.thread.i, label %42
+
+if.end19.i.thread.i:
+  store i64 %39, ptr %add.ptr.i115, align 8
+  br label %for.body.i.lr.ph.i
+
+42:
+  %shl27.i.i.i = shl nuw i64 1, %shr.i.i
+  %add28.i.i.i = add i64 %add16.i.i.i, %shl27.i.i.i
+  %43 = icmp eq i64 %add.i.i.i, %add28.i.i.i
+  br label %is_plain.exit.i
+
+is_plain.exit.i:
+  %cmp.i54.i.i = phi i1 [ %43, %42 ], [ false, %if.end19.i71.i ]
+  %tobool.i.i.i = icmp ne ptr %36, null
+  %44 = or i1 %tobool.i.i.i, %cmp.i54.i.i
+  br i1 %44, label %if.end19.i.i, label %if.then
+
+if.else.i.i:
+  %add.ptr.i.i118 = getelementptr inbounds i8, ptr %15, i64 %10
+  %45 = load ptr, ptr %add.ptr.i.i118, align 8
+  %arrayidx9.i.i = getelementptr inbounds nuw i8, ptr %row.0102.i, i64 8
+  %46 = load ptr, ptr %arrayidx9.i.i, align 8
+  %cmp10.not.i.i = icmp eq ptr %45, %46
+  br i1 %cmp10.not.i.i, label %lor.lhs.false.i.i, label %if.then
+
+lor.lhs.false.i.i:
+  %add.ptr11.i.i = getelementptr inbounds i8, ptr %15, i64 %11
+  %47 = load i32, ptr %add.ptr11.i.i, align 4
+  %conv.i.i = sext i32 %47 to i64
+  %cmp12.not.i.i = icmp eq i64 %18, %conv.i.i
+  br i1 %cmp12.not.i.i, label %if.end15.i.i, label %if.then
+
+if.end15.i.i:
+  %add.ptr16.i.i = getelementptr inbounds i8, ptr %15, i64 %12
+  %48 = load ptr, ptr %add.ptr16.i.i, align 8
+  %add.ptr17.i.i = getelementptr inbounds i8, ptr %15, i64 %13
+  %49 = load ptr, ptr %add.ptr17.i.i, align 8
+  %add.ptr18.i.i = getelementptr inbounds i8, ptr %15, i64 %14
+  %50 = load ptr, ptr %add.ptr18.i.i, align 8
+  %.pre.i = ptrtoint ptr %48 to i64
+  br label %if.end19.i.i
+
+if.end19.i.i:
+  %.pre-phi.i = phi i64 [ %39, %is_plain.exit.i ], [ %.pre.i, %if.end15.i.i ]
+  %view.i.sroa.8.2.i = phi ptr [ %add.ptr26.i.i, %is_plain.exit.i ], [ %50, %if.end15.i.i ]
+  %view.i.sroa.5.2.i = phi ptr [ %add.ptr24.i.i, %is_plain.exit.i ], [ %49, %if.end15.i.i ]
+  store i64 %.pre-phi.i, ptr %add.ptr.i115, align 8
+  %cmp21.not.i97.i = icmp sgt i64 %18, 0
+  br i1 %cmp21.not.i97.i, label %for.body.i.lr.ph.i, label %for.cond2.preheader.i
 
 for.body.i.lr.ph.i:
-  %22 = getelementptr %union.word, ptr %row.042.i, i64 %conv.i.i
-  %23 = getelementptr i8, ptr %22, i64 24
+  %view.i.sroa.5.2122.i = phi ptr [ %add.ptr24.i.i, %if.end19.i.thread.i ], [ %view.i.sroa.5.2.i, %if.end19.i.i ]
+  %view.i.sroa.8.2121.i = phi ptr [ %add.ptr26.i.i, %if.end19.i.thread.i ], [ %view.i.sroa.8.2.i, %if.end19.i.i ]
+  %51 = getelementptr %union.word, ptr %row.0102.i, i64 %18
+  %52 = getelementptr i8, ptr %51, i64 32
   br label %for.body.i.i
 
 for.cond.i.i:
-  %inc.i.i = add nuw nsw i64 %n.0.i38.i, 1
-  %exitcond.not.i = icmp eq i64 %inc.i.i, %conv.i.i
-  br i1 %exitcond.not.i, label %for.cond1.preheader.i, label %for.body.i.i
+  %inc.i.i = add nuw nsw i64 %n.0.i98.i, 1
+  %exitcond.not.i = icmp eq i64 %inc.i.i, %18
+  br i1 %exitcond.not.i, label %for.cond2.preheader.i, label %for.body.i.i
 
-for.cond1.preheader.i:
-  %cmp239.not.i = icmp eq i64 %n.043.i, 0
-  br i1 %cmp239.not.i, label %for.end.critedge.i, label %land.rhs.lr.ph.i
+for.cond2.preheader.i:
+  %cmp399.not.i = icmp eq i64 %n.0103.i, 0
+  br i1 %cmp399.not.i, label %for.end.critedge.i, label %land.rhs.lr.ph.i
 
 land.rhs.lr.ph.i:
-  %24 = load i64, ptr %repeats.i, align 8
-  %tobool.not.i116 = icmp eq i64 %24, 0
-  br i1 %tobool.not.i116, label %land.rhs.i118, label %for.end.critedge.i
+  %53 = load i64, ptr %repeats.i, align 8
+  %tobool.not.i116 = icmp eq i64 %53, 0
+  br i1 %tobool.not.i116, label %land.rhs.lr.ph.split.i, label %for.end.critedge.i
+
+land.rhs.lr.ph.split.i:
+  %54 = load ptr, ptr %arrayidx.i114, align 8
+  br label %land.rhs.i117
 
 for.body.i.i:
-  %n.0.i38.i = phi i64 [ 0, %for.body.i.lr.ph.i ], [ %inc.i.i, %for.cond.i.i ]
-  %arrayidx13.i.i = getelementptr inbounds nuw i64, ptr %20, i64 %n.0.i38.i
-  %25 = load i64, ptr %arrayidx13.i.i, align 8
-  %26 = getelementptr inbounds nuw %union.word, ptr %row.042.i, i64 %n.0.i38.i
-  %arrayidx14.i.i = getelementptr inbounds nuw i8, ptr %26, i64 24
-  %27 = load i64, ptr %arrayidx14.i.i, align 8
-  %cmp15.not.i.i = icmp eq i64 %25, %27
-  br i1 %cmp15.not.i.i, label %if.end18.i.i, label %if.then
+  %n.0.i98.i = phi i64 [ 0, %for.body.i.lr.ph.i ], [ %inc.i.i, %for.cond.i.i ]
+  %arrayidx24.i.i = getelementptr inbounds nuw i64, ptr %view.i.sroa.5.2122.i, i64 %n.0.i98.i
+  %55 = load i64, ptr %arrayidx24.i.i, align 8
+  %56 = getelementptr %union.word, ptr %row.0102.i, i64 %n.0.i98.i
+  %arrayidx25.i.i = getelementptr i8, ptr %56, i64 32
+  %57 = load i64, ptr %arrayidx25.i.i, align 8
+  %cmp26.not.i.i = icmp eq i64 %55, %57
+  br i1 %cmp26.not.i.i, label %if.end29.i.i, label %if.then
 
-if.end18.i.i:
-  %arrayidx19.i.i = getelementptr inbounds nuw i64, ptr %21, i64 %n.0.i38.i
-  %28 = load i64, ptr %arrayidx19.i.i, align 8
-  %arrayidx22.i.i = getelementptr %union.word, ptr %23, i64 %n.0.i38.i
-  %29 = load i64, ptr %arrayidx22.i.i, align 8
-  %cmp23.not.i.i = icmp eq i64 %28, %29
-  %cmp26.not.i.i = icmp eq i64 %25, 1
-  %or.cond.i.i = or i1 %cmp26.not.i.i, %cmp23.not.i.i
+if.end29.i.i:
+  %arrayidx31.i.i = getelementptr inbounds nuw i64, ptr %view.i.sroa.8.2121.i, i64 %n.0.i98.i
+  %58 = load i64, ptr %arrayidx31.i.i, align 8
+  %arrayidx34.i.i = getelementptr %union.word, ptr %52, i64 %n.0.i98.i
+  %59 = load i64, ptr %arrayidx34.i.i, align 8
+  %cmp35.not.i.i = icmp eq i64 %58, %59
+  %cmp39.not.i.i = icmp eq i64 %55, 1
+  %or.cond.i.i = or i1 %cmp39.not.i.i, %cmp35.not.i.i
   br i1 %or.cond.i.i, label %for.cond.i.i, label %if.then
 
-for.cond1.i:
-  %inc.i = add nuw nsw i64 %m.040.i, 1
-  %exitcond50.not.i = icmp eq i64 %inc.i, %n.043.i
-  br i1 %exitcond50.not.i, label %for.end.critedge.i, label %land.rhs.i118
+for.cond2.i:
+  %inc.i = add nuw nsw i64 %m.0100.i, 1
+  %exitcond110.not.i = icmp eq i64 %inc.i, %n.0103.i
+  br i1 %exitcond110.not.i, label %for.end.critedge.i, label %land.rhs.i117
 
-land.rhs.i118:
-  %m.040.i = phi i64 [ %inc.i, %for.cond1.i ], [ 0, %land.rhs.lr.ph.i ]
-  %arrayidx5.i = getelementptr inbounds nuw ptr, ptr %args, i64 %m.040.i
-  %30 = load ptr, ptr %arrayidx5.i, align 8
-  %cmp7.i = icmp eq ptr %30, %13
-  br i1 %cmp7.i, label %if.then, label %for.cond1.i
+land.rhs.i117:
+  %m.0100.i = phi i64 [ 0, %land.rhs.lr.ph.split.i ], [ %inc.i, %for.cond2.i ]
+  %arrayidx6.i = getelementptr inbounds nuw ptr, ptr %args, i64 %m.0100.i
+  %60 = load ptr, ptr %arrayidx6.i, align 8
+  %cmp8.i = icmp eq ptr %60, %54
+  br i1 %cmp8.i, label %if.then, label %for.cond2.i
 
 for.end.critedge.i:
-  %.idx.i = shl nsw i64 %conv.i.i, 4
-  %31 = getelementptr i8, ptr %row.042.i, i64 %.idx.i
-  %add.ptr.i117 = getelementptr i8, ptr %31, i64 24
-  %inc12.i = add nuw nsw i64 %n.043.i, 1
-  %exitcond51.not.i = icmp eq i64 %inc12.i, %6
-  br i1 %exitcond51.not.i, label %lor.lhs.false3, label %for.body.i113
+  %61 = load i64, ptr %arrayidx1.i.i, align 8
+  %.idx.i = shl i64 %61, 4
+  %62 = getelementptr i8, ptr %row.0102.i, i64 %.idx.i
+  %add.ptr12.i = getelementptr i8, ptr %62, i64 32
+  %inc14.i = add nuw nsw i64 %n.0103.i, 1
+  %63 = load i64, ptr %compared.i, align 8
+  %cmp.not.not.i = icmp slt i64 %inc14.i, %63
+  br i1 %cmp.not.not.i, label %for.body.i113, label %for.end17.i.loopexit
+
+for.end17.i.loopexit:
+  %.pre = load i64, ptr %arrays, align 8
+  br label %for.end17.i
+
+for.end17.i:
+  %64 = phi i64 [ %count, %lor.lhs.false ], [ %.pre, %for.end17.i.loopexit ]
+  %65 = phi i64 [ %7, %lor.lhs.false ], [ %63, %for.end17.i.loopexit ]
+  %cmp21105.i = icmp slt i64 %65, %64
+  br i1 %cmp21105.i, label %for.body23.lr.ph.i, label %lor.lhs.false3
+
+for.body23.lr.ph.i:
+  %layout1.i.i = getelementptr inbounds nuw i8, ptr %3, i64 104
+  %66 = load i64, ptr @object_type, align 8
+  %numpy.i.i = getelementptr inbounds nuw i8, ptr %3, i64 96
+  %67 = load i64, ptr @array_data, align 8
+  br label %for.body23.i
+
+for.body23.i:
+  %n18.0106.i = phi i64 [ %65, %for.body23.lr.ph.i ], [ %inc28.i, %address_of.exit.i ]
+  %arrayidx24.i = getelementptr inbounds ptr, ptr %args, i64 %n18.0106.i
+  %68 = load ptr, ptr %arrayidx24.i, align 8
+  %69 = load ptr, ptr %layout1.i.i, align 8
+  %tobool.not.i57.i = icmp eq ptr %69, null
+  br i1 %tobool.not.i57.i, label %if.then.i.i, label %lor.lhs.false.i58.i
+
+lor.lhs.false.i58.i:
+  %add.ptr.i.i59.i = getelementptr inbounds i8, ptr %68, i64 %66
+  %70 = load ptr, ptr %add.ptr.i.i59.i, align 8
+  %71 = load ptr, ptr %numpy.i.i, align 8
+  %cmp.i.i = icmp eq ptr %70, %71
+  br i1 %cmp.i.i, label %if.then.i.i, label %if.end.i60.i
+
+if.then.i.i:
+  %add.ptr.i62.i = getelementptr inbounds i8, ptr %68, i64 %67
+  br label %address_of.exit.i
+
+if.end.i60.i:
+  %72 = load i64, ptr %69, align 8
+  %add.ptr2.i.i = getelementptr inbounds i8, ptr %68, i64 %72
+  %73 = load ptr, ptr %add.ptr2.i.i, align 8
+  %storage3.i.i = getelementptr inbounds nuw i8, ptr %69, i64 32
+  %74 = load i64, ptr %storage3.i.i, align 8
+  %add.ptr4.i.i = getelementptr inbounds i8, ptr %73, i64 %74
+  %75 = load ptr, ptr %add.ptr4.i.i, align 8
+  %data.i.i = getelementptr inbounds nuw i8, ptr %69, i64 40
+  %76 = load i64, ptr %data.i.i, align 8
+  %add.ptr5.i.i = getelementptr inbounds i8, ptr %75, i64 %76
+  br label %address_of.exit.i
+
+address_of.exit.i:
+  %retval.0.in.i.i = phi ptr [ %add.ptr.i62.i, %if.then.i.i ], [ %add.ptr5.i.i, %if.end.i60.i ]
+  %retval.0.i.i = load i64, ptr %retval.0.in.i.i, align 8
+  %arrayidx26.i = getelementptr inbounds i64, ptr %6, i64 %n18.0106.i
+  store i64 %retval.0.i.i, ptr %arrayidx26.i, align 8
+  %inc28.i = add nsw i64 %n18.0106.i, 1
+  %77 = load i64, ptr %arrays, align 8
+  %cmp21.i = icmp slt i64 %inc28.i, %77
+  br i1 %cmp21.i, label %for.body23.i, label %lor.lhs.false3
 
 lor.lhs.false3:
   %pairs.i = getelementptr inbounds nuw i8, ptr %3, i64 72
-  %32 = load ptr, ptr %pairs.i, align 8
+  %78 = load ptr, ptr %pairs.i, align 8
   %count.i119 = getelementptr inbounds nuw i8, ptr %3, i64 64
-  %33 = load i64, ptr %count.i119, align 8
-  %add.ptr.idx.i = shl nsw i64 %33, 5
-  %add.ptr.i120 = getelementptr inbounds i8, ptr %32, i64 %add.ptr.idx.i
-  %cmp17.i = icmp slt i64 %33, 1
-  br i1 %cmp17.i, label %if.end, label %for.body.lr.ph.i121
-
-for.body.lr.ph.i121:
-  %34 = load i64, ptr @array_data, align 8
-  br label %for.body.i122
+  %79 = load i64, ptr %count.i119, align 8
+  %add.ptr.idx.i = shl nsw i64 %79, 5
+  %add.ptr.i120 = getelementptr inbounds i8, ptr %78, i64 %add.ptr.idx.i
+  %80 = load ptr, ptr %addresses1.i, align 8
+  %cmp18.i = icmp slt i64 %79, 1
+  br i1 %cmp18.i, label %lor.lhs.false5, label %for.body.i122
 
 for.body.i122:
-  %pair.018.i = phi ptr [ %32, %for.body.lr.ph.i121 ], [ %incdec.ptr.i127, %if.end.i126 ]
-  %35 = load i64, ptr %pair.018.i, align 8
-  %arrayidx.i123 = getelementptr inbounds ptr, ptr %args, i64 %35
-  %36 = load ptr, ptr %arrayidx.i123, align 8
-  %add.ptr.i16.i = getelementptr inbounds i8, ptr %36, i64 %34
-  %37 = load i64, ptr %add.ptr.i16.i, align 8
-  %other.i = getelementptr inbounds nuw i8, ptr %pair.018.i, i64 8
-  %38 = load i64, ptr %other.i, align 8
-  %arrayidx1.i124 = getelementptr inbounds ptr, ptr %args, i64 %38
-  %39 = load ptr, ptr %arrayidx1.i124, align 8
-  %add.ptr.i.i125 = getelementptr inbounds i8, ptr %39, i64 %34
-  %40 = load i64, ptr %add.ptr.i.i125, align 8
-  %sub.i = sub i64 %37, %40
-  %low.i = getelementptr inbounds nuw i8, ptr %pair.018.i, i64 16
-  %41 = load i64, ptr %low.i, align 8
-  %cmp3.i = icmp sgt i64 %sub.i, %41
-  br i1 %cmp3.i, label %land.lhs.true.i128, label %if.end.i126
+  %pair.019.i = phi ptr [ %incdec.ptr.i126, %if.end.i125 ], [ %78, %lor.lhs.false3 ]
+  %81 = load i64, ptr %pair.019.i, align 8
+  %arrayidx.i123 = getelementptr inbounds i64, ptr %80, i64 %81
+  %82 = load i64, ptr %arrayidx.i123, align 8
+  %other.i = getelementptr inbounds nuw i8, ptr %pair.019.i, i64 8
+  %83 = load i64, ptr %other.i, align 8
+  %arrayidx2.i124 = getelementptr inbounds i64, ptr %80, i64 %83
+  %84 = load i64, ptr %arrayidx2.i124, align 8
+  %sub.i = sub i64 %82, %84
+  %low.i = getelementptr inbounds nuw i8, ptr %pair.019.i, i64 16
+  %85 = load i64, ptr %low.i, align 8
+  %cmp3.i = icmp sgt i64 %sub.i, %85
+  br i1 %cmp3.i, label %land.lhs.true.i127, label %if.end.i125
 
-land.lhs.true.i128:
-  %high.i = getelementptr inbounds nuw i8, ptr %pair.018.i, i64 24
-  %42 = load i64, ptr %high.i, align 8
-  %cmp4.i = icmp slt i64 %sub.i, %42
-  br i1 %cmp4.i, label %if.then, label %if.end.i126
+land.lhs.true.i127:
+  %high.i = getelementptr inbounds nuw i8, ptr %pair.019.i, i64 24
+  %86 = load i64, ptr %high.i, align 8
+  %cmp4.i = icmp slt i64 %sub.i, %86
+  br i1 %cmp4.i, label %if.then, label %if.end.i125
 
-if.end.i126:
-  %incdec.ptr.i127 = getelementptr inbounds nuw i8, ptr %pair.018.i, i64 32
-  %cmp.not.i = icmp ult ptr %incdec.ptr.i127, %add.ptr.i120
-  br i1 %cmp.not.i, label %for.body.i122, label %if.end
+if.end.i125:
+  %incdec.ptr.i126 = getelementptr inbounds nuw i8, ptr %pair.019.i, i64 32
+  %cmp.not.i = icmp ult ptr %incdec.ptr.i126, %add.ptr.i120
+  br i1 %cmp.not.i, label %for.body.i122, label %lor.lhs.false5
+
+lor.lhs.false5:
+  %layout1.i = getelementptr inbounds nuw i8, ptr %3, i64 104
+  %87 = load ptr, ptr %layout1.i, align 8
+  %tobool.not.i128 = icmp eq ptr %87, null
+  br i1 %tobool.not.i128, label %if.end, label %if.end.i129
+
+if.end.i129:
+  %modes.i = getelementptr inbounds nuw i8, ptr %3, i64 112
+  %88 = load ptr, ptr %modes.i, align 8
+  %call.i130 = tail call i64 %88()
+  %tobool2.not.i131 = icmp eq i64 %call.i130, 0
+  br i1 %tobool2.not.i131, label %if.end4.i133, label %if.then
+
+if.end4.i133:
+  %gradients.i = getelementptr inbounds nuw i8, ptr %3, i64 120
+  %89 = load ptr, ptr %gradients.i, align 8
+  %call5.i = tail call i1 %89()
+  br i1 %call5.i, label %for.cond.preheader.i, label %if.end
+
+for.cond.preheader.i:
+  %90 = load i64, ptr %compared.i, align 8
+  %cmp.not27.i = icmp slt i64 %90, 1
+  br i1 %cmp.not27.i, label %if.end, label %for.body.lr.ph.i135
+
+for.body.lr.ph.i135:
+  %91 = load i64, ptr @object_type, align 8
+  %numpy.i = getelementptr inbounds nuw i8, ptr %3, i64 96
+  %requires.i = getelementptr inbounds nuw i8, ptr %3, i64 128
+  br label %for.body.i136
+
+for.body.i136:
+  %92 = phi i64 [ %90, %for.body.lr.ph.i135 ], [ %99, %for.inc.i141 ]
+  %n.028.i = phi i64 [ 0, %for.body.lr.ph.i135 ], [ %inc.i142, %for.inc.i141 ]
+  %arrayidx.i137 = getelementptr inbounds nuw ptr, ptr %args, i64 %n.028.i
+  %93 = load ptr, ptr %arrayidx.i137, align 8
+  %add.ptr.i.i138 = getelementptr inbounds i8, ptr %93, i64 %91
+  %94 = load ptr, ptr %add.ptr.i.i138, align 8
+  %95 = load ptr, ptr %numpy.i, align 8
+  %cmp9.not.i = icmp eq ptr %94, %95
+  br i1 %cmp9.not.i, label %for.inc.i141, label %if.then10.i
+
+if.then10.i:
+  %96 = load ptr, ptr %requires.i, align 8
+  %97 = load i64, ptr %87, align 8
+  %add.ptr.i139 = getelementptr inbounds i8, ptr %93, i64 %97
+  %98 = load ptr, ptr %add.ptr.i139, align 8
+  %call12.i = tail call i1 %96(ptr %98)
+  br i1 %call12.i, label %if.then, label %if.then10.for.inc_crit_edge.i
+
+if.then10.for.inc_crit_edge.i:
+  %.pre.i140 = load i64, ptr %compared.i, align 8
+  br label %for.inc.i141
+
+for.inc.i141:
+  %99 = phi i64 [ %.pre.i140, %if.then10.for.inc_crit_edge.i ], [ %92, %for.body.i136 ]
+  %inc.i142 = add nuw nsw i64 %n.028.i, 1
+  %cmp.not.not.i143 = icmp slt i64 %inc.i142, %99
+  br i1 %cmp.not.not.i143, label %for.body.i136, label %if.end
 
 if.then:
-  %call5 = tail call ptr @PyLong_FromLongLong(i64 -1)
-  br label %cleanup35
+  %call7 = tail call ptr @PyLong_FromLongLong(i64 -1)
+  br label %cleanup37
 
 if.end:
   %next = getelementptr inbounds nuw i8, ptr %3, i64 24
-  %43 = load i64, ptr %next, align 8
+  %100 = load i64, ptr %next, align 8
   %total = getelementptr inbounds nuw i8, ptr %3, i64 16
-  %44 = load i64, ptr %total, align 8
-  %cmp6175 = icmp slt i64 %43, %44
-  br i1 %cmp6175, label %while.body.lr.ph, label %while.end
+  %101 = load i64, ptr %total, align 8
+  %cmp8193 = icmp slt i64 %100, %101
+  br i1 %cmp8193, label %while.body.lr.ph, label %while.end
 
 while.body.lr.ph:
-  %45 = load i64, ptr @object_size, align 8
-  %46 = load i64, ptr @array_data, align 8
-  %47 = load i64, ptr @serial_below, align 8
-  %conv.i78 = sitofp i64 %47 to double
-  %48 = load i64, ptr @polled_above, align 8
-  %conv8.i = sitofp i64 %48 to double
-  %49 = load i64, ptr @long_above, align 8
-  %conv33.i = sitofp i64 %49 to double
+  %102 = load i64, ptr @object_size, align 8
+  %103 = load i64, ptr @serial_below, align 8
+  %conv.i79 = sitofp i64 %103 to double
+  %104 = load i64, ptr @polled_above, align 8
+  %conv8.i = sitofp i64 %104 to double
+  %105 = load i64, ptr @long_above, align 8
+  %conv33.i = sitofp i64 %105 to double
   br label %while.body
 
 while.body:
-  %n.0176 = phi i64 [ %43, %while.body.lr.ph ], [ %n.1, %cleanup31 ]
-  %add.ptr = getelementptr inbounds %struct.launch, ptr %4, i64 %n.0176
+  %n.0194 = phi i64 [ %100, %while.body.lr.ph ], [ %n.1, %cleanup33 ]
+  %add.ptr = getelementptr inbounds %struct.launch, ptr %4, i64 %n.0194
   %wave = getelementptr inbounds nuw i8, ptr %add.ptr, i64 40
-  %50 = load i64, ptr %wave, align 8
-  %cmp7 = icmp ugt i64 %50, 1
-  br i1 %cmp7, label %land.lhs.true, label %if.end12
+  %106 = load i64, ptr %wave, align 8
+  %cmp9 = icmp ugt i64 %106, 1
+  br i1 %cmp9, label %land.lhs.true, label %if.end14
 
 land.lhs.true:
-  %call9 = call fastcc i1 @wave(ptr %3, ptr %add.ptr, i64 %50, ptr %args)
-  br i1 %call9, label %if.then10, label %if.end12
+  %call11 = call fastcc i1 @wave(ptr %3, ptr %add.ptr, i64 %106)
+  br i1 %call11, label %if.then12, label %if.end14
 
-if.then10:
-  %51 = load i64, ptr %wave, align 8
-  br label %cleanup31
+if.then12:
+  %107 = load i64, ptr %wave, align 8
+  br label %cleanup33
 
-if.end12:
-  %52 = load ptr, ptr %add.ptr, align 8
-  %53 = load ptr, ptr %52, align 8
-  %before.i = getelementptr inbounds nuw i8, ptr %52, i64 40
-  %54 = load ptr, ptr %before.i, align 8
-  %add.ptr.i14.i = getelementptr inbounds i8, ptr %54, i64 %45
-  %55 = load i64, ptr %add.ptr.i14.i, align 8
-  %after.i = getelementptr inbounds nuw i8, ptr %52, i64 48
-  %56 = load ptr, ptr %after.i, align 8
-  %add.ptr.i.i = getelementptr inbounds i8, ptr %56, i64 %45
-  %57 = load i64, ptr %add.ptr.i.i, align 8
-  %or.i = or i64 %57, %55
+if.end14:
+  %108 = load ptr, ptr %add.ptr, align 8
+  %109 = load ptr, ptr %108, align 8
+  %before.i = getelementptr inbounds nuw i8, ptr %108, i64 40
+  %110 = load ptr, ptr %before.i, align 8
+  %add.ptr.i14.i = getelementptr inbounds i8, ptr %110, i64 %102
+  %111 = load i64, ptr %add.ptr.i14.i, align 8
+  %after.i = getelementptr inbounds nuw i8, ptr %108, i64 48
+  %112 = load ptr, ptr %after.i, align 8
+  %add.ptr.i.i = getelementptr inbounds i8, ptr %112, i64 %102
+  %113 = load i64, ptr %add.ptr.i.i, align 8
+  %or.i = or i64 %113, %111
   %tobool.not.i = icmp eq i64 %or.i, 0
   br i1 %tobool.not.i, label %if.end.i, label %is_elsewhere.exit.thread
 
 if.end.i:
-  %mode3.i = getelementptr inbounds nuw i8, ptr %53, i64 56
-  %58 = load ptr, ptr %mode3.i, align 8
-  %plain.i = getelementptr inbounds nuw i8, ptr %53, i64 64
-  %59 = load ptr, ptr %plain.i, align 8
-  %call4.i = call i32 @PyContextVar_Get(ptr %58, ptr %59, ptr %mode.i)
+  %mode3.i = getelementptr inbounds nuw i8, ptr %109, i64 56
+  %114 = load ptr, ptr %mode3.i, align 8
+  %plain.i = getelementptr inbounds nuw i8, ptr %109, i64 64
+  %115 = load ptr, ptr %plain.i, align 8
+  %call4.i = call i32 @PyContextVar_Get(ptr %114, ptr %115, ptr %mode.i)
   %tobool5.not.i = icmp eq i32 %call4.i, 0
   br i1 %tobool5.not.i, label %is_elsewhere.exit, label %if.then6.i
 
@@ -2212,286 +2343,285 @@ if.then6.i:
   br label %is_elsewhere.exit.thread
 
 is_elsewhere.exit.thread:
-  br label %if.then20
+  br label %if.then22
 
 is_elsewhere.exit:
-  %60 = load ptr, ptr %mode.i, align 8
-  call void @Py_DecRef(ptr %60)
-  %61 = load ptr, ptr %mode.i, align 8
-  %62 = load ptr, ptr %plain.i, align 8
-  %cmp.i.not = icmp eq ptr %61, %62
-  br i1 %cmp.i.not, label %if.then14, label %if.then20
+  %116 = load ptr, ptr %mode.i, align 8
+  call void @Py_DecRef(ptr %116)
+  %117 = load ptr, ptr %mode.i, align 8
+  %118 = load ptr, ptr %plain.i, align 8
+  %cmp.i.not = icmp eq ptr %117, %118
+  br i1 %cmp.i.not, label %if.then16, label %if.then22
 
-if.then14:
+if.then16:
+  %119 = load ptr, ptr %addresses1.i, align 8
   %moves.i = getelementptr inbounds nuw i8, ptr %add.ptr, i64 24
-  %63 = load ptr, ptr %moves.i, align 8
+  %120 = load ptr, ptr %moves.i, align 8
   %count.i = getelementptr inbounds nuw i8, ptr %add.ptr, i64 32
-  %64 = load i64, ptr %count.i, align 8
-  %add.ptr.i70.idx = mul nsw i64 %64, 24
-  %add.ptr.i70 = getelementptr inbounds i8, ptr %63, i64 %add.ptr.i70.idx
-  %cmp.i71170 = icmp sgt i64 %64, 0
-  br i1 %cmp.i71170, label %for.body.i.lr.ph, label %move.exit
+  %121 = load i64, ptr %count.i, align 8
+  %add.ptr.i72.idx = mul nsw i64 %121, 24
+  %add.ptr.i72 = getelementptr inbounds i8, ptr %120, i64 %add.ptr.i72.idx
+  %cmp.i73188 = icmp sgt i64 %121, 0
+  br i1 %cmp.i73188, label %for.body.i.lr.ph, label %move.exit
 
 for.body.i.lr.ph:
   %block.i = getelementptr inbounds nuw i8, ptr %add.ptr, i64 16
   br label %for.body.i
 
 for.body.i:
-  %move.0.i171 = phi ptr [ %63, %for.body.i.lr.ph ], [ %incdec.ptr.i, %for.body.i ]
-  %array.i = getelementptr inbounds nuw i8, ptr %move.0.i171, i64 8
-  %65 = load i64, ptr %array.i, align 8
-  %arrayidx.i72 = getelementptr inbounds ptr, ptr %args, i64 %65
-  %66 = load ptr, ptr %arrayidx.i72, align 8
-  %add.ptr.i112 = getelementptr inbounds i8, ptr %66, i64 %46
-  %67 = load i64, ptr %add.ptr.i112, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %move.0.i171, i64 16
-  %68 = load i64, ptr %bytes.i, align 8
-  %add.i = add i64 %68, %67
-  %69 = load ptr, ptr %block.i, align 8
-  %70 = load i64, ptr %move.0.i171, align 8
-  %arrayidx1.i = getelementptr inbounds %union.word, ptr %69, i64 %70
+  %move.0.i189 = phi ptr [ %120, %for.body.i.lr.ph ], [ %incdec.ptr.i, %for.body.i ]
+  %array.i = getelementptr inbounds nuw i8, ptr %move.0.i189, i64 8
+  %122 = load i64, ptr %array.i, align 8
+  %arrayidx.i74 = getelementptr inbounds i64, ptr %119, i64 %122
+  %123 = load i64, ptr %arrayidx.i74, align 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %move.0.i189, i64 16
+  %124 = load i64, ptr %bytes.i, align 8
+  %add.i = add i64 %124, %123
+  %125 = load ptr, ptr %block.i, align 8
+  %126 = load i64, ptr %move.0.i189, align 8
+  %arrayidx1.i = getelementptr inbounds %union.word, ptr %125, i64 %126
   store i64 %add.i, ptr %arrayidx1.i, align 8
-  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %move.0.i171, i64 24
-  %cmp.i71 = icmp ult ptr %incdec.ptr.i, %add.ptr.i70
-  br i1 %cmp.i71, label %for.body.i, label %move.exit
+  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %move.0.i189, i64 24
+  %cmp.i73 = icmp ult ptr %incdec.ptr.i, %add.ptr.i72
+  br i1 %cmp.i73, label %for.body.i, label %move.exit
 
 move.exit:
-  %71 = load ptr, ptr %add.ptr, align 8
-  %entry16 = getelementptr inbounds nuw i8, ptr %add.ptr, i64 8
-  %72 = load ptr, ptr %entry16, align 8
+  %127 = load ptr, ptr %add.ptr, align 8
+  %entry18 = getelementptr inbounds nuw i8, ptr %add.ptr, i64 8
+  %128 = load ptr, ptr %entry18, align 8
   %block = getelementptr inbounds nuw i8, ptr %add.ptr, i64 16
-  %73 = load ptr, ptr %block, align 8
-  %74 = load ptr, ptr %71, align 8
-  %75 = load i64, ptr %73, align 8
-  %arrayidx1.i74 = getelementptr inbounds nuw i8, ptr %73, i64 8
-  %76 = load i64, ptr %arrayidx1.i74, align 8
-  %mul.i75 = mul i64 %76, %75
-  %arrayidx2.i = getelementptr inbounds nuw i8, ptr %73, i64 16
-  %77 = load i64, ptr %arrayidx2.i, align 8
-  %78 = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %mul.i75, i64 %77)
-  %79 = extractvalue { i64, i1 } %78, 1
-  %80 = extractvalue { i64, i1 } %78, 0
-  br i1 %79, label %if.then20, label %if.end.i67
+  %129 = load ptr, ptr %block, align 8
+  %130 = load ptr, ptr %127, align 8
+  %131 = load i64, ptr %129, align 8
+  %arrayidx1.i75 = getelementptr inbounds nuw i8, ptr %129, i64 8
+  %132 = load i64, ptr %arrayidx1.i75, align 8
+  %mul.i76 = mul i64 %132, %131
+  %arrayidx2.i = getelementptr inbounds nuw i8, ptr %129, i64 16
+  %133 = load i64, ptr %arrayidx2.i, align 8
+  %134 = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %mul.i76, i64 %133)
+  %135 = extractvalue { i64, i1 } %134, 1
+  %136 = extractvalue { i64, i1 } %134, 0
+  br i1 %135, label %if.then22, label %if.end.i69
 
-if.end.i67:
-  %tobool.not.i68 = icmp eq i64 %80, 0
-  br i1 %tobool.not.i68, label %cleanup31, label %if.end4.i
+if.end.i69:
+  %tobool.not.i70 = icmp eq i64 %136, 0
+  br i1 %tobool.not.i70, label %cleanup33, label %if.end4.i
 
 if.end4.i:
-  %cost.i = getelementptr inbounds nuw i8, ptr %72, i64 16
-  %81 = load double, ptr %cost.i, align 8
-  %conv.i = uitofp i64 %80 to double
-  %mul.i = fmul double %81, %conv.i
-  %cmp.i76 = icmp eq i64 %80, 1
-  %cmp2.i = fcmp olt double %mul.i, %conv.i78
-  %or.cond = select i1 %cmp.i76, i1 true, i1 %cmp2.i
-  br i1 %or.cond, label %threads_for.exit, label %if.end.i79
+  %cost.i = getelementptr inbounds nuw i8, ptr %128, i64 16
+  %137 = load double, ptr %cost.i, align 8
+  %conv.i = uitofp i64 %136 to double
+  %mul.i = fmul double %137, %conv.i
+  %cmp.i77 = icmp eq i64 %136, 1
+  %cmp2.i = fcmp olt double %mul.i, %conv.i79
+  %or.cond = select i1 %cmp.i77, i1 true, i1 %cmp2.i
+  br i1 %or.cond, label %threads_for.exit, label %if.end.i80
 
-if.end.i79:
-  %threads.i = getelementptr inbounds nuw i8, ptr %72, i64 24
-  %82 = load i64, ptr %threads.i, align 8
-  %tobool.not.i80 = icmp eq i64 %82, 0
-  br i1 %tobool.not.i80, label %cond.false.i, label %cond.end.i
+if.end.i80:
+  %threads.i = getelementptr inbounds nuw i8, ptr %128, i64 24
+  %138 = load i64, ptr %threads.i, align 8
+  %tobool.not.i81 = icmp eq i64 %138, 0
+  br i1 %tobool.not.i81, label %cond.false.i, label %cond.end.i
 
 cond.false.i:
-  %83 = load i64, ptr %74, align 8
+  %139 = load i64, ptr %130, align 8
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i = phi i64 [ %83, %cond.false.i ], [ %82, %if.end.i79 ]
-  %asks.i = getelementptr inbounds nuw i8, ptr %72, i64 32
-  %84 = load ptr, ptr %asks.i, align 8
-  %tobool6.not.i81 = icmp eq ptr %84, null
-  br i1 %tobool6.not.i81, label %if.end9.i, label %if.then7.i
+  %cond.i = phi i64 [ %139, %cond.false.i ], [ %138, %if.end.i80 ]
+  %asks.i = getelementptr inbounds nuw i8, ptr %128, i64 32
+  %140 = load ptr, ptr %asks.i, align 8
+  %tobool6.not.i82 = icmp eq ptr %140, null
+  br i1 %tobool6.not.i82, label %if.end9.i, label %if.then7.i
 
 if.then7.i:
-  %call.i = call i32 %84()
-  %conv8.i82 = zext i32 %call.i to i64
+  %call.i = call i32 %140()
+  %conv8.i83 = zext i32 %call.i to i64
   br label %if.end9.i
 
 if.end9.i:
-  %wanted.0.i = phi i64 [ %conv8.i82, %if.then7.i ], [ %cond.i, %cond.end.i ]
-  %pool.i83 = getelementptr inbounds nuw i8, ptr %72, i64 48
-  %85 = load ptr, ptr %pool.i83, align 8
-  %threads10.i = getelementptr inbounds nuw i8, ptr %85, i64 16
-  %86 = load i64, ptr %threads10.i, align 8
-  %cond16.i = call i64 @llvm.umin.i64(i64 %wanted.0.i, i64 %86)
+  %wanted.0.i = phi i64 [ %conv8.i83, %if.then7.i ], [ %cond.i, %cond.end.i ]
+  %pool.i84 = getelementptr inbounds nuw i8, ptr %128, i64 48
+  %141 = load ptr, ptr %pool.i84, align 8
+  %threads10.i = getelementptr inbounds nuw i8, ptr %141, i64 16
+  %142 = load i64, ptr %threads10.i, align 8
+  %cond16.i = call i64 @llvm.umin.i64(i64 %wanted.0.i, i64 %142)
   br label %threads_for.exit
 
 threads_for.exit:
-  %retval.0.i84 = phi i64 [ %cond16.i, %if.end9.i ], [ 1, %if.end4.i ]
-  %unbounded.i = getelementptr inbounds nuw i8, ptr %72, i64 40
-  %87 = load i64, ptr %unbounded.i, align 8
-  %tobool6.not.i = icmp ne i64 %87, 0
-  %cmp.i69 = fcmp ogt double %mul.i, %conv8.i
-  %or.cond178 = select i1 %tobool6.not.i, i1 true, i1 %cmp.i69
-  %cmp10.i = icmp ne i64 %80, 1
-  %spec.select = select i1 %or.cond178, i1 %cmp10.i, i1 false
-  %cmp13.i = icmp ugt i64 %retval.0.i84, 1
+  %retval.0.i85 = phi i64 [ %cond16.i, %if.end9.i ], [ 1, %if.end4.i ]
+  %unbounded.i = getelementptr inbounds nuw i8, ptr %128, i64 40
+  %143 = load i64, ptr %unbounded.i, align 8
+  %tobool6.not.i = icmp ne i64 %143, 0
+  %cmp.i71 = fcmp ogt double %mul.i, %conv8.i
+  %or.cond196 = select i1 %tobool6.not.i, i1 true, i1 %cmp.i71
+  %cmp10.i = icmp ne i64 %136, 1
+  %spec.select = select i1 %or.cond196, i1 %cmp10.i, i1 false
+  %cmp13.i = icmp ugt i64 %retval.0.i85, 1
   %or.cond.i = select i1 %cmp13.i, i1 true, i1 %spec.select
   br i1 %or.cond.i, label %land.lhs.true.i, label %if.end20.i
 
 land.lhs.true.i:
-  %pool.i = getelementptr inbounds nuw i8, ptr %72, i64 48
-  %88 = load ptr, ptr %pool.i, align 8
-  %89 = load ptr, ptr %88, align 8
-  %tobool18.not.i = icmp eq ptr %89, null
-  br i1 %tobool18.not.i, label %if.then20, label %if.end20.i
+  %pool.i = getelementptr inbounds nuw i8, ptr %128, i64 48
+  %144 = load ptr, ptr %pool.i, align 8
+  %145 = load ptr, ptr %144, align 8
+  %tobool18.not.i = icmp eq ptr %145, null
+  br i1 %tobool18.not.i, label %if.then22, label %if.end20.i
 
 if.end20.i:
-  %scratch.i = getelementptr inbounds nuw i8, ptr %72, i64 8
-  %90 = load i64, ptr %scratch.i, align 8
-  %mul21.i = mul i64 %90, %retval.0.i84
-  %tobool.not.i85 = icmp eq i64 %mul21.i, 0
-  br i1 %tobool.not.i85, label %if.then.i, label %for.cond.i86.preheader
+  %scratch.i = getelementptr inbounds nuw i8, ptr %128, i64 8
+  %146 = load i64, ptr %scratch.i, align 8
+  %mul21.i = mul i64 %146, %retval.0.i85
+  %tobool.not.i86 = icmp eq i64 %mul21.i, 0
+  br i1 %tobool.not.i86, label %if.then.i, label %for.cond.i87.preheader
 
-for.cond.i86.preheader:
-  %place.0.ptr.i172 = getelementptr inbounds nuw i8, ptr %74, i64 112
-  br label %for.body.i88
+for.cond.i87.preheader:
+  %place.0.ptr.i190 = getelementptr inbounds nuw i8, ptr %130, i64 112
+  br label %for.body.i89
 
 if.then.i:
-  %add.ptr.i91 = getelementptr inbounds nuw i8, ptr %74, i64 176
-  %.pre = load ptr, ptr %add.ptr.i91, align 8
+  %add.ptr.i92 = getelementptr inbounds nuw i8, ptr %130, i64 176
+  %.pre218 = load ptr, ptr %add.ptr.i92, align 8
   br label %if.end25.i
 
-for.body.i88:
-  %place.0.ptr.i174 = phi ptr [ %place.0.ptr.i172, %for.cond.i86.preheader ], [ %place.0.ptr.i, %for.inc.i ]
-  %place.0.idx.i173 = phi i64 [ 112, %for.cond.i86.preheader ], [ %place.0.add.i, %for.inc.i ]
-  %bytes.i89 = getelementptr inbounds nuw i8, ptr %place.0.ptr.i174, i64 8
-  %91 = load i64, ptr %bytes.i89, align 8
-  %cmp1.not.i = icmp ult i64 %91, %mul21.i
-  br i1 %cmp1.not.i, label %for.inc.i, label %land.lhs.true.i90
+for.body.i89:
+  %place.0.ptr.i192 = phi ptr [ %place.0.ptr.i190, %for.cond.i87.preheader ], [ %place.0.ptr.i, %for.inc.i ]
+  %place.0.idx.i191 = phi i64 [ 112, %for.cond.i87.preheader ], [ %place.0.add.i, %for.inc.i ]
+  %bytes.i90 = getelementptr inbounds nuw i8, ptr %place.0.ptr.i192, i64 8
+  %147 = load i64, ptr %bytes.i90, align 8
+  %cmp1.not.i = icmp ult i64 %147, %mul21.i
+  br i1 %cmp1.not.i, label %for.inc.i, label %land.lhs.true.i91
 
-land.lhs.true.i90:
-  %92 = load ptr, ptr %place.0.ptr.i174, align 8
-  %tobool2.not.i = icmp eq ptr %92, null
+land.lhs.true.i91:
+  %148 = load ptr, ptr %place.0.ptr.i192, align 8
+  %tobool2.not.i = icmp eq ptr %148, null
   br i1 %tobool2.not.i, label %for.inc.i, label %if.end25.i
 
 for.inc.i:
-  %place.0.add.i = add nuw nsw i64 %place.0.idx.i173, 16
-  %place.0.ptr.i = getelementptr inbounds nuw i8, ptr %74, i64 %place.0.add.i
-  %cmp.i87 = icmp samesign ugt i64 %place.0.idx.i173, 159
-  br i1 %cmp.i87, label %if.then20, label %for.body.i88
+  %place.0.add.i = add nuw nsw i64 %place.0.idx.i191, 16
+  %place.0.ptr.i = getelementptr inbounds nuw i8, ptr %130, i64 %place.0.add.i
+  %cmp.i88 = icmp samesign ugt i64 %place.0.idx.i191, 159
+  br i1 %cmp.i88, label %if.then22, label %for.body.i89
 
 if.end25.i:
-  %93 = phi ptr [ %.pre, %if.then.i ], [ %92, %land.lhs.true.i90 ]
-  %retval.1.i.ph = phi ptr [ %add.ptr.i91, %if.then.i ], [ %place.0.ptr.i174, %land.lhs.true.i90 ]
-  %arrayidx.i = getelementptr inbounds nuw i8, ptr %73, i64 24
-  store ptr %93, ptr %arrayidx.i, align 8
-  %arrayidx27.i = getelementptr inbounds nuw i8, ptr %73, i64 32
-  %94 = load i64, ptr %scratch.i, align 8
-  store i64 %94, ptr %arrayidx27.i, align 8
+  %149 = phi ptr [ %.pre218, %if.then.i ], [ %148, %land.lhs.true.i91 ]
+  %retval.1.i.ph = phi ptr [ %add.ptr.i92, %if.then.i ], [ %place.0.ptr.i192, %land.lhs.true.i91 ]
+  %arrayidx.i = getelementptr inbounds nuw i8, ptr %129, i64 24
+  store ptr %149, ptr %arrayidx.i, align 8
+  %arrayidx27.i = getelementptr inbounds nuw i8, ptr %129, i64 32
+  %150 = load i64, ptr %scratch.i, align 8
+  store i64 %150, ptr %arrayidx27.i, align 8
   store ptr null, ptr %retval.1.i.ph, align 8
   %cmp34.i = fcmp ogt double %mul.i, %conv33.i
-  %or.cond180 = select i1 %tobool6.not.i, i1 true, i1 %cmp34.i
-  br i1 %or.cond180, label %if.then36.i, label %if.else.i
+  %or.cond198 = select i1 %tobool6.not.i, i1 true, i1 %cmp34.i
+  br i1 %or.cond198, label %if.then36.i, label %if.else.i
 
 if.then36.i:
   %call37.i = call ptr @PyEval_SaveThread()
-  %95 = load ptr, ptr %72, align 8
-  %or.cond.i100 = or i1 %cmp13.i, %spec.select
-  br i1 %or.cond.i100, label %run_programs.exit111, label %run_programs.exit111.thread
+  %151 = load ptr, ptr %128, align 8
+  %or.cond.i101 = or i1 %cmp13.i, %spec.select
+  br i1 %or.cond.i101, label %run_programs.exit112, label %run_programs.exit112.thread
 
-run_programs.exit111.thread:
-  call void %95(i64 0, i64 %80, i64 0, ptr %73)
+run_programs.exit112.thread:
+  call void %151(i64 0, i64 %136, i64 0, ptr %129)
   call void @PyEval_RestoreThread(ptr %call37.i)
-  br label %if.end18.thread148
+  br label %if.end20.thread164
 
-run_programs.exit111:
-  %pool2.i105 = getelementptr inbounds nuw i8, ptr %72, i64 48
-  %96 = load ptr, ptr %pool2.i105, align 8
-  %97 = load ptr, ptr %96, align 8
-  %state.i106 = getelementptr inbounds nuw i8, ptr %96, i64 8
-  %98 = load ptr, ptr %state.i106, align 8
-  %least.i107 = getelementptr inbounds nuw i8, ptr %72, i64 56
-  %99 = load i64, ptr %least.i107, align 8
-  %group.i108 = getelementptr inbounds nuw i8, ptr %72, i64 64
-  %100 = load i64, ptr %group.i108, align 8
-  %conv.i109 = zext i1 %spec.select to i64
-  %call.i110 = call i32 %97(ptr %98, ptr %95, ptr %73, i64 %80, i64 %retval.0.i84, i64 %99, i64 %100, i64 %conv.i109)
+run_programs.exit112:
+  %pool2.i106 = getelementptr inbounds nuw i8, ptr %128, i64 48
+  %152 = load ptr, ptr %pool2.i106, align 8
+  %153 = load ptr, ptr %152, align 8
+  %state.i107 = getelementptr inbounds nuw i8, ptr %152, i64 8
+  %154 = load ptr, ptr %state.i107, align 8
+  %least.i108 = getelementptr inbounds nuw i8, ptr %128, i64 56
+  %155 = load i64, ptr %least.i108, align 8
+  %group.i109 = getelementptr inbounds nuw i8, ptr %128, i64 64
+  %156 = load i64, ptr %group.i109, align 8
+  %conv.i110 = zext i1 %spec.select to i64
+  %call.i111 = call i32 %153(ptr %154, ptr %151, ptr %129, i64 %136, i64 %retval.0.i85, i64 %155, i64 %156, i64 %conv.i110)
   call void @PyEval_RestoreThread(ptr %call37.i)
-  %call.i110.fr = freeze i32 %call.i110
-  %101 = icmp eq i32 %call.i110.fr, 0
-  br i1 %101, label %if.end18.thread148, label %if.then25
+  %call.i111.fr = freeze i32 %call.i111
+  %157 = icmp eq i32 %call.i111.fr, 0
+  br i1 %157, label %if.end20.thread164, label %if.then27
 
 if.else.i:
-  %102 = load ptr, ptr %72, align 8
-  br i1 %cmp13.i, label %if.then.i97, label %if.end.i94
+  %158 = load ptr, ptr %128, align 8
+  br i1 %cmp13.i, label %if.then.i98, label %if.end.i95
 
-if.then.i97:
-  %pool2.i = getelementptr inbounds nuw i8, ptr %72, i64 48
-  %103 = load ptr, ptr %pool2.i, align 8
-  %104 = load ptr, ptr %103, align 8
-  %state.i = getelementptr inbounds nuw i8, ptr %103, i64 8
-  %105 = load ptr, ptr %state.i, align 8
-  %least.i = getelementptr inbounds nuw i8, ptr %72, i64 56
-  %106 = load i64, ptr %least.i, align 8
-  %group.i = getelementptr inbounds nuw i8, ptr %72, i64 64
-  %107 = load i64, ptr %group.i, align 8
-  %call.i98 = call i32 %104(ptr %105, ptr %102, ptr %73, i64 %80, i64 %retval.0.i84, i64 %106, i64 %107, i64 0)
-  br label %if.end18.thread148
+if.then.i98:
+  %pool2.i = getelementptr inbounds nuw i8, ptr %128, i64 48
+  %159 = load ptr, ptr %pool2.i, align 8
+  %160 = load ptr, ptr %159, align 8
+  %state.i = getelementptr inbounds nuw i8, ptr %159, i64 8
+  %161 = load ptr, ptr %state.i, align 8
+  %least.i = getelementptr inbounds nuw i8, ptr %128, i64 56
+  %162 = load i64, ptr %least.i, align 8
+  %group.i = getelementptr inbounds nuw i8, ptr %128, i64 64
+  %163 = load i64, ptr %group.i, align 8
+  %call.i99 = call i32 %160(ptr %161, ptr %158, ptr %129, i64 %136, i64 %retval.0.i85, i64 %162, i64 %163, i64 0)
+  br label %if.end20.thread164
 
-if.end.i94:
-  call void %102(i64 0, i64 %80, i64 0, ptr %73)
-  br label %if.end18.thread148
+if.end.i95:
+  call void %158(i64 0, i64 %136, i64 0, ptr %129)
+  br label %if.end20.thread164
 
-if.end18.thread148:
-  store ptr %93, ptr %retval.1.i.ph, align 8
-  br label %cleanup31
+if.end20.thread164:
+  store ptr %149, ptr %retval.1.i.ph, align 8
+  br label %cleanup33
 
-if.then20:
-  %inc142 = add i64 %n.0176, 1
-  store i64 %inc142, ptr %next, align 8
-  %call22 = call ptr @PyLong_FromLongLong(i64 %n.0176)
-  br label %cleanup35
+if.then22:
+  %inc158 = add i64 %n.0194, 1
+  store i64 %inc158, ptr %next, align 8
+  %call24 = call ptr @PyLong_FromLongLong(i64 %n.0194)
+  br label %cleanup37
 
-if.then25:
-  %entry16.le = getelementptr inbounds nuw i8, ptr %add.ptr, i64 8
-  store ptr %93, ptr %retval.1.i.ph, align 8
+if.then27:
+  %entry18.le = getelementptr inbounds nuw i8, ptr %add.ptr, i64 8
+  store ptr %149, ptr %retval.1.i.ph, align 8
   store i64 0, ptr %next, align 8
-  %108 = load ptr, ptr %add.ptr, align 8
-  %109 = load ptr, ptr %entry16.le, align 8
-  %110 = load ptr, ptr %108, align 8
+  %164 = load ptr, ptr %add.ptr, align 8
+  %165 = load ptr, ptr %entry18.le, align 8
+  %166 = load ptr, ptr %164, align 8
   store ptr null, ptr %trace.i, align 8
   call void @PyErr_Fetch(ptr %type.i, ptr %value.i, ptr %trace.i)
   call void @PyErr_NormalizeException(ptr %type.i, ptr %value.i, ptr %trace.i)
-  %stopped.i = getelementptr inbounds nuw i8, ptr %110, i64 96
-  %111 = load ptr, ptr %stopped.i, align 8
-  %program.i = getelementptr inbounds nuw i8, ptr %109, i64 72
-  %112 = load ptr, ptr %program.i, align 8
-  %113 = load ptr, ptr %value.i, align 8
-  %call.i129 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %111, ptr %112, ptr %113, ptr null)
-  %114 = load ptr, ptr %type.i, align 8
-  call void @Py_DecRef(ptr %114)
-  %115 = load ptr, ptr %value.i, align 8
-  call void @Py_DecRef(ptr %115)
-  %116 = load ptr, ptr %trace.i, align 8
-  call void @Py_DecRef(ptr %116)
-  br label %cleanup35
+  %stopped.i = getelementptr inbounds nuw i8, ptr %166, i64 96
+  %167 = load ptr, ptr %stopped.i, align 8
+  %program.i = getelementptr inbounds nuw i8, ptr %165, i64 72
+  %168 = load ptr, ptr %program.i, align 8
+  %169 = load ptr, ptr %value.i, align 8
+  %call.i144 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %167, ptr %168, ptr %169, ptr null)
+  %170 = load ptr, ptr %type.i, align 8
+  call void @Py_DecRef(ptr %170)
+  %171 = load ptr, ptr %value.i, align 8
+  call void @Py_DecRef(ptr %171)
+  %172 = load ptr, ptr %trace.i, align 8
+  call void @Py_DecRef(ptr %172)
+  br label %cleanup37
 
-cleanup31:
-  %.pn = phi i64 [ %51, %if.then10 ], [ 1, %if.end18.thread148 ], [ 1, %if.end.i67 ]
-  %n.1 = add i64 %.pn, %n.0176
-  %117 = load i64, ptr %total, align 8
-  %cmp6 = icmp slt i64 %n.1, %117
-  br i1 %cmp6, label %while.body, label %while.end
+cleanup33:
+  %.pn = phi i64 [ %107, %if.then12 ], [ 1, %if.end20.thread164 ], [ 1, %if.end.i69 ]
+  %n.1 = add i64 %.pn, %n.0194
+  %173 = load i64, ptr %total, align 8
+  %cmp8 = icmp slt i64 %n.1, %173
+  br i1 %cmp8, label %while.body, label %while.end
 
 while.end:
   store i64 0, ptr %next, align 8
-  %118 = load ptr, ptr %3, align 8
-  %none.i = getelementptr inbounds nuw i8, ptr %118, i64 8
-  %119 = load ptr, ptr %none.i, align 8
-  call void @Py_IncRef(ptr %119)
-  br label %cleanup35
+  %174 = load ptr, ptr %3, align 8
+  %none.i = getelementptr inbounds nuw i8, ptr %174, i64 8
+  %175 = load ptr, ptr %none.i, align 8
+  call void @Py_IncRef(ptr %175)
+  br label %cleanup37
 
-cleanup35:
-  %retval.4 = phi ptr [ %call5, %if.then ], [ %119, %while.end ], [ %call.i129, %if.then25 ], [ %call22, %if.then20 ]
+cleanup37:
+  %retval.4 = phi ptr [ %call7, %if.then ], [ %175, %while.end ], [ %call.i144, %if.then27 ], [ %call24, %if.then22 ]
   ret ptr %retval.4
 }
 
 declare ptr @PyLong_FromLongLong(i64)
 
-define internal fastcc i1 @wave(ptr %replay, ptr %launch, i64 %size, ptr %args) noinline nounwind {
+define internal fastcc i1 @wave(ptr %replay, ptr %launch, i64 %size) noinline nounwind {
 entry:
   %mode.i = alloca ptr, align 8
   %0 = load ptr, ptr %replay, align 8
@@ -2501,20 +2631,20 @@ entry:
   %2 = load ptr, ptr %pool3, align 8
   %3 = load ptr, ptr %2, align 8
   %tobool.not = icmp ne ptr %3, null
-  %cmp.not199 = icmp sgt i64 %size, 0
-  %or.cond235 = and i1 %tobool.not, %cmp.not199
-  br i1 %or.cond235, label %for.body.lr.ph, label %cleanup86
+  %cmp.not198 = icmp sgt i64 %size, 0
+  %or.cond234 = and i1 %tobool.not, %cmp.not198
+  br i1 %or.cond234, label %for.body.lr.ph, label %cleanup86
 
 for.body.lr.ph:
   %4 = load i64, ptr @object_size, align 8
   br label %for.body
 
 for.body:
-  %programs.0203 = phi i64 [ 0, %for.body.lr.ph ], [ %add, %for.inc ]
-  %scratch.0202 = phi i64 [ 0, %for.body.lr.ph ], [ %.scratch.0, %for.inc ]
-  %work.0201 = phi double [ 0.000000e+00, %for.body.lr.ph ], [ %add16, %for.inc ]
-  %n.0200 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
-  %arrayidx = getelementptr inbounds nuw %struct.launch, ptr %launch, i64 %n.0200
+  %programs.0202 = phi i64 [ 0, %for.body.lr.ph ], [ %add, %for.inc ]
+  %scratch.0201 = phi i64 [ 0, %for.body.lr.ph ], [ %.scratch.0, %for.inc ]
+  %work.0200 = phi double [ 0.000000e+00, %for.body.lr.ph ], [ %add16, %for.inc ]
+  %n.0199 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
+  %arrayidx = getelementptr inbounds nuw %struct.launch, ptr %launch, i64 %n.0199
   %entry5 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
   %5 = load ptr, ptr %entry5, align 8
   %6 = load ptr, ptr %arrayidx, align 8
@@ -2568,8 +2698,8 @@ lor.lhs.false9:
   br i1 %tobool10.not, label %for.inc, label %cleanup86
 
 for.inc:
-  %block.i153 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 16
-  %19 = load ptr, ptr %block.i153, align 8
+  %block.i152 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 16
+  %19 = load ptr, ptr %block.i152, align 8
   %20 = load i64, ptr %19, align 8
   %arrayidx1.i.i = getelementptr inbounds nuw i8, ptr %19, i64 8
   %21 = load i64, ptr %arrayidx1.i.i, align 8
@@ -2579,18 +2709,18 @@ for.inc:
   %23 = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %mul.i.i, i64 %22)
   %24 = extractvalue { i64, i1 } %23, 1
   %25 = extractvalue { i64, i1 } %23, 0
-  %cond.i154 = select i1 %24, i64 0, i64 %25
-  %add = add i64 %cond.i154, %programs.0203
+  %cond.i153 = select i1 %24, i64 0, i64 %25
+  %add = add i64 %cond.i153, %programs.0202
   %26 = load ptr, ptr %entry5, align 8
   %cost.i = getelementptr inbounds nuw i8, ptr %26, i64 16
   %27 = load double, ptr %cost.i, align 8
-  %conv.i155 = uitofp i64 %cond.i154 to double
-  %mul.i = fmul double %27, %conv.i155
-  %add16 = fadd double %work.0201, %mul.i
+  %conv.i154 = uitofp i64 %cond.i153 to double
+  %mul.i = fmul double %27, %conv.i154
+  %add16 = fadd double %work.0200, %mul.i
   %scratch17 = getelementptr inbounds nuw i8, ptr %5, i64 8
   %28 = load i64, ptr %scratch17, align 8
-  %.scratch.0 = call i64 @llvm.smax.i64(i64 %28, i64 %scratch.0202)
-  %inc = add nuw nsw i64 %n.0200, 1
+  %.scratch.0 = call i64 @llvm.smax.i64(i64 %28, i64 %scratch.0201)
+  %inc = add nuw nsw i64 %n.0199, 1
   %exitcond.not = icmp eq i64 %inc, %size
   br i1 %exitcond.not, label %for.end, label %for.body
 
@@ -2603,28 +2733,28 @@ lor.lhs.false.i:
   %30 = load i64, ptr @serial_below, align 8
   %conv.i = sitofp i64 %30 to double
   %cmp2.i = fcmp olt double %add16, %conv.i
-  br i1 %cmp2.i, label %cleanup86, label %if.end.i142
+  br i1 %cmp2.i, label %cleanup86, label %if.end.i143
 
-if.end.i142:
+if.end.i143:
   %threads.i = getelementptr inbounds nuw i8, ptr %.pre, i64 24
   %31 = load i64, ptr %threads.i, align 8
-  %tobool.not.i143 = icmp eq i64 %31, 0
-  br i1 %tobool.not.i143, label %cond.false.i, label %cond.end.i
+  %tobool.not.i144 = icmp eq i64 %31, 0
+  br i1 %tobool.not.i144, label %cond.false.i, label %cond.end.i
 
 cond.false.i:
   %32 = load i64, ptr %0, align 8
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i = phi i64 [ %32, %cond.false.i ], [ %31, %if.end.i142 ]
+  %cond.i = phi i64 [ %32, %cond.false.i ], [ %31, %if.end.i143 ]
   %asks.i = getelementptr inbounds nuw i8, ptr %.pre, i64 32
   %33 = load ptr, ptr %asks.i, align 8
   %tobool6.not.i = icmp eq ptr %33, null
   br i1 %tobool6.not.i, label %threads_for.exit, label %if.then7.i
 
 if.then7.i:
-  %call.i144 = call i32 %33()
-  %conv8.i = zext i32 %call.i144 to i64
+  %call.i = call i32 %33()
+  %conv8.i = zext i32 %call.i to i64
   br label %threads_for.exit
 
 threads_for.exit:
@@ -2647,38 +2777,38 @@ cond.false30:
   br i1 %tobool.not.i146, label %if.then.i, label %for.cond.i147.preheader
 
 for.cond.i147.preheader:
-  %place.0.ptr.i206 = getelementptr inbounds nuw i8, ptr %0, i64 112
+  %place.0.ptr.i205 = getelementptr inbounds nuw i8, ptr %0, i64 112
   br label %for.body.i149
 
 if.then.i:
   %add.ptr.i151 = getelementptr inbounds nuw i8, ptr %0, i64 176
-  %.pre225 = load ptr, ptr %add.ptr.i151, align 8
+  %.pre224 = load ptr, ptr %add.ptr.i151, align 8
   br label %if.end36
 
 for.body.i149:
-  %place.0.ptr.i208 = phi ptr [ %place.0.ptr.i206, %for.cond.i147.preheader ], [ %place.0.ptr.i, %for.inc.i ]
-  %place.0.idx.i207 = phi i64 [ 112, %for.cond.i147.preheader ], [ %place.0.add.i, %for.inc.i ]
-  %bytes.i150 = getelementptr inbounds nuw i8, ptr %place.0.ptr.i208, i64 8
+  %place.0.ptr.i207 = phi ptr [ %place.0.ptr.i205, %for.cond.i147.preheader ], [ %place.0.ptr.i, %for.inc.i ]
+  %place.0.idx.i206 = phi i64 [ 112, %for.cond.i147.preheader ], [ %place.0.add.i, %for.inc.i ]
+  %bytes.i150 = getelementptr inbounds nuw i8, ptr %place.0.ptr.i207, i64 8
   %37 = load i64, ptr %bytes.i150, align 8
   %cmp1.not.i = icmp ult i64 %37, %mul
   br i1 %cmp1.not.i, label %for.inc.i, label %land.lhs.true.i
 
 land.lhs.true.i:
-  %38 = load ptr, ptr %place.0.ptr.i208, align 8
+  %38 = load ptr, ptr %place.0.ptr.i207, align 8
   %tobool2.not.i = icmp eq ptr %38, null
   br i1 %tobool2.not.i, label %for.inc.i, label %if.end36
 
 for.inc.i:
-  %place.0.add.i = add nuw nsw i64 %place.0.idx.i207, 16
+  %place.0.add.i = add nuw nsw i64 %place.0.idx.i206, 16
   %place.0.ptr.i = getelementptr inbounds nuw i8, ptr %0, i64 %place.0.add.i
-  %cmp.i148 = icmp samesign ugt i64 %place.0.idx.i207, 159
+  %cmp.i148 = icmp samesign ugt i64 %place.0.idx.i206, 159
   br i1 %cmp.i148, label %cleanup86, label %for.body.i149
 
 if.end36:
-  %39 = phi ptr [ %.pre225, %if.then.i ], [ %38, %land.lhs.true.i ]
-  %cond33 = phi ptr [ %add.ptr.i151, %if.then.i ], [ %place.0.ptr.i208, %land.lhs.true.i ]
+  %39 = phi ptr [ %.pre224, %if.then.i ], [ %38, %land.lhs.true.i ]
+  %cond33 = phi ptr [ %add.ptr.i151, %if.then.i ], [ %place.0.ptr.i207, %land.lhs.true.i ]
   store ptr null, ptr %cond33, align 8
-  %40 = load i64, ptr @array_data, align 8
+  %addresses = getelementptr inbounds nuw i8, ptr %replay, i64 88
   br label %for.body44
 
 for.cond.cleanup43:
@@ -2686,123 +2816,122 @@ for.cond.cleanup43:
   %conv56 = uitofp i64 %mul55 to double
   %div = fdiv double %add16, %conv56
   %units = getelementptr inbounds nuw i8, ptr %replay, i64 48
-  %41 = load ptr, ptr %units, align 8
+  %40 = load ptr, ptr %units, align 8
   %cmp57 = fcmp ogt double %div, 2.000000e+03
   %cond62 = select i1 %cmp57, double %div, double 2.000000e+03
-  %add.ptr.i157.idx = mul nuw nsw i64 %size, 48
-  %add.ptr.i157 = getelementptr inbounds nuw i8, ptr %launch, i64 %add.ptr.i157.idx
-  br label %for.body.i160
+  %add.ptr.i156.idx = mul nuw nsw i64 %size, 48
+  %add.ptr.i156 = getelementptr inbounds nuw i8, ptr %launch, i64 %add.ptr.i156.idx
+  br label %for.body.i159
 
-for.body.i160:
-  %launch.addr.0.i219 = phi ptr [ %incdec.ptr.i171, %for.cond.cleanup13.i ], [ %launch, %for.cond.cleanup43 ]
-  %filled.0.i218 = phi i64 [ %filled.1.i.lcssa, %for.cond.cleanup13.i ], [ 0, %for.cond.cleanup43 ]
-  %block.i.i161 = getelementptr inbounds nuw i8, ptr %launch.addr.0.i219, i64 16
-  %42 = load ptr, ptr %block.i.i161, align 8
-  %43 = load i64, ptr %42, align 8
-  %arrayidx1.i.i.i162 = getelementptr inbounds nuw i8, ptr %42, i64 8
-  %44 = load i64, ptr %arrayidx1.i.i.i162, align 8
-  %mul.i.i.i163 = mul i64 %44, %43
-  %arrayidx2.i.i.i164 = getelementptr inbounds nuw i8, ptr %42, i64 16
-  %45 = load i64, ptr %arrayidx2.i.i.i164, align 8
-  %46 = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %mul.i.i.i163, i64 %45)
-  %47 = extractvalue { i64, i1 } %46, 1
-  %48 = extractvalue { i64, i1 } %46, 0
-  %cond.i.i166 = select i1 %47, i64 0, i64 %48
-  %entry1.i.i = getelementptr inbounds nuw i8, ptr %launch.addr.0.i219, i64 8
-  %49 = load ptr, ptr %entry1.i.i, align 8
-  %cost.i.i = getelementptr inbounds nuw i8, ptr %49, i64 16
-  %50 = load double, ptr %cost.i.i, align 8
-  %conv.i.i = uitofp i64 %cond.i.i166 to double
-  %mul.i.i167 = fmul double %50, %conv.i.i
-  %div.i = fdiv double %mul.i.i167, %cond62
-  %add.i168 = fadd double %div.i, 5.000000e-01
-  %conv.i169 = fptoui double %add.i168 to i64
-  %cond.i170 = call i64 @llvm.umax.i64(i64 %conv.i169, i64 1)
-  %cond9.i = call i64 @llvm.umin.i64(i64 %cond.i170, i64 %cond.i.i166)
-  %cmp11.i213.not = icmp eq i64 %cond.i.i166, 0
-  br i1 %cmp11.i213.not, label %for.cond.cleanup13.i, label %for.body14.i
+for.body.i159:
+  %launch.addr.0.i218 = phi ptr [ %incdec.ptr.i170, %for.cond.cleanup13.i ], [ %launch, %for.cond.cleanup43 ]
+  %filled.0.i217 = phi i64 [ %filled.1.i.lcssa, %for.cond.cleanup13.i ], [ 0, %for.cond.cleanup43 ]
+  %block.i.i160 = getelementptr inbounds nuw i8, ptr %launch.addr.0.i218, i64 16
+  %41 = load ptr, ptr %block.i.i160, align 8
+  %42 = load i64, ptr %41, align 8
+  %arrayidx1.i.i.i161 = getelementptr inbounds nuw i8, ptr %41, i64 8
+  %43 = load i64, ptr %arrayidx1.i.i.i161, align 8
+  %mul.i.i.i162 = mul i64 %43, %42
+  %arrayidx2.i.i.i163 = getelementptr inbounds nuw i8, ptr %41, i64 16
+  %44 = load i64, ptr %arrayidx2.i.i.i163, align 8
+  %45 = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %mul.i.i.i162, i64 %44)
+  %46 = extractvalue { i64, i1 } %45, 1
+  %47 = extractvalue { i64, i1 } %45, 0
+  %cond.i.i165 = select i1 %46, i64 0, i64 %47
+  %entry1.i.i = getelementptr inbounds nuw i8, ptr %launch.addr.0.i218, i64 8
+  %48 = load ptr, ptr %entry1.i.i, align 8
+  %cost.i.i = getelementptr inbounds nuw i8, ptr %48, i64 16
+  %49 = load double, ptr %cost.i.i, align 8
+  %conv.i.i = uitofp i64 %cond.i.i165 to double
+  %mul.i.i166 = fmul double %49, %conv.i.i
+  %div.i = fdiv double %mul.i.i166, %cond62
+  %add.i167 = fadd double %div.i, 5.000000e-01
+  %conv.i168 = fptoui double %add.i167 to i64
+  %cond.i169 = call i64 @llvm.umax.i64(i64 %conv.i168, i64 1)
+  %cond9.i = call i64 @llvm.umin.i64(i64 %cond.i169, i64 %cond.i.i165)
+  %cmp11.i212.not = icmp eq i64 %cond.i.i165, 0
+  br i1 %cmp11.i212.not, label %for.cond.cleanup13.i, label %for.body14.i
 
 for.cond.cleanup13.i:
-  %filled.1.i.lcssa = phi i64 [ %filled.0.i218, %for.body.i160 ], [ %inc.i, %for.body14.i ]
-  %incdec.ptr.i171 = getelementptr inbounds nuw i8, ptr %launch.addr.0.i219, i64 48
-  %cmp.i159 = icmp ult ptr %incdec.ptr.i171, %add.ptr.i157
-  br i1 %cmp.i159, label %for.body.i160, label %cut.exit
+  %filled.1.i.lcssa = phi i64 [ %filled.0.i217, %for.body.i159 ], [ %inc.i, %for.body14.i ]
+  %incdec.ptr.i170 = getelementptr inbounds nuw i8, ptr %launch.addr.0.i218, i64 48
+  %cmp.i158 = icmp ult ptr %incdec.ptr.i170, %add.ptr.i156
+  br i1 %cmp.i158, label %for.body.i159, label %cut.exit
 
 for.body14.i:
-  %filled.1.i215 = phi i64 [ %inc.i, %for.body14.i ], [ %filled.0.i218, %for.body.i160 ]
-  %n.0.i214 = phi i64 [ %add20.i, %for.body14.i ], [ 0, %for.body.i160 ]
-  %51 = load ptr, ptr %entry1.i.i, align 8
-  %52 = load ptr, ptr %51, align 8
-  %inc.i = add i64 %filled.1.i215, 1
-  %arrayidx.i172 = getelementptr inbounds %struct.unit, ptr %41, i64 %filled.1.i215
-  %53 = load ptr, ptr %block.i.i161, align 8
-  %mul.i173 = mul i64 %n.0.i214, %cond.i.i166
-  %div19.i = udiv i64 %mul.i173, %cond9.i
-  %add20.i = add nuw i64 %n.0.i214, 1
-  %mul21.i = mul i64 %add20.i, %cond.i.i166
+  %filled.1.i214 = phi i64 [ %inc.i, %for.body14.i ], [ %filled.0.i217, %for.body.i159 ]
+  %n.0.i213 = phi i64 [ %add20.i, %for.body14.i ], [ 0, %for.body.i159 ]
+  %50 = load ptr, ptr %entry1.i.i, align 8
+  %51 = load ptr, ptr %50, align 8
+  %inc.i = add i64 %filled.1.i214, 1
+  %arrayidx.i171 = getelementptr inbounds %struct.unit, ptr %40, i64 %filled.1.i214
+  %52 = load ptr, ptr %block.i.i160, align 8
+  %mul.i172 = mul i64 %n.0.i213, %cond.i.i165
+  %div19.i = udiv i64 %mul.i172, %cond9.i
+  %add20.i = add nuw i64 %n.0.i213, 1
+  %mul21.i = mul i64 %add20.i, %cond.i.i165
   %div22.i = udiv i64 %mul21.i, %cond9.i
-  store ptr %52, ptr %arrayidx.i172, align 8
-  %.compoundliteral.sroa.2.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i172, i64 8
-  store ptr %53, ptr %.compoundliteral.sroa.2.0.arrayidx.sroa_idx.i, align 8
-  %.compoundliteral.sroa.3.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i172, i64 16
+  store ptr %51, ptr %arrayidx.i171, align 8
+  %.compoundliteral.sroa.2.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i171, i64 8
+  store ptr %52, ptr %.compoundliteral.sroa.2.0.arrayidx.sroa_idx.i, align 8
+  %.compoundliteral.sroa.3.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i171, i64 16
   store i64 %div19.i, ptr %.compoundliteral.sroa.3.0.arrayidx.sroa_idx.i, align 8
-  %.compoundliteral.sroa.4.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i172, i64 24
+  %.compoundliteral.sroa.4.0.arrayidx.sroa_idx.i = getelementptr inbounds nuw i8, ptr %arrayidx.i171, i64 24
   store i64 %div22.i, ptr %.compoundliteral.sroa.4.0.arrayidx.sroa_idx.i, align 8
-  %exitcond224.not = icmp eq i64 %add20.i, %cond9.i
-  br i1 %exitcond224.not, label %for.cond.cleanup13.i, label %for.body14.i
+  %exitcond223.not = icmp eq i64 %add20.i, %cond9.i
+  br i1 %exitcond223.not, label %for.cond.cleanup13.i, label %for.body14.i
 
 cut.exit:
-  %54 = load i64, ptr @long_above, align 8
-  %conv64 = sitofp i64 %54 to double
+  %53 = load i64, ptr @long_above, align 8
+  %conv64 = sitofp i64 %53 to double
   %cmp65 = fcmp ogt double %add16, %conv64
   br i1 %cmp65, label %cond.true67, label %cond.end70
 
 for.body44:
-  %n39.0212 = phi i64 [ 0, %if.end36 ], [ %inc52, %move.exit ]
-  %add.ptr45 = getelementptr inbounds nuw %struct.launch, ptr %launch, i64 %n39.0212
+  %n39.0211 = phi i64 [ 0, %if.end36 ], [ %inc52, %move.exit ]
+  %add.ptr45 = getelementptr inbounds nuw %struct.launch, ptr %launch, i64 %n39.0211
+  %54 = load ptr, ptr %addresses, align 8
   %moves.i = getelementptr inbounds nuw i8, ptr %add.ptr45, i64 24
   %55 = load ptr, ptr %moves.i, align 8
   %count.i = getelementptr inbounds nuw i8, ptr %add.ptr45, i64 32
   %56 = load i64, ptr %count.i, align 8
   %add.ptr.i.idx = mul nsw i64 %56, 24
   %add.ptr.i = getelementptr inbounds i8, ptr %55, i64 %add.ptr.i.idx
-  %cmp.i140209 = icmp sgt i64 %56, 0
-  br i1 %cmp.i140209, label %for.body.i.lr.ph, label %move.exit
+  %cmp.i141208 = icmp sgt i64 %56, 0
+  br i1 %cmp.i141208, label %for.body.i.lr.ph, label %move.exit
 
 for.body.i.lr.ph:
   %block.i = getelementptr inbounds nuw i8, ptr %add.ptr45, i64 16
   br label %for.body.i
 
 for.body.i:
-  %move.0.i210 = phi ptr [ %55, %for.body.i.lr.ph ], [ %incdec.ptr.i, %for.body.i ]
-  %array.i = getelementptr inbounds nuw i8, ptr %move.0.i210, i64 8
+  %move.0.i209 = phi ptr [ %55, %for.body.i.lr.ph ], [ %incdec.ptr.i, %for.body.i ]
+  %array.i = getelementptr inbounds nuw i8, ptr %move.0.i209, i64 8
   %57 = load i64, ptr %array.i, align 8
-  %arrayidx.i = getelementptr inbounds ptr, ptr %args, i64 %57
-  %58 = load ptr, ptr %arrayidx.i, align 8
-  %add.ptr.i152 = getelementptr inbounds i8, ptr %58, i64 %40
-  %59 = load i64, ptr %add.ptr.i152, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %move.0.i210, i64 16
-  %60 = load i64, ptr %bytes.i, align 8
-  %add.i = add i64 %60, %59
-  %61 = load ptr, ptr %block.i, align 8
-  %62 = load i64, ptr %move.0.i210, align 8
-  %arrayidx1.i = getelementptr inbounds %union.word, ptr %61, i64 %62
+  %arrayidx.i = getelementptr inbounds i64, ptr %54, i64 %57
+  %58 = load i64, ptr %arrayidx.i, align 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %move.0.i209, i64 16
+  %59 = load i64, ptr %bytes.i, align 8
+  %add.i = add i64 %59, %58
+  %60 = load ptr, ptr %block.i, align 8
+  %61 = load i64, ptr %move.0.i209, align 8
+  %arrayidx1.i = getelementptr inbounds %union.word, ptr %60, i64 %61
   store i64 %add.i, ptr %arrayidx1.i, align 8
-  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %move.0.i210, i64 24
-  %cmp.i140 = icmp ult ptr %incdec.ptr.i, %add.ptr.i
-  br i1 %cmp.i140, label %for.body.i, label %move.exit
+  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %move.0.i209, i64 24
+  %cmp.i141 = icmp ult ptr %incdec.ptr.i, %add.ptr.i
+  br i1 %cmp.i141, label %for.body.i, label %move.exit
 
 move.exit:
   %block = getelementptr inbounds nuw i8, ptr %add.ptr45, i64 16
-  %63 = load ptr, ptr %block, align 8
-  %arrayidx47 = getelementptr inbounds nuw i8, ptr %63, i64 24
+  %62 = load ptr, ptr %block, align 8
+  %arrayidx47 = getelementptr inbounds nuw i8, ptr %62, i64 24
   store ptr %39, ptr %arrayidx47, align 8
-  %64 = load ptr, ptr %block, align 8
-  %arrayidx50 = getelementptr inbounds nuw i8, ptr %64, i64 32
+  %63 = load ptr, ptr %block, align 8
+  %arrayidx50 = getelementptr inbounds nuw i8, ptr %63, i64 32
   store i64 %.scratch.0, ptr %arrayidx50, align 8
-  %inc52 = add nuw nsw i64 %n39.0212, 1
-  %exitcond223.not = icmp eq i64 %inc52, %size
-  br i1 %exitcond223.not, label %for.cond.cleanup43, label %for.body44
+  %inc52 = add nuw nsw i64 %n39.0211, 1
+  %exitcond222.not = icmp eq i64 %inc52, %size
+  br i1 %exitcond222.not, label %for.cond.cleanup43, label %for.body44
 
 cond.true67:
   %call68 = call ptr @PyEval_SaveThread()
@@ -2810,11 +2939,11 @@ cond.true67:
 
 cond.end70:
   %cond71 = phi ptr [ %call68, %cond.true67 ], [ null, %cut.exit ]
-  %65 = load ptr, ptr %2, align 8
+  %64 = load ptr, ptr %2, align 8
   %state73 = getelementptr inbounds nuw i8, ptr %2, i64 8
-  %66 = load ptr, ptr %state73, align 8
-  %67 = load ptr, ptr %units, align 8
-  %call75 = call i32 %65(ptr %66, ptr @run_units, ptr %67, i64 %filled.1.i.lcssa, i64 %cond16.i, i64 1, i64 1, i64 0)
+  %65 = load ptr, ptr %state73, align 8
+  %66 = load ptr, ptr %units, align 8
+  %call75 = call i32 %64(ptr %65, ptr @run_units, ptr %66, i64 %filled.1.i.lcssa, i64 %cond16.i, i64 1, i64 1, i64 0)
   %tobool76.not = icmp eq ptr %cond71, null
   br i1 %tobool76.not, label %if.end78, label %if.then77
 
@@ -2844,6 +2973,129 @@ declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 
 declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+
+define internal fastcc i1 @is_plain(ptr %value, ptr %view, i64 %axes, i64 %kind, ptr %layout) nounwind {
+entry:
+  %0 = load i64, ptr %layout, align 8
+  %add.ptr = getelementptr inbounds i8, ptr %value, i64 %0
+  %1 = load ptr, ptr %add.ptr, align 8
+  %keys = getelementptr inbounds nuw i8, ptr %layout, i64 8
+  %2 = load i64, ptr %keys, align 8
+  %add.ptr2 = getelementptr inbounds i8, ptr %1, i64 %2
+  %3 = load i64, ptr %add.ptr2, align 8
+  %wanted = getelementptr inbounds nuw i8, ptr %layout, i64 16
+  %4 = load i64, ptr %wanted, align 8
+  %cmp.not = icmp eq i64 %3, %4
+  br i1 %cmp.not, label %lor.lhs.false, label %cleanup32
+
+lor.lhs.false:
+  %dtype = getelementptr inbounds nuw i8, ptr %layout, i64 24
+  %5 = load i64, ptr %dtype, align 8
+  %add.ptr3 = getelementptr inbounds i8, ptr %1, i64 %5
+  %6 = load i16, ptr %add.ptr3, align 2
+  %conv4 = trunc i64 %kind to i16
+  %cmp6.not = icmp eq i16 %6, %conv4
+  br i1 %cmp6.not, label %if.end, label %cleanup32
+
+if.end:
+  %sizes8 = getelementptr inbounds nuw i8, ptr %layout, i64 56
+  %7 = load i64, ptr %sizes8, align 8
+  %add.ptr9 = getelementptr inbounds i8, ptr %1, i64 %7
+  %storage10 = getelementptr inbounds nuw i8, ptr %layout, i64 32
+  %8 = load i64, ptr %storage10, align 8
+  %add.ptr11 = getelementptr inbounds i8, ptr %1, i64 %8
+  %9 = load ptr, ptr %add.ptr11, align 8
+  %10 = load i64, ptr %add.ptr9, align 8
+  %cmp12.not = icmp eq i64 %10, %axes
+  br i1 %cmp12.not, label %lor.lhs.false14, label %cleanup32
+
+lor.lhs.false14:
+  %frees = getelementptr inbounds nuw i8, ptr %layout, i64 64
+  %11 = load i64, ptr %frees, align 8
+  %add.ptr15 = getelementptr inbounds i8, ptr %9, i64 %11
+  %12 = load i64, ptr %add.ptr15, align 8
+  %refused = getelementptr inbounds nuw i8, ptr %layout, i64 72
+  %13 = load i64, ptr %refused, align 8
+  %cmp16 = icmp eq i64 %12, %13
+  br i1 %cmp16, label %cleanup32, label %if.end19
+
+if.end19:
+  %data = getelementptr inbounds nuw i8, ptr %layout, i64 40
+  %14 = load i64, ptr %data, align 8
+  %add.ptr20 = getelementptr inbounds i8, ptr %9, i64 %14
+  %15 = load ptr, ptr %add.ptr20, align 8
+  %offset = getelementptr inbounds nuw i8, ptr %layout, i64 48
+  %16 = load i64, ptr %offset, align 8
+  %add.ptr22 = getelementptr inbounds i8, ptr %1, i64 %16
+  %17 = load i64, ptr %add.ptr22, align 8
+  %shr = ashr i64 %kind, 32
+  %shl = shl i64 %17, %shr
+  %add.ptr23 = getelementptr inbounds i8, ptr %15, i64 %shl
+  %add.ptr24 = getelementptr inbounds nuw i8, ptr %add.ptr9, i64 8
+  %add.ptr26 = getelementptr inbounds nuw i8, ptr %add.ptr9, i64 48
+  %18 = ptrtoint ptr %add.ptr23 to i64
+  %cmp.i55 = icmp sgt i64 %axes, 0
+  br i1 %cmp.i55, label %for.body.i, label %.thread
+
+.thread:
+  %shl27.i65 = shl nuw i64 1, %shr
+  %add28.i66 = add i64 %shl27.i65, %18
+  br label %22
+
+for.body.i:
+  %low.0.i59 = phi i64 [ %add.i, %for.body.i ], [ %18, %if.end19 ]
+  %high.0.i58 = phi i64 [ %add16.i, %for.body.i ], [ %18, %if.end19 ]
+  %is_empty.0.i57 = phi i1 [ %or764.i, %for.body.i ], [ false, %if.end19 ]
+  %n.0.i56 = phi i64 [ %inc.i, %for.body.i ], [ 0, %if.end19 ]
+  %arrayidx.i = getelementptr inbounds nuw i64, ptr %add.ptr24, i64 %n.0.i56
+  %19 = load i64, ptr %arrayidx.i, align 8
+  %.fr = freeze i64 %19
+  %sub.i = add i64 %.fr, -1
+  %arrayidx1.i = getelementptr inbounds nuw i64, ptr %add.ptr26, i64 %n.0.i56
+  %20 = load i64, ptr %arrayidx1.i, align 8
+  %shl.i = shl i64 %20, %shr
+  %mul.i = mul i64 %shl.i, %sub.i
+  %cmp5.i = icmp eq i64 %.fr, 0
+  %or764.i = or i1 %is_empty.0.i57, %cmp5.i
+  %cond.i = tail call i64 @llvm.smin.i64(i64 %mul.i, i64 0)
+  %add.i = add i64 %cond.i, %low.0.i59
+  %cond15.i = tail call i64 @llvm.smax.i64(i64 %mul.i, i64 0)
+  %add16.i = add i64 %cond15.i, %high.0.i58
+  %inc.i = add nuw nsw i64 %n.0.i56, 1
+  %exitcond.not = icmp eq i64 %inc.i, %axes
+  br i1 %exitcond.not, label %land.rhs, label %for.body.i
+
+land.rhs:
+  br i1 %or764.i, label %22, label %21
+
+21:
+  %shl27.i = shl nuw i64 1, %shr
+  %add28.i = add i64 %add16.i, %shl27.i
+  br label %22
+
+22:
+  %23 = phi i64 [ %18, %.thread ], [ %add.i, %21 ], [ %18, %land.rhs ]
+  %24 = phi i64 [ %add28.i66, %.thread ], [ %add28.i, %21 ], [ %18, %land.rhs ]
+  store ptr %add.ptr23, ptr %view, align 8
+  %.compoundliteral.sroa.2.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %view, i64 8
+  store ptr %add.ptr24, ptr %.compoundliteral.sroa.2.0..sroa_idx.i, align 8
+  %.compoundliteral.sroa.3.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %view, i64 16
+  store ptr %add.ptr26, ptr %.compoundliteral.sroa.3.0..sroa_idx.i, align 8
+  %.compoundliteral.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %view, i64 24
+  store i64 0, ptr %.compoundliteral.sroa.4.0..sroa_idx.i, align 8
+  %.compoundliteral.sroa.5.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %view, i64 32
+  store i64 %23, ptr %.compoundliteral.sroa.5.0..sroa_idx.i, align 8
+  %.compoundliteral.sroa.6.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %view, i64 40
+  store i64 %24, ptr %.compoundliteral.sroa.6.0..sroa_idx.i, align 8
+  %cmp.i54 = icmp eq i64 %23, %24
+  %tobool.i = icmp ne ptr %15, null
+  %25 = or i1 %tobool.i, %cmp.i54
+  br label %cleanup32
+
+cleanup32:
+  %retval.1 = phi i1 [ false, %entry ], [ false, %lor.lhs.false ], [ false, %if.end ], [ false, %lor.lhs.false14 ], [ %25, %22 ]
+  ret i1 %retval.1
+}
 
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 

@@ -31,7 +31,6 @@ _WRITEABLE: Final = 0x400
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 _OTHER_STRIDE: Final = 2  # a stride that is neither 0 nor 1
-_NEVER: Final = -1  # the address of no function
 _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes, DType, PtrType)
 _EXCHANGE: Final = "__dlpack_c_exchange_api__"
 _DESCRIBE: Final = 40  # where DLPackExchangeAPI has `dltensor_from_py_object_no_sync`
@@ -196,7 +195,7 @@ def add_array(steps: Recipe, n: int, info: Any, value: Any, written: bool) -> No
         steps.add("NUMPY", n, steps.object(type(value)), steps.object(value.dtype), axes, flags)
         return
     if is_torch(value) and known_layout().can_read(value, written):
-        add_plain(steps, n, value, shift, written)
+        add_plain(steps, n, value, written)
         return
     describe = exchange_function(steps, type(value))
     view = DLTensor()
@@ -209,15 +208,12 @@ def add_array(steps: Recipe, n: int, info: Any, value: Any, written: bool) -> No
         steps.add("KEYS", n, layout.impl, layout.keys, layout.keys_of(value))
 
 
-def add_plain(steps: Recipe, n: int, value: Any, shift: int, written: bool) -> None:
-    """Guard a tensor by its own fields. A lazy copy may be read, but not written: torch copies it then."""
+def add_plain(steps: Recipe, n: int, value: Any, written: bool) -> None:
+    """Guard a tensor by its own fields."""
     layout = known_layout()
-    refused = layout.lazy if written else _NEVER
-    places = (layout.impl, layout.keys, layout.keys_of(value), layout.dtype, layout.storage, layout.data, layout.offset,
-        layout.sizes, layout.frees, refused)  # fmt: skip
-    record = (ctypes.c_int64 * len(places))(*map(signed, places))
+    record = layout.record(value, written)
     steps.keep.append(record)
-    words = len(value.shape), shift << 32 | layout.dtype_of(value), ctypes.addressof(record)
+    words = len(value.shape), layout.kind_of(value), ctypes.addressof(record)
     steps.add("PLAIN", n, steps.object(type(value)), *words)
 
 

@@ -31,47 +31,82 @@ i64 resolve(struct kernel *kernel, object *grid, object *values, word *block) {
     return (i64)find(kernel, items(values), block);
 }
 
-/* Whether an array is like a row: its type, dtype, number of axes, sizes, then strides. */
-INLINE bool is_like(object *array, const word *row) {
-    if (type_of(array) != row[0].object || FIELD(array, array_dtype, object *) != row[1].object)
+/* Whether an array is like a row: its type, dtype, number of axes, layout where it is a tensor, sizes, then strides.
+   Gives the address of its elements. */
+INLINE bool is_like(object *array, const word *row, i64 *address) {
+    if (type_of(array) != row[0].object)
         return 0;
-    i64 axes = FIELD(array, array_axes, int);
-    if (axes != row[2].number)
-        return 0;
-    const i64 *sizes = FIELD(array, array_sizes, i64 *), *strides = FIELD(array, array_strides, i64 *);
-    for (i64 n = 0; n < axes; n++) {
-        if (sizes[n] != row[3 + n].number)
+    i64 axes = row[2].number;
+    struct view view;
+    if (row[3].at) {
+        if (!is_plain(array, &view, axes, row[1].number, row[3].at))
             return 0;
-        if (strides[n] != row[3 + axes + n].number && sizes[n] != 1) /* no stride is taken along an axis of size 1 */
+    } else {
+        if (FIELD(array, array_dtype, object *) != row[1].object || FIELD(array, array_axes, int) != axes)
+            return 0;
+        view.data = FIELD(array, array_data, char *);
+        view.sizes = FIELD(array, array_sizes, i64 *);
+        view.strides = FIELD(array, array_strides, i64 *);
+    }
+    *address = (i64)view.data;
+    for (i64 n = 0; n < axes; n++) {
+        if (view.sizes[n] != row[4 + n].number)
+            return 0;
+        if (view.strides[n] != row[4 + axes + n].number && view.sizes[n] != 1) /* no stride is taken along one element */
             return 0;
     }
     return 1;
 }
 
+/* The address of a result, which is new: that of its memory, if it is a tensor. */
+INLINE i64 address_of(struct replay *replay, object *result) {
+    const struct layout *layout = replay->layout.at;
+    if (!layout || type_of(result) == replay->numpy.object)
+        return FIELD(result, array_data, i64);
+    char *storage = FIELD(FIELD(result, layout->object, char *), layout->storage, char *);
+    return FIELD(storage, layout->data, i64);
+}
+
 /* Whether the first arrays are like those that the blocks were filled in for, and none is given twice that may not be:
-   an array that is given twice is one array of the plan, and not two. */
+   an array that is given twice is one array of the plan, and not two. Notes the addresses of all arrays. */
 static bool are_alike(struct replay *replay, object **args) {
     const word *row = replay->like.at;
+    i64 *addresses = replay->addresses.at;
     for (i64 n = 0; n < replay->compared.number; n++) {
-        if (!is_like(args[n], row))
+        if (!is_like(args[n], row, addresses + n))
             return 0;
         for (i64 m = 0; m < n && !replay->repeats.number; m++)
             if (args[m] == args[n])
                 return 0;
-        row += 3 + 2 * row[2].number;
+        row += 4 + 2 * row[2].number;
     }
+    for (i64 n = replay->compared.number; n < replay->arrays.number; n++)
+        addresses[n] = address_of(replay, args[n]);
     return 1;
 }
 
-INLINE i64 address_of(object *array) {
-    return FIELD(array, array_data, i64);
+/* Whether torch need not see a call: no mode of its dispatcher is active, and autograd records none of the tensors. */
+static bool is_unseen(struct replay *replay, object **args) {
+    const struct layout *layout = replay->layout.at;
+    if (!layout)
+        return 1;
+    if (((i64(*)(void))replay->modes.at)())
+        return 0;
+    if (!((bool (*)(void))replay->gradients.at)())
+        return 1;
+    for (i64 n = 0; n < replay->compared.number; n++)
+        if (type_of(args[n]) != replay->numpy.object)
+            if (((bool (*)(char *))replay->requires.at)(FIELD(args[n], layout->object, char *)))
+                return 0;
+    return 1;
 }
 
 /* Whether no pair of arrays overlaps. */
-static bool are_apart(struct replay *replay, object **args) {
+static bool are_apart(struct replay *replay) {
     const struct pair *pair = replay->pairs.at, *end = pair + replay->count.number;
+    const i64 *addresses = replay->addresses.at;
     for (; pair < end; pair++) {
-        i64 distance = address_of(args[pair->one]) - address_of(args[pair->other]);
+        i64 distance = addresses[pair->one] - addresses[pair->other];
         if (distance > pair->low && distance < pair->high)
             return 0;
     }
@@ -79,9 +114,9 @@ static bool are_apart(struct replay *replay, object **args) {
 }
 
 /* Puts addresses of arrays into the block of a launch. */
-INLINE void move(const struct launch *launch, object **args) {
+INLINE void move(const struct launch *launch, const i64 *addresses) {
     for (const struct move *move = launch->moves, *end = move + launch->count; move < end; move++)
-        launch->block[move->slot].number = address_of(args[move->array]) + move->bytes;
+        launch->block[move->slot].number = addresses[move->array] + move->bytes;
 }
 
 /* Programs of a launch, none where they are too many to count. */
@@ -116,7 +151,7 @@ INLINE i64 cut(struct unit *units, const struct launch *launch, i64 size, double
 }
 
 /* Runs some launches as one. False where nothing was done: they are made one after the other then. */
-__attribute__((noinline)) static bool wave(struct replay *replay, const struct launch *launch, i64 size, object **args) {
+__attribute__((noinline)) static bool wave(struct replay *replay, const struct launch *launch, i64 size) {
     struct shared *shared = replay->shared.at;
     struct pool *pool = launch->entry->pool.at;
     u64 programs = 0;
@@ -139,7 +174,7 @@ __attribute__((noinline)) static bool wave(struct replay *replay, const struct l
     void *memory = place->memory;
     place->memory = 0;
     for (i64 n = 0; n < size; n++) {
-        move(launch + n, args);
+        move(launch + n, replay->addresses.at);
         launch[n].block[MEMORY].at = memory;
         launch[n].block[BYTES].number = scratch;
     }
@@ -158,18 +193,19 @@ __attribute__((noinline)) static bool wave(struct replay *replay, const struct l
 object *replay(object *self, object **args, i64 count) {
     struct replay *replay = table_of(self);
     const struct launch *launches = replay->launches.at;
-    if (count != replay->arrays.number || !are_alike(replay, args) || !are_apart(replay, args))
+    if (count != replay->arrays.number || !are_alike(replay, args) || !are_apart(replay) ||
+        !is_unseen(replay, args))
         return PyLong_FromLongLong(-1);
     i64 n = replay->next.number;
     while (n < replay->total.number) {
         const struct launch *launch = launches + n;
-        if ((u64)launch->wave > 1 && wave(replay, launch, launch->wave, args)) {
+        if ((u64)launch->wave > 1 && wave(replay, launch, launch->wave)) {
             n += launch->wave;
             continue;
         }
         int ran = PYTHON;
         if (!is_elsewhere(launch->kernel)) {
-            move(launch, args);
+            move(launch, replay->addresses.at);
             ran = run(launch->kernel, launch->entry, launch->block);
         }
         n++;

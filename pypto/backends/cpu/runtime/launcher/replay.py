@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.backends.base import FIXED_SLOTS
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS
+from pypto.backends.cpu.runtime.launcher.tensors import Layout, UnknownLayoutError, is_torch, tensor_layout
 
 HEAD: Final = ("shared", "launches", "total", "next", "arrays", "compared", "units", "like", "count",
-    "pairs", "repeats")  # fmt: skip
+    "pairs", "repeats", "addresses", "numpy", "layout", "modes", "gradients", "requires")  # fmt: skip
 PARTS: Final = 8  # of a wave, for each thread
 _UNIT: Final = 4  # words
 
@@ -71,7 +73,8 @@ class Replay:
         self, launcher: Any, rows: Sequence[ReplayedLaunch], like: Sequence[Any], arrays: int,
         pairs: Sequence[Sequence[int]], is_distinct: bool,
     ) -> None:  # fmt: skip
-        self.keep: list[Any] = [launcher]
+        self.launcher = launcher
+        self.keep: list[Any] = []
         launches = [word for row in rows for word in self.launch(launcher, row)]
         threads, scratch = self.prepared(rows)
         if scratch:
@@ -80,11 +83,38 @@ class Replay:
         parts = {"shared": ctypes.addressof(launcher.shared), "launches": self.words(launches),
             "total": len(rows), "arrays": arrays, "compared": len(like), "units": units,
             "like": self.words(described(like)), "count": len(pairs),
-            "pairs": self.words([word for pair in pairs for word in pair]), "repeats": not is_distinct}  # fmt: skip
+            "pairs": self.words([word for pair in pairs for word in pair]), "repeats": not is_distinct,
+            "addresses": self.words([0] * arrays), "numpy": id(np.ndarray)}  # fmt: skip
         self.keep.append([x.dtype for x in like])
+        self.begin(parts)
+
+    def begin(self, parts: Mapping[str, int]) -> None:
+        """Make the head, and the native function that reads it."""
         self.head = (ctypes.c_int64 * len(HEAD))(*(parts.get(name, 0) for name in HEAD))
         address = ctypes.addressof(self.head).to_bytes(8, "little")
-        self.run = launcher.function("replay", address, (self.head, self.keep))
+        self.run = self.launcher.function("replay", address, (self.head, self.keep, self.launcher))
+
+    def on_tensors(self, like: Sequence[Any]) -> Replay | None:
+        """The replay for tensors of torch, and arrays, in place of the arrays that it was made for.
+
+        It is None where native code does not read one of them. The launches and their blocks are those of this one, so
+        one of the two runs at a time.
+        """
+        try:
+            layout, tensors = tensor_layout(), list(filter(is_torch, like))
+        except UnknownLayoutError:
+            return None
+        if not all(map(layout.can_read, tensors)):
+            return None
+        other = object.__new__(Replay)
+        other.launcher, other.keep = self.launcher, [self.keep, [x.dtype for x in like]]
+        records = {id(x): layout.record(x) for x in tensors}
+        other.keep.append(list(records.values()))
+        any_record = ctypes.addressof(records[id(tensors[0])])
+        parts = dict(zip(HEAD, self.head, strict=True)) | {"next": 0, "layout": any_record, "modes": layout.modes,
+            "gradients": layout.gradients_on, "requires": layout.requires_grad}  # fmt: skip
+        other.begin(parts | {"like": other.words(described(like, layout, records))})
+        return other
 
     def restart(self) -> None:
         """Begin with the first launch again, and not behind the one that Python was to make."""
@@ -126,7 +156,15 @@ class Replay:
         return backend.threads, most * backend.threads
 
 
-def described(arrays: Sequence[Any]) -> list[int]:
-    """What arrays are like, as `replay.h` compares it."""
-    rows = ((id(np.ndarray), id(x.dtype), x.ndim, *x.shape, *x.strides) for x in arrays)
+def described(
+    arrays: Sequence[Any], layout: Layout | None = None, records: Mapping[int, Any] = MappingProxyType({})
+) -> list[int]:
+    """What arrays are like, as `replay.h` compares it; tensors have a record of their layout."""
+    rows: list[tuple[int, ...]] = []
+    for x in arrays:
+        if layout is not None and id(x) in records:
+            kind = layout.kind_of(x)
+            rows.append((id(type(x)), kind, x.dim(), ctypes.addressof(records[id(x)]), *x.shape, *x.stride()))
+        else:
+            rows.append((id(np.ndarray), id(x.dtype), x.ndim, 0, *x.shape, *x.strides))
     return [word for row in rows for word in row]

@@ -20,6 +20,7 @@ _HEADS: Final = (16, 24)  # where the address of the C++ object may lie in the P
 _WORDS: Final = range(1, 24)  # of the C++ object, behind the address of its virtual functions
 _SHAPE: Final = (2, 3, 4, 5, 6)  # as many axes as lie in the object itself, so that no word of it is left undefined
 INSIDE: Final = len(_SHAPE)  # most axes of a tensor whose sizes lie in its object
+_NEVER: Final = -1  # the address of no function
 _SAMPLES: Final = 4
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool")
 _COUNTER: Final = (2, 3, 4)  # half words of a version counter in which the version may lie
@@ -70,6 +71,17 @@ class Layout:
     def is_lazy(self, tensor: Any) -> bool:
         """Whether the tensor is a lazy copy."""
         return word(words_of(tensor)[self.storage // 8], self.frees) == self.lazy
+
+    def kind_of(self, tensor: Any) -> int:
+        """What native code compares of a tensor's elements: their dtype, and behind it the logarithm of their size."""
+        size: int = tensor.element_size()
+        return (size.bit_length() - 1) << 32 | self.dtype_of(tensor)
+
+    def record(self, tensor: Any, written: bool = False) -> Any:
+        """The words of `struct layout` for a tensor. A lazy copy may be read, but not written: torch copies it then."""
+        places = (self.impl, self.keys, self.keys_of(tensor), self.dtype, self.storage, self.data, self.offset,
+            self.sizes, self.frees, self.lazy if written else _NEVER)  # fmt: skip
+        return (ctypes.c_int64 * len(places))(*map(signed, places))
 
     def can_read(self, tensor: Any, written: bool = False) -> bool:
         """Whether the tensor is what native code reads of it, and may write to."""
