@@ -9,6 +9,7 @@ found out is a hint when the outer ones are built again, so that the numbers of 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,15 +88,18 @@ def names_assigned(node: ast.AST) -> Iterator[str]:
         yield node.name
     elif not isinstance(node, ast.Lambda):
         for child in ast.iter_child_nodes(node):
-            yield from names_assigned(child)
+            yield from assigned(child) if isinstance(child, ast.stmt) else names_assigned(child)
 
 
 @lru_cache(maxsize=512)
+def reads(node: ast.AST) -> Counter[str]:
+    """How often a statement reads each variable."""
+    return Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+
+
 def read_outside(function: ast.AST, loop: Loop) -> frozenset[str]:
     """The variables that a function reads anywhere but in a loop of it."""
-    inside = set(ast.walk(loop))
-    names = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
-    return frozenset(n.id for n in names if n not in inside)
+    return frozenset((reads(function) - reads(loop)).keys())
 
 
 def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:

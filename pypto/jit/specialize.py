@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.arguments import describe, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.runtime.arrays import check_writable
+from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import Plan, Values, disjoint, fingerprint, overlaps
 from pypto.runtime.signature import flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
@@ -90,6 +91,7 @@ def text_place(kernel: Kernel) -> str:
     return "" if code is None or is_ours else f"{code.co_filename}:{code.co_firstlineno}"
 
 
+@without_collection()
 def compile_version(
     kernel: Kernel, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
     dynamic: frozenset[tuple[str, int]], backend: Any,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import warnings
 from collections.abc import Callable
 
@@ -82,3 +84,27 @@ def test_a_fast_compilation_says_nothing(clock: Clock) -> None:
         assert (clock.set, clock.cancelled) == ([PATIENCE], 1)
         pto.jit(plain).compile(np.ones(4, np.float32), 5)
     assert clock.set == [PATIENCE]  # nothing is unrolled there
+
+
+def test_no_garbage_is_collected_while_a_version_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source's tree makes so many objects that Python would walk all those of the program, such as torch's."""
+    import pypto.frontend.source
+
+    parse, collects = pypto.frontend.source.parse_file.__wrapped__, []
+
+    def watched(text: str) -> ast.Module:
+        collects.append(gc.isenabled())
+        return parse(text)
+
+    monkeypatch.setattr(pypto.frontend.source, "parse_file", watched)
+    monkeypatch.setattr(manifest.Manifest, "load", lambda self: None)
+    pypto.frontend.source.parse.cache_clear()
+
+    @pto.jit
+    def parsed_once(x):
+        x[0] = 1.0
+
+    parsed_once[1,](np.zeros(1, np.float32))
+    assert collects
+    assert not any(collects)
+    assert gc.isenabled()
