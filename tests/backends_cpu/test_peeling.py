@@ -123,3 +123,30 @@ def test_one_loop_with_masks_beside_those_without() -> None:
 
 def test_short_blocks_are_whole_or_have_masks() -> None:
     assert [bool(re.search(r"and i64 %\w+, -32\b", text_of(block))) for block in (64, 1024)] == [False, True]
+
+
+@pto.jit
+def from_the_start(x, out, n, B: pto.constexpr):
+    """Blocks that may end behind the array, but begin inside of it."""
+    j = pto.arange(0, B)
+    pto.store(out, pto.sum(pto.load(x + j, mask=j < n, other=0.0)))
+
+
+@pto.jit
+def from_anywhere(x, out, n, low, B: pto.constexpr):
+    """Blocks that may begin before the array does."""
+    j = pto.arange(0, B) - low
+    pto.store(out, pto.sum(pto.load(x + j, mask=(j >= 0) & (j < n), other=0.0)))
+
+
+def test_an_index_that_counts_from_0_is_not_compared_with_it() -> None:
+    x, out = np.ones(200, np.float32), np.zeros(1, np.float32)
+    near = lowered(Launch(from_the_start, 1, {"x": x, "out": out, "n": 200, "B": 256}, {})).text
+    far = lowered(Launch(from_anywhere, 1, {"x": x, "out": out, "n": 200, "low": 7, "B": 256}, {})).text
+    assert "icmp sge" not in near
+    assert "icmp sge" in far
+    for n in (0, 1, 63, 64, 200):
+        from_the_start[1,](x, out, n=n, B=256)
+        assert out[0] == n
+        from_anywhere[1,](x, out, n=n, low=7, B=256)
+        assert out[0] == n

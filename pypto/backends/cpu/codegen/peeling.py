@@ -105,22 +105,28 @@ def emit_peeled_loop(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Stri
 
     The text of the masked loop is emitted once, in a loop of two iterations: the first runs it up to `first`, the
     second runs the unmasked loop and then the masked one from `stop`. The first iteration is skipped where `first` is
-    the start, as it is for most rows.
+    the start, as it is for most rows. Where no offset can be negative, there is no first iteration.
     """
     e = nest.e
     w = nest.w
     start, zero, one = (e.const(n, int64) for n in (strip.start, 0, 1))
     first, stop = unmasked_range(nest, body, at, strip)
-    iteration = e.select(e.cmp("gt", first, start), zero, one)
-    with w.loop(iteration.text, "2", "1") as i:
-        is_second = e.cmp("eq", i, one)
-        is_nonempty = e.and_(is_second, e.cmp("lt", first, stop))
-        emit_unmasked_main_loop(nest, body, at, strip, (first, stop), is_nonempty)
-        width = nest.vector_width if can_narrow_masked_chunks(nest, body) else strip.width
-        masked_start = e.select(is_second, stop, start)
-        masked_stop = e.select(is_second, end, first)
-        with w.loop(masked_start.text, masked_stop.text, str(width)) as j:
+    width = nest.vector_width if can_narrow_masked_chunks(nest, body) else strip.width
+
+    def emit_masked_loop(start: VectorValue, stop: VectorValue) -> None:
+        with w.loop(start.text, stop.text, str(width)) as j:
             nest.emit_loops(body, replace(at, width=width, index=[*at.index, j]))
+
+    if first.text == start.text:
+        emit_unmasked_main_loop(nest, body, at, strip, (first, stop), e.cmp("lt", first, stop))
+        emit_masked_loop(stop, end)
+    else:
+        iteration = e.select(e.cmp("gt", first, start), zero, one)
+        with w.loop(iteration.text, "2", "1") as i:
+            is_second = e.cmp("eq", i, one)
+            is_nonempty = e.and_(is_second, e.cmp("lt", first, stop))
+            emit_unmasked_main_loop(nest, body, at, strip, (first, stop), is_nonempty)
+            emit_masked_loop(e.select(is_second, stop, start), e.select(is_second, end, first))
     rounded = e.binary("and", e.add(end, e.const(strip.width - 1, int64)), e.const(-strip.width, int64))
     return e.maximum(rounded, start)
 
@@ -169,17 +175,21 @@ def unmasked_range(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip)
             offset = memory.scalar(access.offsets[d])
             extent = memory.scalar(access.extents[d])
             if p == at.lanes:
-                starts[e.neg(offset)] = None
+                if memory.may_be_negative(access, d):
+                    starts[e.neg(offset)] = None
                 ends[e.sub(extent, offset)] = None
             else:
                 index_in_array = e.add(offset, at.index_of(p))
-                conditions[e.and_(e.cmp("ge", index_in_array, zero), e.cmp("lt", index_in_array, extent))] = None
+                conditions[e.cmp("lt", index_in_array, extent)] = None
+                if memory.may_be_negative(access, d):
+                    conditions[e.cmp("ge", index_in_array, zero)] = None
     low = functools.reduce(e.maximum, starts, start)
     high = functools.reduce(e.minimum, ends, stop)
-    low = e.binary("and", e.add(low, e.const(strip.width - 1, int64)), e.const(-strip.width, int64))
+    if starts or strip.start % strip.width:
+        low = e.binary("and", e.add(low, e.const(strip.width - 1, int64)), e.const(-strip.width, int64))
     high = e.binary("and", high, e.const(-strip.width, int64))
     is_nonempty = functools.reduce(e.and_, conditions, e.cmp("lt", low, high))
-    return e.select(is_nonempty, low, start), e.select(is_nonempty, high, start)
+    return low if low.text == start.text else e.select(is_nonempty, low, start), e.select(is_nonempty, high, start)
 
 
 def emit_early_exit_remainder(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip, start: VectorValue) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from pypto.backends.cpu.codegen.interleaved import INTERLEAVE_STRIDES, load_interleaved, store_interleaved
 from pypto.backends.cpu.codegen.memory import Chunk, MemoryEmitter, and_all, and_optional, memory_dtype
@@ -19,6 +19,15 @@ from pypto.backends.llvm.conversions import from_memory, to_memory
 from pypto.backends.llvm.value import VectorValue
 from pypto.ir.types import DType, int1, int8, int64
 from pypto.ops.memory import Access
+from pypto.passes.pattern import constant_of
+
+
+class LaneBound(NamedTuple):
+    """The bounds of a dimension along the lanes."""
+
+    first: VectorValue  # the index of the first lane
+    extent: VectorValue
+    may_be_negative: bool  # whether the first index has to be compared with 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +36,7 @@ class Validity:
 
     rows_in_bounds: VectorValue | None  # the condition of all dimensions that do not lie along the lanes
     any_lane: VectorValue | None  # whether any lane is valid
-    lane_bounds: tuple[tuple[VectorValue, VectorValue], ...]  # index of the first lane and extent, along the lanes
+    lane_bounds: tuple[LaneBound, ...]  # of the dimensions along the lanes
 
 
 class AccessEmitter(MemoryEmitter):
@@ -36,21 +45,22 @@ class AccessEmitter(MemoryEmitter):
     def validity(self, access: Access, index: IndexMap, at: Chunk) -> Validity:
         """The bounds of an access at a chunk, without the tail of the chunk."""
         rows_in_bounds = any_lane = cast(VectorValue | None, None)
-        lane_bounds: list[tuple[VectorValue, VectorValue]] = []
+        lane_bounds: list[LaneBound] = []
         for d, p in enumerate(index):
             if not at.masked or self.statically_in_bounds(access, d):
                 continue
             first = self.e.add(self.scalar(access.offsets[d]), at.index_of(p))
             extent = self.scalar(access.extents[d])
-            if p is not None and p == at.lanes:
-                lane_bounds.append((first, extent))
-                starts_before = self.e.cmp("gt", first, self.e.const(-at.width, int64))
-                overlaps = self.e.and_(starts_before, self.e.cmp("lt", first, extent))
-                any_lane = and_optional(self.e, any_lane, overlaps)
+            below = self.e.cmp("lt", first, extent)
+            is_along_lanes = p is not None and p == at.lanes
+            if self.may_be_negative(access, d):
+                least = -at.width + 1 if is_along_lanes else 0
+                below = self.e.and_(self.e.cmp("ge", first, self.e.const(least, int64)), below)
+            if is_along_lanes:
+                lane_bounds.append(LaneBound(first, extent, self.may_be_negative(access, d)))
+                any_lane = and_optional(self.e, any_lane, below)
             else:
-                zero = self.e.const(0, int64)
-                in_bounds = self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent))
-                rows_in_bounds = and_optional(self.e, rows_in_bounds, in_bounds)
+                rows_in_bounds = and_optional(self.e, rows_in_bounds, below)
         return Validity(rows_in_bounds, and_optional(self.e, rows_in_bounds, any_lane), tuple(lane_bounds))
 
     def pointer_or_harmless(self, pointer: str, any_lane: VectorValue | None, level: int) -> str:
@@ -67,15 +77,23 @@ class AccessEmitter(MemoryEmitter):
         offset, extent = self.scalar(access.offsets[d]).text, self.scalar(access.extents[d]).text
         return None if "%" in offset + extent else 0 <= int(offset) <= int(extent) - access.shape[d]
 
+    def may_be_negative(self, access: Access, d: int) -> bool:
+        """Whether an index may be below 0: the offset may, as loops count up from 0."""
+        offset = constant_of(access.offsets[d])
+        return offset is None or offset < 0
+
     def lanes_mask(self, validity: Validity, at: Chunk) -> VectorValue | None:
         """The mask of lanes that are in bounds; None where all are."""
-        return and_all(self.e, [self.in_bounds_lanes(first, extent, at) for first, extent in validity.lane_bounds])
+        return and_all(self.e, [self.in_bounds_lanes(bound, at) for bound in validity.lane_bounds])
 
-    def in_bounds_lanes(self, first: VectorValue, extent: VectorValue, at: Chunk) -> VectorValue:
+    def in_bounds_lanes(self, bound: LaneBound, at: Chunk) -> VectorValue:
         """The mask of lanes whose index is at least 0 and below the extent."""
+        first, extent, may_be_negative = bound
         zero = self.e.const(0, int64)
         width = self.e.const(at.width, int64)
         limit = self.e.minimum(self.e.maximum(self.e.sub(extent, first), zero), width)
+        if not may_be_negative:
+            return self.lanes_below(limit, at.width)
         skipped = self.e.minimum(self.e.maximum(self.e.neg(first), zero), width)
         before = self.e.xor(self.lanes_below(skipped, at.width), self.e.const(True, int1))
         return self.e.and_(self.lanes_below(limit, at.width), before)
@@ -83,9 +101,10 @@ class AccessEmitter(MemoryEmitter):
     def all_lanes_in_bounds(self, validity: Validity, at: Chunk) -> VectorValue:
         """Whether all lanes are in bounds."""
         conditions = []
-        for first, extent in validity.lane_bounds:
+        for first, extent, may_be_negative in validity.lane_bounds:
             last = self.e.add(first, self.e.const(at.width, int64))
-            conditions += [self.e.cmp("ge", first, self.e.const(0, int64)), self.e.cmp("le", last, extent)]
+            conditions += [self.e.cmp("ge", first, self.e.const(0, int64))] if may_be_negative else []
+            conditions.append(self.e.cmp("le", last, extent))
         return functools.reduce(self.e.and_, conditions)
 
     def all_in_bounds(self, *accesses: Access) -> VectorValue | None:
@@ -97,7 +116,8 @@ class AccessEmitter(MemoryEmitter):
         for d, size in enumerate(access.shape):
             if not self.statically_in_bounds(access, d):
                 offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
-                yield self.e.cmp("ge", offset, self.e.const(0, int64))
+                if self.may_be_negative(access, d):
+                    yield self.e.cmp("ge", offset, self.e.const(0, int64))
                 yield self.e.cmp("le", offset, self.e.sub(extent, self.e.const(size, int64)))
 
     def element_offset(
