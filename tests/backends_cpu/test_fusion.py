@@ -155,3 +155,61 @@ def test_rows_that_are_short_wait_for_none_of_themselves(columns: int, nests: in
     below_the_greatest[1,](x, y, out, M=13, N=columns)
     powers = np.exp2((scores := x.astype(float) @ y) - scores.max(1, keepdims=True))
     np.testing.assert_allclose(out, powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pto.jit
+def totals(x, out, n, N: pto.constexpr):
+    """Running totals of two conditions: after each sum comes an addition that nothing in between reads."""
+    above, below = 0, 0
+    for i in range(0, n):
+        t = x[i, :N]
+        above += pto.sum(pto.cast(t > 0.5, pto.int32))
+        below += pto.sum(pto.cast(t < -0.5, pto.int32))
+    out[0] = above
+    out[1] = below
+
+
+def test_sums_share_a_loop_although_additions_stand_between_them() -> None:
+    x = np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32)
+    out = np.zeros(2, np.int32)
+    launch = Launch(totals, 1, {"x": x, "out": out, "n": 5, "N": 40}, {})
+    text = print_schedule(lowered(launch).schedule)
+    loop = text[text.index("for") :]
+    assert [line.strip()[:8] for line in loop.splitlines() if " sum " in line] == ["- reduce", "| reduce"]
+    totals[1,](x, out, n=5, N=40)
+    np.testing.assert_array_equal(out, [(x > 0.5).sum(), (x < -0.5).sum()])
+
+
+@pto.jit
+def chained(x, out, N: pto.constexpr):
+    """The second sum needs what comes of the first, and the third what comes of that."""
+    t = x[:N]
+    mean = pto.sum(t) / N
+    spread = pto.sum((t - mean) * (t - mean)) / N
+    out[0] = pto.sum((t - mean) / spread)
+    out[1] = spread
+
+
+def test_a_sum_waits_for_what_comes_of_another() -> None:
+    x = np.random.default_rng(0).standard_normal(70).astype(np.float32)
+    out = np.zeros(2, np.float32)
+    chained[1,](x, out, N=70)
+    np.testing.assert_allclose(out, [((x - x.mean()) / x.var()).sum(), x.var()], rtol=1e-5, atol=1e-4)
+
+
+@pto.jit
+def softplus_rows(x, step, out, M: pto.constexpr, N: pto.constexpr):
+    """A function of every row's number, which all elements of the row share."""
+    s = pto.log(1 + pto.exp(step[:M]))
+    out[:M, :N] = x[:M, :N] * s[:, None]
+
+
+@pytest.mark.parametrize(("rows", "along_lanes"), [(32, True), (4, False)])
+def test_functions_of_a_column_are_computed_along_the_lanes(rows: int, along_lanes: bool) -> None:
+    x, step = np.random.default_rng(0).standard_normal((rows, 16)).astype(np.float32), np.zeros(rows, np.float32)
+    step += np.linspace(-2, 2, rows, dtype=np.float32)
+    out = np.zeros_like(x)
+    launch = Launch(softplus_rows, 1, {"x": x, "step": step, "out": out, "M": rows, "N": 16}, {})
+    assert (f"compute log -> b0 [lanes d0<{rows}]" in print_schedule(lowered(launch).schedule)) == along_lanes
+    softplus_rows[1,](x, step, out, M=rows, N=16)
+    np.testing.assert_allclose(out, x * np.log1p(np.exp(step.astype(float)))[:, None], rtol=1e-5)

@@ -76,6 +76,7 @@ class LoopFuser:
     storage: BufferAllocation
     items: list[Item] = field(default_factory=list)  # finished items, in program order
     open_nests: list[Nest] = field(default_factory=list)  # nests that may still take statements, in program order
+    deferred: list[Op] = field(default_factory=list)  # pure scalar ops behind the open nests: these give their operands
     use_sets: dict[Stmt, UseSet] = field(default_factory=dict)
 
     def finish(self) -> list[Item]:
@@ -104,11 +105,22 @@ class LoopFuser:
             self.close_nests()
 
     def add_scalar(self, op: Op) -> None:
-        """Add a scalar op: before the open nests if it is pure and reads no tile or result of them, else after."""
-        can_hoist = is_pure(op) and not any(map(is_tile, op.operands))
-        if not can_hoist or any(self.defines_scalar(nest, set(op.operands)) for nest in self.open_nests):
+        """Add a scalar op: before the open nests, or behind them if it reads a result of theirs.
+
+        The nests stay open for statements that do not read what the op gives. An op that is not pure, or reads a tile,
+        closes them.
+        """
+        if not is_pure(op) or any(map(is_tile, op.operands)):
             self.close_nests()
-        self.items.append(Scalar(op))
+        operands = set(op.operands)
+        if self.defers(operands) or any(self.defines_scalar(nest, operands) for nest in self.open_nests):
+            self.deferred.append(op)
+        else:
+            self.items.append(Scalar(op))
+
+    def defers(self, values: set[Value]) -> bool:
+        """Whether a deferred scalar op gives one of these scalars."""
+        return any(not values.isdisjoint(op.results) for op in self.deferred)
 
     def defines_scalar(self, nest: Nest, values: set[Value]) -> bool:
         """Whether a reduction of the nest gives one of these scalars."""
@@ -120,7 +132,8 @@ class LoopFuser:
         It may move before open nests that it does not depend on.
         """
         self.use_sets[stmt] = use_set_of(stmt, self.storage.buffer_of)
-        if sum(len(nest.stmts) for nest in self.open_nests) >= MAX_OPEN_STATEMENTS:
+        is_full = sum(len(nest.stmts) for nest in self.open_nests) >= MAX_OPEN_STATEMENTS
+        if is_full or self.defers(self.use_sets[stmt].scalars):
             self.close_nests()
         for nest in reversed(self.open_nests):
             if self.depends_on(nest, stmt):
@@ -146,11 +159,12 @@ class LoopFuser:
         return self.use_sets[stmt].buffers + ([(stmt.buffer, stmt.buffer_index)] if stmt.buffer is not None else [])
 
     def close_nests(self) -> None:
-        """Contract the arrays of all open nests, and finish these."""
+        """Finish all open nests, and the scalar ops behind them."""
         for nest in self.open_nests:
             self.extend_lifetimes(nest)
             self.items.append(nest)
-        self.open_nests = []
+        self.items += map(Scalar, self.deferred)
+        self.open_nests, self.deferred = [], []
 
     # --- legality -----------------------------------------------------------------------------------------------
 

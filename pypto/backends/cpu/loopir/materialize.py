@@ -32,6 +32,8 @@ from pypto.passes.analysis.memory_effects import is_same_access, may_alias, writ
 
 _MAX_EXPR_DEPTH = 64  # inlined ops one inside the other: emission is recursive
 _MAX_RECOMPUTED_COST = 4  # simple lane instructions that are cheaper to repeat for a second reader than a load
+_FUNCTION_COST = 10  # of one transcendental function
+_MIN_COLUMN = 8  # elements from which a vector of functions pays for its buffer
 _MAX_OPERAND_COST = 1000  # cost of operands is capped, since it doubles along a chain of squares
 
 
@@ -140,7 +142,7 @@ def op_cost(op: Op) -> int:
     if op.name == "tile_load":
         access = Access.of(op)
         return 8 if is_tile(access.base) else 4 if access.mask is not None else 1
-    return 10 if row.ulp else row.cost
+    return _FUNCTION_COST if row.ulp else row.cost
 
 
 def readers_of(plan: Materialization, v: Value) -> tuple[Op, ...]:
@@ -172,7 +174,8 @@ def decide_materialized(plan: Materialization, op: Op, v: Value, cost: int) -> N
     results = [user.results[0] for user in plan.uses[v] if user.results and user.results[0] in plan.expr_depth]
     inlined_depths = (plan.expr_depth[r] for r in results if r not in plan.materialized)
     plan.expr_depth[v] = 1 + max(inlined_depths, default=0)
-    is_costly = cost > _MAX_RECOMPUTED_COST and (len(readers) > 1 or is_read_in_loop(plan, v, readers))
+    is_repeated = len(readers) > 1 or is_read_in_loop(plan, v, readers)
+    is_costly = cost > _MAX_RECOMPUTED_COST and (is_repeated or is_computed_per_row(plan, v, cost))
     is_deep = plan.expr_depth[v] % _MAX_EXPR_DEPTH == 0
     is_required = v not in plan.read_in_place and any(requires_buffer(user, v) for user in plan.uses[v])
     if is_costly or is_deep or is_required or not is_inlinable(op) or is_load_clobbered(plan, op, v):
@@ -206,6 +209,17 @@ def is_read_in_loop(plan: Materialization, v: Value, readers: Iterable[Op]) -> b
     """Whether a reader is in a loop that does not contain the definition, so that inlining repeats the work."""
     own_loops = plan.enclosing(v)
     return any(loop not in own_loops for r in readers for loop in plan.enclosing_loops[r])
+
+
+def is_computed_per_row(plan: Materialization, v: Value, cost: int) -> bool:
+    """Whether inlining would compute functions row by row, on one element each, and not along the lanes.
+
+    That is so where a vector becomes a column that is broadcast: the lanes then lie along the other dimension.
+    """
+    if cost < _FUNCTION_COST or len(v.shape) != 1 or v.tile.size < _MIN_COLUMN:
+        return False
+    columns = [user.results[0] for user in plan.uses[v] if user.name == "reshape" and user.results[0].shape[-1] == 1]
+    return any(user.name == "broadcast_to" for column in columns for user in plan.uses[column])
 
 
 def is_load_clobbered(plan: Materialization, op: Op, v: Value) -> bool:
