@@ -97,11 +97,6 @@ def reads(node: ast.AST) -> Counter[str]:
     return Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
 
 
-def read_outside(function: ast.AST, loop: Loop) -> frozenset[str]:
-    """The variables that a function reads anywhere but in a loop of it."""
-    return frozenset((reads(function) - reads(loop)).keys())
-
-
 def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:
     """Variables of before the loop that its body assigns. A hint is the type of a constant in an earlier build."""
     variables = {}
@@ -197,7 +192,7 @@ class Carried:
 
     def add_last(self, body: Path) -> None:
         """A loop that runs at least once also hands over what its body assigns, where something outside reads it."""
-        added, read = {}, read_outside(self.scope.source.node, self.node)
+        added, read = {}, reads(self.scope.source.node) - reads(self.node)
         for name in dict.fromkeys(assigned(self.node)):
             end = body.vars.get(name) if name in read and name not in self.variables else None
             if end and not isinstance(end.value, Poison):

@@ -106,8 +106,8 @@ def compile_version(
     noalias = disjoint(*overlaps(written, infos))
     with logged(kernel, backend):
         program = kernel.compiler.compile_program(built, noalias, kernel.options, timings, backend)
-    types = tuple((name, shown(spec)) for name, spec in specs.items())
-    version = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
+    types, reason = tuple((name, shown(spec)) for name, spec in specs.items()), why(known, infos, noalias)
+    version = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
     advise(kernel, built, "" if backend.reports else backend.name, (*kernel.specializations, version), specs)
     return version
 

@@ -15,7 +15,7 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_512  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_544  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -42,7 +42,7 @@ ROOM_TOKEN_LINES = {
     "profiler": 912,
     "routing": 710,
     "arrays": 499,
-    "jit": 706,
+    "jit": 707,
     "ir": 676,
 }
 
