@@ -22,7 +22,7 @@ TECHNIQUES_TOKEN_LINES = 3285
 # Token lines of each room. Walls fall; they rise for a new capability only.
 SMALL_ROOM_TOKEN_LINES = 350
 ROOM_TOKEN_LINES = {
-    "backends": 26_940,
+    "backends": 26_952,
     "graph": 16_800,
     "library": 8105,
     "passes": 5200,
