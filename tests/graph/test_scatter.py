@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+import pypto.arrays as pt
 from pypto.errors.graph import NotTraced
 from pypto.graph import Graph, TensorType
 from pypto.graph.ir.reference import evaluate
@@ -153,17 +154,26 @@ def test_updates_at_equal_indices_all_count_in_their_order(name: str, dtype: Any
     np.testing.assert_array_equal(x, wanted)
 
 
-@pytest.mark.parametrize(
-    ("update", "way"),
-    [
-        (lambda x, i, v: np.power.at(x, i, v * 2), "updates by indices are add"),
-        (lambda x, i, v: np.add.at(x, i, v.astype(np.float64)), "cast the values to float32"),
-        (lambda x, i, v: np.add.at(np.frombuffer(bytearray(8)), i, v), "pass the array as an argument"),
-        (lambda x, i, v: np.add.at(x, x > 0, 1), "np.where"),
-        (lambda x, i, v: np.negative.at(x, i), "updates by indices are add"),
-    ],
-)
-def test_an_update_that_is_not_offered_says_the_way_out(update: Any, way: str) -> None:
-    x = np.ones((4, 5), np.float32)
-    with pytest.raises(NotTraced, match=way):
-        pto.fuse(update)(x, np.array([1, 1]), x[:2])
+STEPS: dict[str, Any] = {
+    "power": lambda x, i, v: np.power.at(x, i, v * 2),
+    "in a wider type": lambda x, i, v: np.add.at(x, i, v.astype(np.float64)),
+    "by a mask": lambda x, i, v: np.add.at(x, x > 0, 1),
+    "without a value": lambda x, i, v: np.negative.at(x, i),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", STEPS)
+def test_other_updates_are_steps_of_numpy(name: str) -> None:
+    x, v = RNG.standard_normal((2, 8)).astype(np.float32)
+    i = RNG.integers(0, 4, 8)
+    wanted = x.copy()
+    STEPS[name](wanted, i, v)
+    assert ".at, run by numpy" in pt.explain(STEPS[name], x, i, v)
+    pto.fuse(STEPS[name])(x, i, v)
+    np.testing.assert_array_equal(x, wanted)
+
+
+def test_an_update_of_an_array_from_outside_is_refused() -> None:
+    with pytest.raises(NotTraced, match="pass the array as an argument"):
+        pto.fuse(lambda i, v: np.add.at(np.frombuffer(bytearray(8)), i, v))(np.arange(2), np.ones(2))

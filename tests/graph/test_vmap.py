@@ -31,6 +31,11 @@ def updated(x: Any, how: Any) -> Any:
     return result
 
 
+def add_to_columns(x: Any, i: Any) -> None:
+    key: Any = (slice(None), i)
+    np.add.at(x, key, 1.5)
+
+
 def smoothed(x: Any) -> Any:
     y = np.zeros_like(x)
     y[0] = x[0]
@@ -91,7 +96,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], str, float]] = {
     "update of a slice": (lambda x: updated(x, set_item(slice(1, None), TABLE[:3])), (X,), "", 0),
     "update by equal indices": (lambda x: updated(x, set_item([1, 1, 2], TABLE[:3])), (X,), "", 0),
     "update by indices": (lambda x, i: updated(x, set_item(i, 7)), (X, INDICES), "", 0),
-    "update of columns": (lambda x, i: updated(x, lambda v: np.add.at(v, (slice(None), i), 1.5)), (X, INDICES), "", 0),
+    "update of columns": (lambda x, i: updated(x, lambda v: add_to_columns(v, i)), (X, INDICES), "", 0),
     "counts": (counted, (INDICES,), "", 0),
     "a number": (lambda x: 3, (X,), "", 0),
     "an array from outside": (lambda x: TABLE, (X,), "", 0),

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.tracing import boolean_indexing, methods
-from pypto.graph.tracing.numpy_steps import by_numpy
+from pypto.graph.tracing.numpy_steps import by_numpy, update_at
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import to_out
 
@@ -56,14 +56,7 @@ def function_of(name: str, function: Callable[..., Any], args: tuple[Any, ...], 
 def ufunc_of(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a ufunc, or of a method of it, on complex arrays."""
     if method == "at":
-        target, *others = inputs
-
-        def updated(array: Any, *others: Any) -> Any:
-            result = array.copy()
-            ufunc.at(result, *others)
-            return result
-
-        target.write(by_numpy(updated, f"np.{ufunc.__name__}.at")(target, *others).node)
+        update_at(ufunc, *inputs)
         return None
     (out,) = kwargs.pop("out", (None,))
     function = ufunc if method == "__call__" else getattr(ufunc, method)

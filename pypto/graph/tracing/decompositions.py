@@ -122,9 +122,12 @@ def nanstd(
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """Compute the median from a sort; it is NaN if an element is, because NaN is sorted last."""
     if isinstance(axis, tuple | list):
-        raise methods.untraced("`np.median` along several axes", "reshape these to one")
-    line = np.ravel(a) if axis is None else a
-    at = 0 if axis is None else place_of(axis, a.ndim)
+        axes = [place_of(d, a.ndim) for d in axis]
+        others = [d for d in range(a.ndim) if d not in axes]
+        line, at = np.transpose(a, (*others, *axes)).reshape((*(a.shape[d] for d in others), -1)), len(others)
+    else:
+        axes = list(range(a.ndim)) if axis is None else [place_of(axis, a.ndim)]
+        line, at = (np.ravel(a), 0) if axis is None else (a, axes[0])
     size = line.shape[at]
     if not size:
         raise WrongShapes(here().loc(), what="`np.median`", problem="there are no elements")
@@ -133,7 +136,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     dtype = accumulator(a.dtype) if is_floating(a.dtype) else np.float64
     middle: Any = (low if size % 2 else (low.astype(dtype) + high.astype(dtype)) / 2).astype(dtype) + 0  # no -0.0
     result: Any = np.where(np.isnan(last), np.asarray(np.nan, dtype), middle) if is_floating(a.dtype) else middle
-    shape = tuple(1 if axis is None or d == at else n for d, n in enumerate(a.shape))
+    shape = tuple(1 if d in axes else n for d, n in enumerate(a.shape))
     result = result.astype(a.dtype if is_floating(a.dtype) else np.float64)
     return to_out(result.reshape(shape) if keepdims else result, out)
 

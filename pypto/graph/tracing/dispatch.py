@@ -31,10 +31,12 @@ COUNTING: Final = (
     "nonzero", "flatnonzero", "argwhere", "extract", "compress", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d",
 )  # fmt: skip
+METHODS_WITH_STEPS: Final = ("var", "std")  # methods with arguments for which numpy is a step
+LIKE_FUNCTIONS: Final = ("searchsorted", "repeat", "choose", "argpartition", "nonzero")  # methods that are functions
 
 _PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
 UNLOWERED: Final = (*UFUNCS, *TWO_RESULTS)  # ufuncs that are steps of numpy, or have two results
-_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
+_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims", "where", "initial"}
 
 
 def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -51,12 +53,12 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
     targets = out if isinstance(out, tuple) else (out,)
     if method == "reduce":
         result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
-    elif method != "__call__":
-        raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
     elif ufunc.__name__ in _PRODUCTS:
         result = products.of_ufunc(graph, ufunc.__name__, inputs, kwargs)
     else:
         result = call(graph, ufunc, inputs, kwargs.get("dtype"))
+    if method == "__call__" and kwargs.get("where", True) is not True:
+        result = chosen(ufunc, kwargs["where"], result, targets[0])
     if targets[0] is None:
         return result
     if not isinstance(targets[0], Tensor):
@@ -66,6 +68,19 @@ def ufunc_result(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any,
         return result
     assign(targets[0], result, kwargs.get("casting", "same_kind"))
     return targets[0]
+
+
+def chosen(ufunc: Any, mask: Any, result: Any, target: Any) -> Any:
+    """Return the result of a ufunc where a mask is true, and what its target holds elsewhere.
+
+    Raises
+    ------
+    NotTraced
+        Without a target, where the other elements are arbitrary.
+    """
+    if not isinstance(target, Tensor):
+        raise untraced(ufunc.__name__, "without `out`, `where` leaves elements arbitrary", "use `np.where(mask, a, b)`")
+    return where(mask, ufuncs.cast(lift(target.graph, result), target.dtype), target)
 
 
 def refuse_float_errors() -> None:
@@ -107,7 +122,7 @@ def unlowered(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ..
         result = reductions.of_ufunc(graph, ufunc, method, inputs, kwargs)
         return ufuncs.to_out(result, *kwargs.get("out", (None,)))
     if method == "__call__" and name in TWO_RESULTS and not kwargs:
-        return TWO_RESULTS[name](*(x if isinstance(x, Tensor) else lift(graph, x) for x in inputs))
+        return TWO_RESULTS[name](*inputs)
     function = ufunc if method == "__call__" else getattr(ufunc, method)
     return by_numpy(function, f"np.{name}" if method == "__call__" else f"np.{name}.{method}")(*inputs, **kwargs)
 
@@ -124,11 +139,11 @@ def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kw
         return complex_arrays.function_of(name, function, args, kwargs)
     implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name) or NUMERICAL.get(name)
     if implementation is not None:
-        return called(name, implementation, args, kwargs)
+        return called(name, implementation, args, kwargs, function)
     if name in STEPS:
         return STEPS[name](*args, **kwargs)
     if name in methods.METHODS and args:
-        return called(name, methods.METHODS[name], (lift(graph, args[0]), *args[1:]), kwargs)
+        return called(name, methods.METHODS[name], (lift(graph, args[0]), *args[1:]), kwargs, function)
     counts = name in COUNTING
     raise NotTraced(
         here().loc(), what=f"`np.{name}`",
@@ -145,14 +160,10 @@ def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return result
 
 
-def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the tracer of a function.
-
-    Raises
-    ------
-    NotTraced
-        At the user's line, when an argument of numpy's function is not supported.
-    """
+def called(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], of_numpy: Any
+) -> Any:
+    """Call the tracer of a function; if it lacks an argument, numpy's function is a step between kernels."""
     try:
         return like_numpy(name, function(*args, **kwargs), args, kwargs)
     except TypeError:
@@ -164,10 +175,7 @@ def called(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwarg
         )
         if not others:
             raise
-    raise NotTraced(
-        here().loc(), what=f"`{others[0]}=` of `np.{name}`", problem="this argument is not offered",
-        way="write it with functions that are: `np.where(mask, x, …)` before a reduction, `np.concatenate`",
-    )  # fmt: skip
+    return by_numpy(of_numpy, f"np.{name}")(*args, **kwargs)
 
 
 def attribute(tensor: Tensor, name: str) -> Any:
@@ -180,9 +188,14 @@ def attribute(tensor: Tensor, name: str) -> Any:
         return methods.like_numpy(name, methods.PROPERTIES[name](tensor), tensor)
     if name in methods.METHODS:
         method = methods.METHODS[name].__get__(tensor)
+        if name in METHODS_WITH_STEPS:
+            of_numpy = getattr(np.ndarray, name)
+            return lambda *args, **how: called(name, methods.METHODS[name], (tensor, *args), how, of_numpy)
         if name not in methods.SHAPING:
             return method
         return lambda *args, **how: methods.like_numpy(name, method(*args, **how), tensor)
+    if name in LIKE_FUNCTIONS:
+        return lambda *args, **how: tensor.graph.function(getattr(np, name), (tensor, *args), how)
     if tensor.graph.is_lazy:
         raise AttributeError(name)
     raise methods.untraced(f"`.{name}`")

@@ -15,6 +15,7 @@ from pypto.graph.ir.node import here
 from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, numerical, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.movement import broadcast_to, concatenate, expand_dims, full_like, like, stack
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.ordering import take
 from pypto.graph.tracing.tensor import Tensor, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, cast, lift, to_out
@@ -86,11 +87,20 @@ def rolled(x: Tensor, by: int, at: int) -> Tensor:
     return ufuncs.where(reductions.positions(x, at - x.ndim) < by, first, last)
 
 
-def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
-    if mode != "constant":
-        return numerical.pad(x, pad_width, mode, **more)
-    if np.ndim(constant_values):
-        raise methods.untraced("`np.pad` with several numbers", "pad with one number after the other")
+def pad(x: Tensor, pad_width: Any, mode: Any = "constant", **how: Any) -> Tensor:
+    """Trace `np.pad`: a constant is written around a copy, and other modes take elements by their places."""
+    if callable(mode):
+        raise methods.untraced("`np.pad` with a function", "write the padding by `np.concatenate`")
+    if type(pad_width) is dict:
+        by_axis = {place_of(axis, x.ndim): pair for axis, pair in pad_width.items()}
+        pad_width = [np.broadcast_to(by_axis.get(d, 0), 2).tolist() for d in range(x.ndim)]
+    constant_values = how.pop("constant_values", 0)
+    if mode in numerical.MODES and not how:
+        return numerical.pad(x, pad_width, mode)
+    if mode != "constant" or np.ndim(constant_values):
+        how = how if mode != "constant" else {"constant_values": constant_values}
+        step: Tensor = by_numpy(np.pad)(x, pad_width, mode, **how)
+        return step
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
     result = full_like(x, constant_values, shape=shape)

@@ -21,7 +21,7 @@ from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, lift, to_out
 
-_MODES: Final = ("edge", "reflect", "symmetric", "wrap", "empty")  # of `np.pad`, which read the array itself
+MODES: Final = ("edge", "reflect", "symmetric", "wrap", "empty")  # of `np.pad`, which read the array itself
 
 
 def outer(graph: TensorGraph, ufunc: Any, a: Any, b: Any) -> Tensor:
@@ -45,17 +45,12 @@ TWO_RESULTS: Final[Mapping[str, Callable[..., tuple[Any, Any]]]] = MappingProxyT
 # --- elements by known places ----------------------------------------------------------------------------------------
 
 
-def pad(x: Tensor, pad_width: Any, mode: str = "constant", **how: Any) -> Tensor:
-    """Trace `np.pad`: a constant is written around a copy, other modes take elements of the array by their places."""
-    if mode not in _MODES or how:
-        raise methods.untraced(f"`np.pad` with mode {mode!r}", f"use one of {', '.join(_MODES)} or 'constant'")
-    widths = pad_width if isinstance(pad_width, dict) else np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    pairs = widths.items() if isinstance(widths, dict) else enumerate(widths)
-    for axis, pair in pairs:
+def pad(x: Tensor, pad_width: Any, mode: str) -> Tensor:
+    """Take the elements of an array and of its padding by their places."""
+    for axis, (before, after) in enumerate(np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()):
         size = x.shape[axis]
         if not is_fixed(size):
             raise methods.untraced("`np.pad` of a dimension by name", "give its size as a number")
-        before, after = np.broadcast_to(pair, 2).tolist()
         if before or after:
             place_mode: Any = "edge" if mode == "empty" else mode
             x = ordering.take(x, np.pad(np.arange(size), (before, after), place_mode), axis)

@@ -144,8 +144,8 @@ def filled(value: Any, arrays: Sequence[Any]) -> Any:
     return {k: filled(x, arrays) for k, x in value.items()} if kind is dict else value
 
 
-def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-    """Trace a numpy function that runs between kernels."""
+def by_numpy(function: Callable[..., Any], name: str = "", like: Tensor | None = None) -> Callable[..., Any]:
+    """Trace a numpy function that runs between kernels; `like` is an array of the type of its result, if known."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         graph = graph_of(*args, *kwargs.values())
@@ -172,7 +172,7 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
             args, kwargs = filled(places, ())
             value = np.asarray(function(*args, **kwargs))
             return graph.argument(f"captured{len(graph.inputs)}", value)
-        example = trial(function, places, tensors)
+        example = trial(function, places, tensors) if like is None else stand_in(like)
         several = isinstance(example, tuple | list)
         types = [tensor_type(np.shape(x), np.asarray(x).dtype) for x in (example if several else [example])]
         step = NumpyStep(text, function, places, several, here())
@@ -183,6 +183,17 @@ def by_numpy(function: Callable[..., Any], name: str = "") -> Callable[..., Any]
         return type(example)(*results) if hasattr(example, "_fields") else type(example)(results)
 
     return traced
+
+
+def update_at(ufunc: Any, target: Tensor, *others: Any) -> None:
+    """Trace the method `at` of a ufunc as a step of numpy."""
+
+    def updated(array: Any, *others: Any) -> Any:
+        result = array.copy()
+        ufunc.at(result, *others)
+        return result
+
+    target.write(by_numpy(updated, f"np.{ufunc.__name__}.at", like=target)(target, *others).node)
 
 
 def trial(function: Callable[..., Any], places: tuple[Any, Any], tensors: list[Tensor]) -> Any:

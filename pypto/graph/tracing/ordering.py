@@ -14,6 +14,7 @@ from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.node_table import COMBINED, order_of
 from pypto.graph.ir.types import TensorType, broadcast
 from pypto.graph.rewrite.gather_pushdown import flat_index, take_where
+from pypto.graph.tracing import numpy_steps
 from pypto.graph.tracing.indexing import index_of, view
 from pypto.graph.tracing.movement import concatenate, copy, reshape, swapaxes
 from pypto.graph.tracing.numpy_steps import by_numpy
@@ -218,20 +219,16 @@ def put_along_axis(x: Tensor, indices: Any, values: Any, axis: Any) -> None:
 def update_at(graph: TensorGraph, ufunc: Any, target: Any, key: Any, value: Any = None) -> None:
     """Trace ``np.add.at`` and similar functions, which apply all of equal indices in their order."""
     name = f"{ufunc.__name__}.at"
-    if ufunc.__name__ not in COMBINED:
-        raise untraced(name, f"updates by indices are {', '.join(COMBINED)}", "write it by one of these")
     if not isinstance(target, Tensor):
         raise untraced(
             name,
             "it updates an array from outside",
             "pass the array as an argument, or make it by `np.zeros_like(x, shape=…)`",
         )
-    if value is None:
-        raise untraced(name, "it has no values", "give them as the third argument")
-    dtype = resolved(ufunc, (target, value), None)[-1]
-    if dtype != target.dtype:
-        problem = f"numpy computes it in {dtype}, and rounds to {target.dtype} each time"
-        raise untraced(name, problem, f"cast the values to {target.dtype}, or the array to {dtype}")
+    is_row = ufunc.__name__ in COMBINED and value is not None
+    if not is_row or resolved(ufunc, (target, value), None)[-1] != target.dtype:  # numpy rounds each time
+        numpy_steps.update_at(ufunc, target, key, *(() if value is None else (value,)))
+        return
     index = index_of(target, key)
     part = view(target, index)
     if index.array is None:
@@ -239,7 +236,7 @@ def update_at(graph: TensorGraph, ufunc: Any, target: Any, key: Any, value: Any 
     elif getattr(index.array, "dtype", None) != np.bool_:
         put(part, (index.array, *index.others), index.axis, value, ufunc.__name__)
     else:
-        raise untraced(name, "its index is a mask", "use `np.where(mask, a, b)`")
+        numpy_steps.update_at(ufunc, target, key, value)
 
 
 def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:

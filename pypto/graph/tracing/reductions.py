@@ -13,7 +13,8 @@ from pypto.graph.ir.dims import bounds, is_fixed
 from pypto.graph.ir.node import checked, here
 from pypto.graph.ir.type_rules import may_propagate_nan
 from pypto.graph.ir.types import TensorType, accumulator, is_floating
-from pypto.graph.tracing.movement import concatenate, full_like, reshape
+from pypto.graph.tracing.movement import broadcast_to, concatenate, full_like, reshape
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
 from pypto.graph.tracing.ufuncs import call, cast, lift, to_out, truth, where
 from pypto.ir.types import int32
@@ -27,6 +28,12 @@ OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 PIECE: Final = 8192  # elements of a long axis in which a position is looked for at once
+COMBINE: Final[Mapping[str, tuple[Any, Any]]] = MappingProxyType(  # two results, and that of no elements
+    {
+        "sum": (np.add, 0), "prod": (np.multiply, 1), "max": (np.maximum, None), "min": (np.minimum, None),
+        "any": (np.logical_or, False), "all": (np.logical_and, True),
+    }
+)  # fmt: skip
 SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
 
 
@@ -34,11 +41,13 @@ def of_ufunc(graph: TensorGraph, ufunc: Any, method: str, inputs: tuple[Any, ...
     """Trace ``np.add.reduce`` and the `reduce` of other ufuncs."""
     name = (OF_UFUNC if method == "reduce" else SCANS).get(ufunc.__name__)
     if name is None:
-        raise untraced(f"{ufunc.__name__}.{method}", "no op of the table has this meaning")
+        step: Tensor = by_numpy(getattr(ufunc, method), f"np.{ufunc.__name__}.{method}")(*inputs, **kwargs)
+        return step
     x, axis = lift(graph, inputs[0]), kwargs.get("axis", 0)
     if method == "accumulate":
         return scan(x, name, axis, kwargs.get("dtype"))
-    return reduce(x, name, axis, bool(kwargs.get("keepdims")), kwargs.get("dtype"))
+    some = kwargs.get("initial"), kwargs.get("where", True)
+    return reduce_some(x, name, axis, bool(kwargs.get("keepdims")), kwargs.get("dtype"), *some)
 
 
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
@@ -84,6 +93,27 @@ def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any =
         attrs["propagate_nan"] = True
     node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
     return cast(Tensor.fresh(x.graph, node), result)
+
+
+def reduce_some(
+    x: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None, chosen: Any = True
+) -> Tensor:
+    """Reduce the elements that a mask chooses, together with a first value."""
+    ufunc, neutral = COMBINE[name]
+    if initial is not None and neutral is None:
+        initial = neutral = lift(x.graph, initial, x.dtype)
+    if chosen is not True:
+        if neutral is None:
+            raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity")
+        if name in ("sum", "prod"):
+            x = cast(x, dtype or total_dtype(x.dtype))
+        x = where(lift(x.graph, chosen), truth(x.graph, x) if type(neutral) is bool else x, neutral)
+    axes = axes_of(x, axis)
+    is_empty = any(is_fixed(x.node.shape[a]) and x.node.shape[a] == 0 for a in axes)
+    if initial is not None and is_empty and name in ("max", "min"):
+        return call(x.graph, np.add, (full_like(x, 0, shape=reduced_shape(x.node.shape, axes, keepdims)), initial))
+    result = reduce(x, name, axis, keepdims, dtype)
+    return result if initial is None else call(x.graph, ufunc, (result, lift(x.graph, initial, result.dtype)))
 
 
 def plus_zero(x: Tensor) -> Tensor:
@@ -162,11 +192,20 @@ def positions(x: Tensor, axis: int, start: int = 0) -> Tensor:
     return reshape(Tensor.fresh(x.graph, node), (size, *(1,) * (-axis - 1)))
 
 
-def mean(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+def mean(
+    x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False, *,
+    where: Any = True,
+) -> Tensor:  # fmt: skip
     """Compute the mean: in float64 for integers, and with float32 sums and division for narrow floats."""
     axes = axes_of(x, axis)
     result = average_dtype(x, dtype)
-    return to_out(cast(average(cast(x, accumulator(result)), axes, 0, bool(keepdims)), result), out)
+    widened = cast(x, accumulator(result))
+    if where is True:
+        return to_out(cast(average(widened, axes, 0, bool(keepdims)), result), out)
+    total = reduce_some(widened, "sum", axes, bool(keepdims), widened.dtype, None, where)
+    chosen = broadcast_to(truth(x.graph, lift(x.graph, where)), x.node.shape)
+    count = reduce(chosen, "sum", axes, bool(keepdims), np.int64)
+    return to_out(cast(call(x.graph, np.true_divide, (total, cast(count, total.dtype))), result), out)
 
 
 def average_dtype(x: Tensor, dtype: Any) -> np.dtype[Any]:
@@ -208,9 +247,10 @@ def method_of(name: str) -> Callable[..., Tensor]:
     """Return a reduction as a method of arrays."""
 
     def method(
-        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
-    ) -> Tensor:
-        return to_out(reduce(x, name, axis, bool(keepdims), dtype), out)
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Tensor:  # fmt: skip
+        return to_out(reduce_some(x, name, axis, bool(keepdims), dtype, initial, where), out)
 
     return method
 
@@ -218,8 +258,11 @@ def method_of(name: str) -> Callable[..., Tensor]:
 def plain_method_of(name: str) -> Callable[..., Tensor]:
     """Return a reduction whose result has the dtype of the array as a method."""
 
-    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
-        return to_out(reduce(x, name, axis, bool(keepdims)), out)
+    def method(
+        x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False, initial: Any = None,
+        where: Any = True,
+    ) -> Tensor:  # fmt: skip
+        return to_out(reduce_some(x, name, axis, bool(keepdims), None, initial, where), out)
 
     return method
 
