@@ -213,7 +213,8 @@ def test_knobs(triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         knobs = fresh()
         assert not knobs.runtime.interpret and knobs.nvidia.no_such_knob is None
         with knobs.compilation.scope():
-            knobs.compilation.always_compile = True
+            with pytest.warns(UserWarning, match="has no effect in pypto: PYPTO_CACHE=off compiles anew"):
+                knobs.compilation.always_compile = True
             assert os.environ["TRITON_ALWAYS_COMPILE"] == "1" and knobs.compilation.copy().always_compile
             assert not knobs.compilation.copy().reset().dump_ir
         assert "TRITON_ALWAYS_COMPILE" not in os.environ

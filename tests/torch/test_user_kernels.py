@@ -14,7 +14,7 @@ import sys
 import pytest
 
 import pypto as pto
-from pypto.compat.triton import compiled, kernels
+from pypto.compat.triton import compiled, copies, kernels
 from pypto.compat.triton.accesses import Module
 from pypto.compat.triton.compiler import ASTSource
 from pypto.tuning import Autotuner
@@ -24,7 +24,10 @@ from tests.patience import limit
 torch = pytest.importorskip("torch")
 needs_cpp = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-PLAIN = ("none_and_one", "autotuned", "tuned_heuristic", "imported", "dtypes", "operator_in_place")
+PLAIN = (
+    "none_and_one", "autotuned", "tuned_heuristic", "imported", "dtypes", "operator_in_place", "in_place_of_view",
+    "in_place_of_strided_view",
+)  # fmt: skip
 POOL = """
 import torch
 import triton
@@ -86,7 +89,7 @@ def run(*arguments):
 @pytest.mark.parametrize("dynamic", ["static", "dynamic"])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "pypto-inductor"])
 def test_every_kind_of_launch(backend, dynamic):
-    assert run(backend, dynamic) == "36 right"
+    assert run(backend, dynamic) == "38 right"
 
 
 @pytest.mark.slow
@@ -136,6 +139,21 @@ def triton_names():
     from pypto.torch.inductor.load import modules
 
     return modules()
+
+
+def test_constants_that_a_launch_omits_are_the_defaults():
+    from pypto.torch.inductor import load
+
+    constants = "'constants': {'BLOCK': 16}, 'signature': {'x': '*fp32', 'n': 'i32', 'BLOCK': 'constexpr'}"
+    text = TEXT.format(more="").replace(
+        "configs=[{'BLOCK': 16, 'num_warps': 4}, {'BLOCK': 64, 'num_warps': 8}]", "configs=[]"
+    )
+    text = text.replace("'constants': {'bias': None, 'dtype': pto.float32}", constants)
+    text = text.replace("(x, bias, n, dtype: tl.constexpr", "(x, n, bias=3, *, dtype: tl.constexpr = tl.float32")
+    kernel = load.unlisted("kernel", text.replace("'PrecomputedGrid'", "'FixedGrid', 'fixed_grid': ['7', '1', '1']"))
+    x = torch.zeros(100)
+    kernel.run(x, 100, 100)
+    assert torch.equal(x, torch.full((100,), 4.0))
 
 
 def calls(x, n):
@@ -197,18 +215,32 @@ def test_a_tuner_of_torch_restores_what_a_kernel_writes():
 
 
 def test_a_copy_of_a_view_reads_the_view_alone():
+    x = torch.arange(64.0).reshape(8, 8)
+    for view in (x, x[2], x[::2, 1:5], x.t(), x[:, :1], x[3:3], x[:1].expand(4, 8)):
+        copy = copies.copied(view)
+        assert torch.equal(copy, view)
+        assert copy.stride() == view.stride()
+    assert copies.copied(x[2]).untyped_storage().nbytes() == 32
+
+
+def test_torch_copies_elements_alone_once_it_asks_what_a_kernel_writes(monkeypatch, triton_names):
     from torch._higher_order_ops import triton_kernel_wrap
 
     from pypto.torch.inductor.user_kernels import clones
 
-    before, x = triton_kernel_wrap.clone_preserve_strides, torch.arange(10.0)
+    before = triton_kernel_wrap.clone_preserve_strides
+    monkeypatch.setattr(triton_kernel_wrap, "clone_preserve_strides", before)
     with clones(triton_kernel_wrap):
-        copy = triton_kernel_wrap.clone_preserve_strides(x[3:7])
-        gaps = triton_kernel_wrap.clone_preserve_strides(x[3:7:2])
-    assert copy.untyped_storage().nbytes() == 16
-    assert torch.equal(copy, x[3:7])
-    assert gaps.stride() == (2,)
+        assert triton_kernel_wrap.clone_preserve_strides is copies.copied
     assert triton_kernel_wrap.clone_preserve_strides is before
+    ASTSource(kernels.JITFunction(writes), SIGNATURE, {"tl": triton_names["triton.language"]}).make_ir(None, None)
+    assert triton_kernel_wrap.clone_preserve_strides is copies.copied
+    monkeypatch.delattr(triton_kernel_wrap, "clone_preserve_strides")
+    with pytest.warns(UserWarning, match="have kernels write whole tensors"):
+        copies.copy_elements_alone()
+
+
+SIGNATURE = {"x": "*fp32", "out": "*fp32", "table": "*i64", "n": "i32", "tl": "constexpr"}
 
 
 def writes(x, out, table, n, tl):
@@ -228,8 +260,7 @@ def visited(module: Module) -> list[tuple[str, list[int]]]:
 
 def test_a_module_says_what_a_kernel_accesses(triton_names):
     fn = kernels.JITFunction(writes)
-    signature = {"x": "*fp32", "out": "*fp32", "table": "*i64", "n": "i32", "tl": "constexpr"}
-    module = ASTSource(fn, signature, {"tl": triton_names["triton.language"]}).make_ir(None, None)
+    module = ASTSource(fn, SIGNATURE, {"tl": triton_names["triton.language"]}).make_ir(None, None)
     assert visited(module) == [
         ("tt.load", [0]), ("tt.load", [2]), ("tt.store", [0]), ("tt.store", [1]), ("tt.return", []), ("tt.func", []),
     ]  # fmt: skip

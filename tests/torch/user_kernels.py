@@ -19,11 +19,13 @@ import triton
 import triton.language as tl
 
 from tests.torch.user_kernels_more import (
+    defaults_kernel,
     descriptor_kernel,
     dtype_kernel,
     globals_kernel,
     heuristic_kernel,
     hints_kernel,
+    strided_kernel,
     tuned_by_hints_kernel,
     tuned_heuristic_kernel,
     tuned_in_place_kernel,
@@ -164,6 +166,22 @@ def in_place_of_view(x, y):
     part += 3
     theirs.mul2_inplace_kernel[(1,)](z.view(-1)[:16], 16, BLOCK_SIZE=16)
     return z * y
+
+
+def in_place_of_strided_view(x, y):
+    z = x[:64].reshape(8, 8) + 1
+    part, column = z[::2, 1:5], y[3:60:7]
+    before = part.sum()
+    strided_kernel[(4,)](part, part.stride(0), part.stride(1), COLUMNS=4)
+    strided_kernel[(1,)](column, 0, column.stride(0), COLUMNS=8)
+    return z, part * before, y.sum()
+
+
+def defaults(x, y):
+    out, other = torch.empty_like(x), torch.empty_like(y)
+    defaults_kernel[cdiv_grid(x.numel(), "BLOCK")](x, out, x.numel(), BLOCK=16)
+    defaults_kernel[cdiv_grid(x.numel(), "BLOCK")](y, other, x.numel(), 1, BLOCK=32, FACTOR=3)
+    return out, other
 
 
 def reused_buffers(x, y):
@@ -313,7 +331,8 @@ CASES = SimpleNamespace(**{
     f.__name__: f for f in (
         plain, positional, run_by_keywords, optional, none_and_one, autotuned, autotuned_odd_order, autotuned_2d,
         autotuned_pruned, restored, reset, hints_tuned, special_keywords, special_parameters, heuristic,
-        tuned_heuristic, in_place, in_place_of_view, reused_buffers, calls_others, imported, scaled, strided,
+        tuned_heuristic, in_place, in_place_of_view, in_place_of_strided_view, defaults, reused_buffers, calls_others,
+        imported, scaled, strided,
         block_pointers, descriptors, conditional, atomic, loops, docstrings, booleans, dtypes, several_outputs,
         three_dimensions, operator, operator_in_place, operator_tuned,
     )

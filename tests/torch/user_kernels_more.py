@@ -85,3 +85,20 @@ def descriptor_kernel(x, out, rows, columns, BLOCK: tl.constexpr):
     target = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [BLOCK, BLOCK])
     i, j = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
     target.store([i, j], source.load([i, j]) * 2)
+
+
+@triton.constexpr_function
+def power(n):
+    return 2**n
+
+
+@triton.jit
+def defaults_kernel(x, out, n, bias=2, *, BLOCK: tl.constexpr, FACTOR: tl.constexpr = 4):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * FACTOR * power(3) + bias, i < n)
+
+
+@triton.jit
+def strided_kernel(x, row, column, COLUMNS: tl.constexpr):
+    place = x + tl.program_id(0) * row + tl.arange(0, COLUMNS) * column
+    tl.store(place, tl.load(place) * 2 + 1)

@@ -13,6 +13,7 @@ import numpy as np
 from pypto import testing
 from pypto.compat.triton.accesses import Module, module_of
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.compat.triton.copies import copy_elements_alone
 from pypto.compat.triton.driver import BACKEND
 from pypto.compat.triton.kernels import LAUNCH_OPTIONS
 from pypto.compat.triton.utils import mangle_type
@@ -61,7 +62,8 @@ class ASTSource:
         self.constants = {self._name(key): x for key, x in (constexprs or {}).items()}
 
     def make_ir(self, options: Any, context: Any) -> Module:
-        """What the kernel reads and writes, in the form of Triton's IR."""
+        """What the kernel reads and writes, in the form of Triton's IR, for which torch asks when it traces a graph."""
+        copy_elements_alone()
         arguments = {name: sample(text) for name, text in self.signature.items() if text != "constexpr"}
         module = module_of(self.fn, self.signature, {**arguments, **self.constants})
         pointers = [name for name, text in self.signature.items() if str(text).startswith("*")]

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pypto.compat.triton import compiler, refused
+from pypto.compat.triton import compiler, hooks, kernels, refused
 from pypto.compat.triton.accesses import Module, Operation
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
 from pypto.errors.language import OpTypeError
-from pypto.language.aggregates import constexpr_function
 
 Names = dict[str, Any]
 _COMPILER: Final = "it is the inside of Triton's compiler; `kernel.warmup` compiles, `kernel.inspect` shows the levels"
@@ -69,14 +68,6 @@ def allocation() -> Names:
 # --- triton.runtime.jit -----------------------------------------------------------------------------------------------
 
 
-class JitFunctionInfo(NamedTuple):
-    """A kernel, as hooks are told of it."""
-
-    module: Any
-    name: str
-    jit_function: Any
-
-
 INDENT_PATTERN: Final = re.compile(r"^(?P<indent>[ \t]*)def[ \t]+\w+[ \t]*\(", re.MULTILINE)
 
 
@@ -116,10 +107,11 @@ def jit() -> Names:
     )
     functions = {f.__name__: f for f in (*places, convert_to_tuple_if_list, mangle_type)}
     return {
-        **refused.absent(inside, _COMPILER), **functions, "JitFunctionInfo": JitFunctionInfo,
+        **refused.absent(inside, _COMPILER), **functions, "JitFunctionInfo": hooks.JitFunctionInfo,
         "native_specialize_impl": compiler.native_specialize_impl,
-        "ConstexprFunction": constexpr_function, "INDENT_PATTERN": INDENT_PATTERN, "TRITON_MODULE": "triton.language",
-        "GLUON_MODULE": "triton.experimental.gluon.language", "_triton_jit_function_registry": {},
+        "ConstexprFunction": kernels.ConstexprFunction, "INDENT_PATTERN": INDENT_PATTERN,
+        "TRITON_MODULE": "triton.language", "GLUON_MODULE": "triton.experimental.gluon.language",
+        "_triton_jit_function_registry": {},
     }  # fmt: skip
 
 

@@ -12,15 +12,19 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pickle import PicklingError
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.compat.triton.hooks import Hooks
+from pypto.compat.triton.knobs import runtime_knobs, served
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors.launch import NotLaunched
 from pypto.jit import Kernel
+from pypto.language.aggregates import constexpr_function
 from pypto.ops.public import constexpr
 from pypto.options import KernelOptions
 from pypto.runtime.signature import annotation_word
@@ -108,6 +112,8 @@ class JITFunction(KernelInterface):
         Parameters of whose values no compiled version is to make use.
     """
 
+    cache_hook = compiled_hook = None  # of versions without `triton.knobs`
+
     def __init__(
         self,
         fn: Callable[..., Any],
@@ -150,7 +156,7 @@ class JITFunction(KernelInterface):
     @functools.cached_property
     def ours(self) -> Kernel:
         """The kernel that is launched. A function that only other kernels call never needs it."""
-        options = KernelOptions(interpret=os.environ.get("TRITON_INTERPRET") == "1")
+        options = KernelOptions(interpret=(served("runtime") or runtime_knobs()).interpret)
         return TritonKernel(self.fn, options, self.do_not_specialize)
 
     @functools.cached_property
@@ -158,19 +164,33 @@ class JITFunction(KernelInterface):
         """What the front end reads when another kernel calls this one."""
         return lenient_source(self.fn)
 
-    def run(self, *args: Any, grid: Any = None, warmup: bool = False, **given: Any) -> CompiledKernel:
+    def run(self, *args: Any, grid: Any = None, warmup: bool = False, **given: Any) -> CompiledKernel | None:
         """Launch, or with `warmup` only compile. Options for GPUs are ignored."""
         if not LAUNCH_OPTIONS.isdisjoint(given):
             if given.get("launch_cooperative_grid") and not warmup:
                 self._refuse_waiting(grid, args, given)
             names = self.arg_names
             given = {name: x for name, x in given.items() if name in names or name not in LAUNCH_OPTIONS}
+        if hooks := Hooks(served("runtime"), type(self)):
+            return self._run_hooked(hooks, args, grid, warmup, given)
+        return self._run(args, grid, warmup, given)
+
+    def _run(self, args: tuple[Any, ...], grid: Any, warmup: bool, given: dict[str, Any]) -> CompiledKernel:
         if warmup:
             return self._warmup(args, given)
         for hook in self.pre_run_hooks:
             hook(*args, **given)
         self.ours[_plain_grid(grid)](*args, **given)
         return CompiledKernel(self, None, args, given)
+
+    def _run_hooked(
+        self, hooks: Hooks, args: tuple[Any, ...], grid: Any, warmup: bool, given: dict[str, Any]
+    ) -> CompiledKernel | None:
+        """A launch or a compilation with hooks around it; None where a hook forbids to compile."""
+        if not hooks.compiles(self, *((self._of_types(args, given)) if warmup else (args, given)), warmup):
+            return None
+        with nullcontext() if warmup else hooks.around(self, grid, args, given):
+            return self._run(args, grid, warmup, given)
 
     def _refuse_waiting(self, grid: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         """Programs of a cooperative launch wait for each other: there may be one, since not all run at once here."""
@@ -182,14 +202,20 @@ class JITFunction(KernelInterface):
             way = "programs of a launch do not all run at once, so they cannot wait for each other; launch one program"
             raise NotImplementedError(f"{self.__name__}: launch_cooperative_grid with {programs} programs: {way}")
 
-    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel | None:
         """Compile for these arguments without running; a dtype stands for an array of it."""
         return self.run(*args, grid=grid, warmup=True, **given)
 
     def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
-        wrapped = {name: MockTensor.wrap_dtype(x) for name, x in given.items()}
-        warmed = self.ours.warmup(*map(MockTensor.wrap_dtype, args), **wrapped)
+        values, named = self._of_types(args, given)
+        warmed = self.ours.warmup(*values, **named)
         return CompiledKernel(self, warmed, args, given, self._name(args, given))
+
+    @staticmethod
+    def _of_types(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments with a stand-in for each dtype of torch."""
+        wrap = MockTensor.wrap_dtype
+        return tuple(map(wrap, args)), {name: wrap(x) for name, x in given.items()}
 
     def _name(self, args: tuple[Any, ...], given: dict[str, Any]) -> str:
         """What `repr` calls the kernel for these arguments: it is told their types, and what is constant."""
@@ -261,8 +287,7 @@ class JITFunction(KernelInterface):
 
         Inductor writes this text into modules of its own, in which the names of the user's module are not known.
         """
-        text = textwrap.dedent("".join(self.raw_src))
-        return "\n".join((text[text.index("def ") :], *imports(self.fn)))
+        return source_of(self.fn)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """Read another text in place of the function's; versions that were compiled are forgotten."""
@@ -310,6 +335,25 @@ def loaded(file: str, name: str) -> JITFunction:
         if kernel is not None:
             return kernel
     raise PicklingError(f"the kernel {name} cannot be had in another process, since {file} has none of that name")
+
+
+class ConstexprFunction(constexpr_function):
+    """A function of the host that kernels call with constants, as Inductor reads it: with `fn` and `src`."""
+
+    @property
+    def fn(self) -> Any:
+        return inspect.unwrap(self.function)
+
+    @functools.cached_property
+    def src(self) -> str:
+        """The text of the function, as that of a kernel."""
+        return source_of(self.fn)
+
+
+def source_of(function: Any) -> str:
+    """The text of a function, without decorators, and behind it imports of Triton's names that it uses bare."""
+    text = textwrap.dedent(inspect.getsource(function))
+    return "\n".join((text[text.index("def ") :], *imports(function)))
 
 
 def imports(function: Any) -> list[str]:

@@ -1,4 +1,7 @@
-"""`triton.knobs`: settings that the environment or assignments give. pypto obeys `TRITON_INTERPRET` alone.
+"""`triton.knobs`: settings that the environment or assignments give.
+
+`inert_knobs` lists those that mean nothing here. The others are obeyed: `runtime.interpret`, the hooks of `hooks`, and
+the folders for files of libraries.
 
 A group is a class whose knobs are descriptors. A knob is what was assigned to it, else what its variable says, else its
 default. What is assigned is written to the variable too, unless `propagate_env` of the module is False.
@@ -7,10 +10,13 @@ default. What is assigned is written to the variable too, unless `propagate_env`
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
+
+from pypto.compat.triton.inert_knobs import QUIET, warn_of, warn_of_unknown
 
 TRUE: Final = frozenset(("1", "true", "on", "y", "yes"))
 FALSE: Final = frozenset(("0", "false", "off", "n", "no"))
@@ -118,6 +124,13 @@ class base_knobs:
             raise AttributeError(name)
         return None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(type(self), name) and name not in vars(self):
+            warn_of_unknown(group_of(type(self)), name)
+        elif not isinstance(value, Env) and value != getattr(self, name):
+            warn_of(group_of(type(self)), name)
+        super().__setattr__(name, value)
+
     @property
     def knob_descriptors(self) -> dict[str, env_base]:
         return {name: x for name, x in vars(type(self)).items() if isinstance(x, env_base)}
@@ -150,6 +163,11 @@ class base_knobs:
                 write(key, text)
 
 
+def group_of(kind: type[base_knobs]) -> str:
+    """The name of a group of knobs in the module."""
+    return kind.__name__.removesuffix("_knobs")
+
+
 class HookChain:
     """Functions that are called in order, each once."""
 
@@ -168,6 +186,18 @@ class HookChain:
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         for function in self.calls[::-1] if self.reversed else tuple(self.calls):
             function(*args, **kwargs)
+
+
+class InertChain(HookChain):
+    """Functions that nothing calls, which a warning says when one is added."""
+
+    def __init__(self, name: str, reversed: bool = False) -> None:
+        super().__init__(reversed)
+        self.name = name
+
+    def add(self, function: Callable[..., Any]) -> None:
+        warn_of("runtime", self.name)
+        super().add(function)
 
 
 @dataclass(frozen=True)
@@ -197,8 +227,6 @@ def getenv_bool(key: str, default: bool = False) -> bool:
 
 def setenv(key: str, value: Any) -> None:
     """Write a variable, unless the module forbids it."""
-    import sys
-
     if getattr(sys.modules.get("triton.knobs"), PROPAGATE, True):
         write(key, value)
 
@@ -265,9 +293,9 @@ class runtime_knobs(base_knobs):
     jit_cache_hook = jit_post_compile_hook = add_stages_inspection_hook = None
 
     def __init__(self) -> None:
-        self.launch_enter_hook, self.launch_exit_hook = HookChain(), HookChain(reversed=True)
-        self.kernel_load_start_hook, self.kernel_load_end_hook = HookChain(), HookChain(reversed=True)
-        self.kernel_unload_hook = HookChain()
+        vars(self).update(launch_enter_hook=HookChain(), launch_exit_hook=HookChain(reversed=True))
+        names = ("kernel_load_start_hook", "kernel_load_end_hook", "kernel_unload_hook")
+        vars(self).update({name: InertChain(name, "end" in name) for name in names})
 
 
 class language_knobs(base_knobs):
@@ -298,7 +326,7 @@ class proton_knobs(base_knobs):
 
 
 KINDS: Final[Mapping[str, type[base_knobs]]] = {
-    kind.__name__.removesuffix("_knobs"): kind
+    group_of(kind): kind
     for kind in (
         *(build_knobs, redis_knobs, cache_knobs, compilation_knobs, autotuning_knobs, runtime_knobs, language_knobs),
         *(nvidia_knobs, amd_knobs, proton_knobs),
@@ -327,6 +355,10 @@ def toenv(val: Any) -> tuple[str | None] | None:
 def names() -> dict[str, Any]:
     """What the module holds: the groups, their classes, and what other groups are made of."""
     groups: dict[str, Any] = {name: kind() for name, kind in KINDS.items()}
+    for group in groups.keys() - QUIET:
+        for name, knob in groups[group].knob_descriptors.items():
+            if knob.key in os.environ and getattr(groups[group], name) != knob.default:
+                warn_of(group, name)
 
     def refresh_knobs() -> None:
         groups["runtime"].debug = getenv_bool("TRITON_DEBUG")
@@ -335,3 +367,8 @@ def names() -> dict[str, Any]:
     shared = {x.__name__: x for x in (*_SHARED, *KINDS.values(), toenv, refresh_knobs)}
     older = {"env_str_callable_default": env_str, "env_opt_base": env_base}
     return {**shared, **older, **dict.fromkeys(_TYPES, Any), **groups, "env": env, PROPAGATE: True}
+
+
+def served(group: str) -> Any:
+    """A group of the module that the process has imported, or None."""
+    return getattr(sys.modules.get("triton.knobs"), group, None)

@@ -16,6 +16,7 @@ from pypto.compat.triton import (
     compiler,
     driver,
     gluon,
+    hooks,
     inside,
     kernels,
     knobs,
@@ -159,7 +160,7 @@ def names_of_jit() -> Names:
         "jit": kernels.jit, "JITFunction": kernels.JITFunction, "KernelInterface": KernelInterface,
         "KernelParam": kernels.KernelParam, "MockTensor": compiled.MockTensor,
         "TensorWrapper": compiled.TensorWrapper, "reinterpret": compiled.reinterpret,
-        "constexpr_function": language.constexpr_function,
+        "constexpr_function": kernels.ConstexprFunction,
     }  # fmt: skip
 
 
@@ -183,7 +184,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
     jit, tuning = names_of_jit(), names_of_tuning()
     build_names = {
         "ASTSource": compiler.ASTSource, "CompiledKernel": compiled.CompiledKernel, "compile": compiler.compile,
-        "LazyDict": dict, "make_backend": compiler.make_backend, "triton_key": compiler.triton_key,
+        "LazyDict": hooks.LazyDict, "make_backend": compiler.make_backend, "triton_key": compiler.triton_key,
     }  # fmt: skip
     settings = knobs.names()
     target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pypto.compat.triton.copies import copied
 from pypto.compat.triton.kernels import JITFunction
 from pypto.jit.direct import Direct
 from pypto.torch.inductor.generated import Blocks, Generated, place
@@ -36,7 +37,8 @@ class UserKernel(Generated):
     def __init__(
         self, fn: JITFunction, configs: Sequence[Blocks], triton_meta: Mapping[str, Any], meta: Mapping[str, Any]
     ) -> None:
-        self.constants = dict(triton_meta["constants"])
+        self.defaults = defaults(fn, triton_meta)
+        self.constants = {**self.defaults, **triton_meta["constants"]}
         self.configs = [dict(config) for config in configs]
         self.reset, self.restored = (list(triton_meta.get(name, ())) for name in ("reset_to_zero", "restore_value"))
         super().__init__(fn, {**self.constants, **(self.configs[0] if self.configs else {})}, meta)
@@ -44,15 +46,15 @@ class UserKernel(Generated):
             self.run = self.measured
 
     def given(self) -> list[str]:
-        """Returns the parameters that calls pass: all but those that the user declared as constants."""
-        return [p.name for p in self.fn.params if not p.is_constexpr]
+        """Returns the parameters that calls pass: all but constants that the user declared, and defaults."""
+        return [p.name for p in self.fn.params if not p.is_constexpr and p.name not in self.defaults]
 
     def measured(self, *arguments: Any) -> None:
         """Launches with the quickest configuration, which is found by measurement; later launches use it."""
         configs = [as_config(x) for x in self.configs]
         tuner = Autotuner(self.fn, self.fn.arg_names, configs, [], self.reset, self.restored)
         values = {**dict(zip(self.names, arguments, strict=True)), **self.constants}
-        values = {name: x for name, x in values.items() if name in self.fn.arg_names}
+        values = {name: x for name, x in values.items() if name in self.fn.arg_names and name not in self.configs[0]}
         places = [place(self.fn, {**self.constants, **config}, self.meta, self.names) for config in self.configs]
 
         def grid(meta: Mapping[str, Any]) -> Any:
@@ -68,6 +70,13 @@ class UserKernel(Generated):
         self.run = Direct(self.kernel, self.names, self.place).run
 
 
+def defaults(fn: JITFunction, triton_meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters that keep their defaults: Inductor names all others in a signature or as constants."""
+    named = {*triton_meta["constants"], *(triton_meta.get("signature") or fn.arg_names)}
+    left = (p for p in fn.params if p.has_default and (p.is_constexpr or p.name not in named))
+    return {p.name: p.default for p in left if p.name not in triton_meta["constants"]}
+
+
 def as_config(config: Blocks) -> Config:
     """Returns a configuration as an object; hints for GPUs are no constants."""
     hints = {name: x for name, x in config.items() if name in _HINTS}
@@ -76,18 +85,10 @@ def as_config(config: Blocks) -> Config:
 
 @contextmanager
 def clones(triton_kernel_wrap: Any) -> Iterator[None]:
-    """Has an array that a kernel writes, and that has to be kept too, be copied as it is, inside of a `with` block.
-
-    torch copies the memory in front of a view too, which in a graph of Inductor may be the memory of another array.
-    """
+    """Has torch copy elements alone of what a kernel writes, inside of a `with` block; see `copies`."""
     before = triton_kernel_wrap.clone_preserve_strides
-    triton_kernel_wrap.clone_preserve_strides = lambda x: x.clone() if is_dense(x) else before(x)
+    triton_kernel_wrap.clone_preserve_strides = copied
     try:
         yield
     finally:
         triton_kernel_wrap.clone_preserve_strides = before
-
-
-def is_dense(x: Any) -> bool:
-    """Says whether a tensor has no gaps between its elements, so that a copy of it has the same strides."""
-    return bool(x.is_contiguous())
