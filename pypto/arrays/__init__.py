@@ -4,7 +4,7 @@ A fused function traces them like numpy's functions. Called on numpy arrays, eac
 Names of the array API standard that numpy has are numpy's own functions: `pt.exp` is `np.exp`.
 
 Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`; `windows` (their geometry) and
-`convolution`.
+`convolution`, `pooling` and `interpolation`.
 """
 
 from pypto.arrays import linalg
@@ -25,8 +25,10 @@ from pypto.arrays.functions import (
 )
 from pypto.arrays.inspection import VERSION as __array_api_version__
 from pypto.arrays.inspection import array_namespace_info as __array_namespace_info__
+from pypto.arrays.interpolation import interpolate
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
+from pypto.arrays.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from pypto.graph.cond import cond
 from pypto.graph.fuse import explain, fuse
 from pypto.graph.ir.dims import Dim
@@ -43,7 +45,10 @@ __all__ = [
     "Dim",
     "__array_api_version__",
     "__array_namespace_info__",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "attention",
+    "avg_pool",
     "cond",
     "conv1d",
     "conv2d",
@@ -54,11 +59,13 @@ __all__ = [
     "fori_loop",
     "fuse",
     "gelu",
+    "interpolate",
     "layer_norm",
     "lazy",
     "linalg",
     "log_softmax",
     "logsumexp",
+    "max_pool",
     "one_hot",
     "relu",
     "rms_norm",

@@ -43,6 +43,14 @@ def is_channels_last(data_format: str, rank: int, what: str) -> bool:
     return data_format.endswith("C")
 
 
+def spatial_axes(x: Array, data_format: str, what: str) -> tuple[int, ...]:
+    """Return the dimensions of images other than their number and their channels."""
+    rank = x.ndim - 2
+    if not 1 <= rank <= 3:
+        raise refused(what, f"images have 3 to 5 dimensions, not {x.ndim}")
+    return tuple(range(1, rank + 1) if is_channels_last(data_format, rank, what) else range(2, rank + 2))
+
+
 @dataclass(frozen=True, slots=True)
 class Windows:
     """The windows of images, one number for each dimension of the window.
@@ -53,8 +61,8 @@ class Windows:
         The dimensions of the images along which windows lie.
     sizes, strides, dilations : tuple of int
         Elements of a window, and the steps from window to window and within a window.
-    before : tuple of int
-        Elements in front of the images that windows read.
+    before, after : tuple of int
+        Padding in front of the images and behind them, of which a window may read more.
     counts : tuple of int
         The number of windows.
     """
@@ -64,12 +72,13 @@ class Windows:
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     before: tuple[int, ...]
+    after: tuple[int, ...]
     counts: tuple[int, ...]
 
     @staticmethod
     def of(
         what: str, shape: Sequence[int], axes: tuple[int, ...], sizes: tuple[int, ...], stride: Any,
-        padding: Any = 0, dilation: Any = 1,
+        padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     ) -> Windows:  # fmt: skip
         """Place windows on images of a shape; `padding` is also "valid", "same", or two numbers for each dimension."""
         rank = len(axes)
@@ -84,8 +93,12 @@ class Windows:
             room = length + before + after - span
             if room < 0:
                 raise refused(what, f"a window of {span} elements does not fit {length + before + after} elements")
-            counts.append(room // step + 1)
-        return Windows(axes, sizes, strides, dilations, tuple(before for before, _ in pairs), tuple(counts))
+            last = room // step
+            if ceil_mode and room % step and (last + 1) * step < length + before:  # it begins within the image
+                last += 1
+            counts.append(last + 1)
+        sides = [tuple(pair[end] for pair in pairs) for end in (0, 1)]
+        return Windows(axes, sizes, strides, dilations, sides[0], sides[1], tuple(counts))
 
     def padded(self, x: Array, fill: float = 0) -> Array:
         """Return the part of images that windows read, with `fill` beside the images; a kernel does not store it."""
@@ -108,6 +121,23 @@ class Windows:
                 at[axis] = slice(k * dilation, k * dilation + (count - 1) * step + 1, step)
             taps.append(padded[tuple(at)])
         return taps
+
+    def by_axis(self) -> list[Windows]:
+        """Return the windows along each dimension alone."""
+        rows = zip(
+            self.axes, self.sizes, self.strides, self.dilations, self.before, self.after, self.counts, strict=True
+        )
+        return [Windows(*((value,) for value in row)) for row in rows]
+
+    def lengths(self, shape: Sequence[int], include_padding: bool) -> list[list[int]]:
+        """Return for each dimension how many elements of each window count in a mean."""
+        lines = []
+        rows = zip(self.axes, self.sizes, self.strides, self.before, self.after, self.counts, strict=True)
+        for axis, size, step, before, after, count in rows:
+            starts = [n * step - before for n in range(count)]
+            end = shape[axis] + (after if include_padding else 0)
+            lines.append([min(a + size, end) - (a if include_padding else max(a, 0)) for a in starts])
+        return lines
 
 
 def paddings(

@@ -73,7 +73,9 @@ class ReadWriter(ProductWriter):
         for n, a in enumerate(line):
             at, _ = self.indices[a]
             if a == picked:
-                terms.append(f"{self.aligned(index, axes)} * {array.name}.strides[{n}]")
+                text = self.aligned(index, axes)
+                terms.append(f"{text} * {array.name}.strides[{n}]")
+                masks.append(f"({text} >= 0) & ({text} < {self.size_text(a)})")  # as a slice beside the array, 0
                 continue
             size = self.program.tile_size(a)
             text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at

@@ -29,6 +29,8 @@ from pypto.tuning.tile_sizes import TILES
 
 POINTWISE_BLOCK: Final = TILES.l1_bytes // 2 // 4  # elements of a tile without reductions
 WINDOW_BLOCK: Final = 512  # elements of a tile of windows, many of which are read at once, unless a row has more
+SHORT_SLICE: Final = 256  # elements of a slice that an index reads; shorter ones are gathered by pointers
+GATHER_BLOCK: Final = 2048  # elements of a tile that is gathered by pointers
 FEW: Final = 64  # elements of a block, up to which a partial one at the end counts
 ROWS_BLOCK: Final = TILES.l1_bytes // 8 // 4  # elements that a tile of rows has at least
 
@@ -135,13 +137,23 @@ class TilingChoice:
             return self.tiled_program(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
         if any(n.has("indexed") for n in self.space.nodes):
-            target = 1  # an index of one number reads a slice, an index of many needs pointers
+            target = self.gather_target()
         elif not inner and self.parallel and any(n.has("shifted") for n in self.space.nodes):
             target = min(target, max(WINDOW_BLOCK, hint(self.sizes[self.parallel[-1]])))
         blocks = self.spread(elements, target)
         full_axes = tuple(a for a in inner if a != loop)
         form = "online" if online else "rows" if self.space.reduced else "pointwise"
         return self.tiled_program(blocks, full_axes, loop, chunk, form, online)
+
+    def gather_target(self) -> int:
+        """Return the elements of a tile that gathers: an index of one number reads a slice, many indices need pointers.
+
+        Pointers are slower than slices, and a program for each slice is slower still where slices are short.
+        """
+        gathers = ((self.reads[n, 0], self.values[n]) for n in self.space.nodes if n.has("indexed"))
+        places = ((line, next((d for d, a in enumerate(line) if a not in values), -1)) for line, values in gathers)
+        shortest = min((self.product(line[place + 1 :]) for line, place in places if place >= 0), default=SHORT_SLICE)
+        return 1 if shortest >= SHORT_SLICE else GATHER_BLOCK
 
     def elements(self, inner: tuple[int, ...]) -> int:
         """Count the elements of a tile; no tile has both the operand's and the result's axis of a selection."""
