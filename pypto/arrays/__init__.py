@@ -4,7 +4,7 @@ A fused function traces them like numpy's functions. Called on numpy arrays, eac
 Names of the array API standard that numpy has are numpy's own functions: `pt.exp` is `np.exp`.
 
 Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`; `windows` (their geometry) and
-`convolution`, `pooling` and `interpolation`.
+`convolution`, `transposed_convolution`, `pooling` and `interpolation`.
 """
 
 from pypto.arrays import linalg
@@ -29,6 +29,7 @@ from pypto.arrays.interpolation import interpolate
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
 from pypto.arrays.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
+from pypto.arrays.transposed_convolution import conv_transpose
 from pypto.graph.cond import cond
 from pypto.graph.fuse import explain, fuse
 from pypto.graph.ir.dims import Dim
@@ -53,6 +54,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_transpose",
     "erf",
     "erfc",
     "explain",

@@ -105,9 +105,11 @@ class Windows:
         widths, inside = [(0, 0)] * x.ndim, [slice(None)] * x.ndim
         rows = zip(self.axes, self.sizes, self.strides, self.dilations, self.before, self.counts, strict=True)
         for axis, size, step, dilation, before, count in rows:
-            first, last = -before, (count - 1) * step + (size - 1) * dilation + 1 - before
-            inside[axis] = slice(max(0, first), max(0, last))
-            widths[axis] = (-min(0, first), max(0, last - x.shape[axis]))
+            length, read = x.shape[axis], (count - 1) * step + (size - 1) * dilation + 1
+            start, stop = (min(max(0, end), length) for end in (-before, read - before))
+            front = min(max(0, before), read)
+            inside[axis] = slice(start, stop)
+            widths[axis] = (front, read - front - (stop - start))
         x = x[tuple(inside)]
         return x if not any(map(any, widths)) else np.pad(x, widths, constant_values=fill)
 

@@ -171,3 +171,62 @@ def test_same_padding_keeps_the_size() -> None:
     assert pt.conv2d(x, w, padding="same").shape == (1, 1, 7, 6)
     assert pt.conv2d(x, w, padding="same", stride=2).shape == (1, 1, 4, 3)
     np.testing.assert_array_equal(pt.conv2d(x, w, padding="same")[0, 0, 3], [8, 12, 12, 12, 12, 8])
+
+
+# --- transposed -------------------------------------------------------------------------------------------------------
+
+
+def scattered(x: Array, w: Array, stride: Any, padding: Any, added: Any, groups: int, dilation: Any) -> Array:
+    """A transposed convolution of (images, channels, rows, columns): each element adds a window to the result."""
+    channels, filters = x.shape[1] // groups, w.shape[1]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
+    sizes = [(n - 1) * s + span + a for n, s, span, a in zip(x.shape[2:], stride, spans, added, strict=True)]
+    total = np.zeros((len(x), groups, filters, *sizes))
+    parts, w = x.reshape(len(x), groups, channels, *x.shape[2:]), w.reshape(groups, channels, filters, *w.shape[2:])
+    for i, j in itertools.product(*map(range, x.shape[2:])):
+        window = np.einsum("ngc,gcfkl->ngfkl", parts[..., i, j], w)
+        rows, columns = (
+            slice(at * s, at * s + span, d) for at, s, span, d in zip((i, j), stride, spans, dilation, strict=True)
+        )
+        total[..., rows, columns] += window
+    cut = (slice(p, n - p) for p, n in zip(padding, sizes, strict=True))
+    return total[(..., *cut)].reshape(
+        len(x), groups * filters, *(n - 2 * p for p, n in zip(padding, sizes, strict=True))
+    )
+
+
+@pytest.mark.covering(quick=3, slow=9)
+@pytest.mark.parametrize(
+    ("sizes", "stride", "padding", "added", "groups", "dilation"),
+    [
+        ((2, 4, 5, 6, 3, 3, 3), (1, 1), (1, 1), (0, 0), 1, (1, 1)),
+        ((2, 4, 5, 6, 3, 3, 3), (2, 2), (1, 1), (1, 1), 1, (1, 1)),
+        ((2, 4, 5, 6, 3, 2, 2), (2, 2), (0, 0), (0, 0), 1, (1, 1)),
+        ((1, 4, 5, 6, 3, 4, 4), (2, 2), (1, 1), (0, 0), 2, (1, 1)),
+        ((1, 6, 3, 4, 1, 3, 3), (3, 3), (0, 0), (0, 0), 6, (1, 1)),
+        ((1, 4, 5, 6, 3, 3, 3), (3, 3), (1, 1), (2, 2), 1, (2, 2)),
+        ((1, 4, 5, 6, 3, 2, 2), (3, 3), (0, 0), (1, 1), 1, (1, 1)),
+        ((1, 4, 5, 6, 3, 3, 2), (2, 1), (1, 0), (1, 0), 1, (1, 2)),
+        ((0, 4, 5, 6, 3, 3, 3), (2, 2), (1, 1), (1, 1), 1, (1, 1)),
+    ],
+)
+def test_transposed_convolutions(
+    sizes: tuple[int, ...], stride: Any, padding: Any, added: Any, groups: int, dilation: Any
+) -> None:
+    n, c, height, width, o, rows, columns = sizes
+    x, w = RNG.standard_normal((n, c, height, width)), RNG.standard_normal((c, o, rows, columns))
+    bias = RNG.standard_normal(o * groups)
+    wanted = scattered(x, w, stride, padding, added, groups, dilation) + bias[:, None, None]
+    how = (bias, stride, padding, added, groups, dilation)
+    np.testing.assert_allclose(pt.conv_transpose(x, w, *how), wanted, rtol=1e-11, atol=1e-11)
+    found = pt.conv_transpose(*channels_last(x, w), *how, data_format="NHWC")
+    np.testing.assert_allclose(np.moveaxis(found, -1, 1), wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_what_is_no_transposed_convolution_is_refused() -> None:
+    x, w = np.ones((1, 2, 5, 5), np.float32), np.ones((2, 3, 3, 3), np.float32)
+    wrong = pto.errors.graph.WrongShapes
+    with pytest.raises(wrong, match="filters for 2 channels in 1 groups do not fit 3"):
+        pt.conv_transpose(np.ones((1, 3, 5, 5), np.float32), w)
+    with pytest.raises(wrong, match="leave no result"):
+        pt.conv_transpose(x, w, output_padding=1)
