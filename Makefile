@@ -65,6 +65,7 @@ docs: $(VENV)/.docs model
 	$(PY) -m docs.triton_names
 	$(PY) -m docs.triton_packages
 	$(PY) -m docs.array_api
+	$(PY) -m docs.numpy_names
 	$(PY) -m docs.features
 	$(PY) -m docs.errors
 	$(PY) -m docs.settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
-from docs import array_api, errors, triton_names, triton_packages
+from docs import array_api, errors, numpy_names, triton_names, triton_packages
 from docs.reference import BESIDE, FOLDER, pages
 
 PAGES = pages()
@@ -34,6 +34,19 @@ def test_table_of_triton_names() -> None:
     assert triton_names.TABLE.read_text(encoding="utf-8") == triton_names.page(), "run `make docs`"
     assert " missing" not in triton_names.page()
     assert len(triton_names.names()) == 888
+
+
+@pytest.mark.slow
+def test_table_of_names_of_numpy() -> None:
+    """Nothing of numpy is something else in a fused function."""
+    rows = numpy_names.outcomes()
+    assert [row for row in rows if row[2] == "differs"] == []
+    assert numpy_names.PAGE.read_text(encoding="utf-8") == numpy_names.page(rows), "run `make docs`"
+
+
+def test_the_table_has_all_names_of_numpy() -> None:
+    text = numpy_names.PAGE.read_text(encoding="utf-8")
+    assert [name for _, name, _ in numpy_names.calls() if f"`{name}`" not in text] == []
 
 
 def test_what_was_tried_of_packages_with_triton() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +30,24 @@ ARRAYS: Final = (  # functions whose result is an array without dimensions, and 
 )  # fmt: skip
 COUNTING: Final = (
     "nonzero", "flatnonzero", "argwhere", "extract", "compress", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d",
+    "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d", "setxor1d", "trim_zeros",
 )  # fmt: skip
+_OUTSIDE: Final = "compute it outside of the function"
+REASONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(  # why a function is refused, and the way out
+    {
+        **dict.fromkeys(COUNTING, ("how many elements it gives depends on their values", _OUTSIDE)),
+        **dict.fromkeys(
+            ("linalg.eig", "linalg.eigvals"),
+            ("whether its results are complex depends on values", f"use `np.linalg.eigh`, or {_OUTSIDE}"),
+        ),
+        **dict.fromkeys(
+            ("apply_along_axis", "apply_over_axes"),
+            ("it calls a function for each slice", "use `pto.vmap(function, in_axes=…)`"),
+        ),
+    }
+)
 METHODS_WITH_STEPS: Final = ("var", "std")  # methods with arguments for which numpy is a step
-LIKE_FUNCTIONS: Final = ("searchsorted", "repeat", "choose", "argpartition", "nonzero")  # methods that are functions
+LIKE_FUNCTIONS: Final = ("searchsorted", "repeat", "choose", "argpartition", "nonzero", "put")  # methods, too
 
 _PRODUCTS: Final = ("matmul", "vecdot", "matvec", "vecmat")
 UNLOWERED: Final = (*UFUNCS, *TWO_RESULTS)  # ufuncs that are steps of numpy, or have two results
@@ -144,12 +159,8 @@ def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kw
         return STEPS[name](*args, **kwargs)
     if name in methods.METHODS and args:
         return called(name, methods.METHODS[name], (lift(graph, args[0]), *args[1:]), kwargs, function)
-    counts = name in COUNTING
-    raise NotTraced(
-        here().loc(), what=f"`np.{name}`",
-        problem="how many elements it gives depends on their values" if counts else "it is not offered",
-        way="compute it outside of the function" + ("" if counts else ", or write it with functions that are"),
-    )  # fmt: skip
+    problem, way = REASONS.get(name, ("it is not offered", f"{_OUTSIDE}, or write it with functions that are"))
+    raise NotTraced(here().loc(), what=f"`np.{name}`", problem=problem, way=way)
 
 
 def like_numpy(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from pypto.graph.ir.node import here
 from pypto.graph.ir.types import contiguous
 from pypto.graph.tracing import ordering, products, reductions
 from pypto.graph.tracing.movement import copy, diagonal, ravel, reshape, squeeze, swapaxes, transpose
+from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.ufuncs import assign, call, cast, to_out
 
@@ -82,11 +83,16 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     return to_out(result, out)
 
 
+def partition_in_place(x: Tensor, kth: Any, axis: int = -1) -> None:
+    x.write(by_numpy(np.partition)(x, kth, axis).node)
+
+
 METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "reshape": reshape, "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze, "ravel": ravel,
         "flatten": flatten, "copy": copy, "astype": astype, "fill": fill, "clip": clip, "round": round_,
-        "dot": products.dot, "take": take, "conj": copy,
+        "dot": products.dot, "take": take, "conj": copy, "conjugate": copy, "partition": partition_in_place,
+        "compress": lambda x, condition, axis=None, out=None: np.compress(condition, x, axis=axis, out=out),
         **{name: reductions.method_of(name) for name in ("sum", "prod")},
         **{name: reductions.plain_method_of(name) for name in ("max", "min", "any", "all")},
         **{name: argument(name) for name in ("argmax", "argmin")},
@@ -98,7 +104,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     }
 )  # fmt: skip
 SHAPING: Final = (  # an array of an array without dimensions, and a number of a number
-    "reshape", "copy", "astype", "transpose", "squeeze", "swapaxes", "conj", "T", "mT", "real",
+    "reshape", "copy", "astype", "transpose", "squeeze", "swapaxes", "conj", "conjugate", "T", "mT", "real",
 )  # fmt: skip
 
 

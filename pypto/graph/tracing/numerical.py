@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -147,6 +148,39 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return x[(*(slice(None),) * at, condition)]
 
 
+def put(a: Tensor, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Trace `np.put`: replace elements by their places in C order; values are repeated as often as needed."""
+    if mode != "raise":
+        raise methods.untraced(f"`np.put` with mode={mode!r}", "bring the indices into range")
+    places: Any = np.ravel(ind if isinstance(ind, Tensor) else np.asarray(ind))
+    elements = movement.copy(movement.ravel(a))
+    elements[places] = resize(lift(a.graph, v, a.dtype), places.shape)
+    a[...] = movement.reshape(elements, a.shape)
+
+
+def putmask(a: Tensor, mask: Any, values: Any) -> None:
+    a[...] = np.where(np.reshape(mask, a.shape), resize(lift(a.graph, values, a.dtype), a.shape), a)
+
+
+def place(arr: Tensor, mask: Any, vals: Any) -> None:
+    """Trace `np.place`: the elements that a mask picks get the values in turn."""
+    values = movement.ravel(lift(arr.graph, vals, arr.dtype))
+    numbers = (np.cumsum(np.ravel(mask)) - 1) % values.shape[0]
+    arr[...] = np.where(np.reshape(mask, arr.shape), movement.reshape(values[numbers], arr.shape), arr)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """Trace `np.resize`: the elements in C order, repeated as often as needed."""
+    shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    elements = movement.ravel(a)
+    return movement.reshape(ordering.take(elements, np.arange(math.prod(shape)) % elements.shape[0]), shape)
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    result: Any = np.arctan2(0, z)
+    return result * (180 / np.pi) if deg else result
+
+
 def extract(condition: Any, arr: Any) -> Tensor | MaskedElements:
     picked: Tensor | MaskedElements = movement.ravel(arr)[np.ravel(condition)]
     return picked
@@ -256,6 +290,10 @@ def block(arrays: Any) -> Any:
 NUMERICAL: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "repeat": repeat, "delete": by_places(np.delete), "insert": insert, "piecewise": piecewise, "choose": choose,
+        "put": put, "putmask": putmask, "place": place, "resize": resize, "angle": angle,
+        "dsplit": lambda ary, indices_or_sections: np.split(ary, indices_or_sections, axis=2),
+        "common_type": lambda *arrays: np.common_type(*(np.empty(0, x.dtype) for x in arrays)),
+        "real_if_close": lambda a, tol=100: a,
         "compress": compress, "extract": extract, "trapezoid": trapezoid, "polyval": polyval, "vander": vander,
         "ediff1d": ediff1d, "kron": kron, "block": block, "sinc": sinc,
         "nancumsum": without_nan(np.cumsum, 0), "nancumprod": without_nan(np.cumprod, 1),

@@ -28,21 +28,22 @@ DECOMPOSITIONS: Final = (
 FUNCTIONS: Final = (
     "argpartition", "convolve", "corrcoef", "correlate", "cov", "digitize", "i0", "interp", "isin", "lexsort",
     "nanargmax", "nanargmin", "nanmedian", "nanpercentile", "nanquantile", "packbits", "partition", "percentile",
-    "poly", "polydiv", "polyfit", "quantile", "roots", "unpackbits", "unwrap",
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "quantile",
+    "ravel_multi_index", "roots", "sort_complex", "unpackbits", "unravel_index", "unwrap",
 )  # fmt: skip
 TRANSFORMS: Final = (
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
     "rfftn",
 )  # fmt: skip
 SAFE: Final = frozenset((*FUNCTIONS, *TRANSFORMS, "where", "copy", "astype", "concatenate", "stack", "sum")) - {
-    "digitize", "nanargmax", "nanargmin", "polyfit", "roots",
+    "digitize", "nanargmax", "nanargmin", "polyfit", "ravel_multi_index", "roots", "unravel_index",
 }  # fmt: skip
 HISTOGRAMS: Final = ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd")
 STACKED: Final = (  # functions of one array that take stacks of matrices; each element is as it is alone
     "cholesky", "cond", "copy", "det", "eigh", "eigvalsh", "fft", "hfft", "ifft", "ihfft", "inv", "irfft",
     "matrix_rank", "pinv", "qr", "rfft", "slogdet", "svd", "svdvals",
 )  # fmt: skip
-UFUNCS: Final = ("frexp", "gcd", "lcm", "spacing")  # without a row in the op table
+UFUNCS: Final = ("bitwise_count", "frexp", "gcd", "lcm", "spacing")  # without a row in the op table
 
 
 def results_of(
