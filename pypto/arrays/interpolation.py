@@ -90,7 +90,7 @@ def taps_of(mode: str, length: int, size: int, scale: float, align_corners: bool
     firsts = [min(math.floor(place), length - 1) for place in places]
     rests = [place - first for place, first in zip(places, firsts, strict=True)]
     seconds = [min(first + 1, length - 1) for first in firsts]
-    return [(firsts, [1 - rest for rest in rests]), (seconds, rests)]
+    return [(firsts, [1 - weight for weight in rests]), (seconds, rests)]
 
 
 def cubic_taps(places: list[float], length: int) -> Taps:

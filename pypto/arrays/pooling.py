@@ -108,8 +108,8 @@ def pooled(x: Array, windows: Windows, combine: Callable[[Array, Array], Array],
 def combined(taps: Sequence[Array], combine: Callable[[Array, Array], Array]) -> Array:
     """Combine arrays in pairs, then pairs of pairs, so that few wait for others."""
     while len(taps) > 1:
-        rest = taps[len(taps) // 2 * 2 :]
-        taps = [*(combine(*pair) for pair in zip(taps[::2], taps[1::2], strict=False)), *rest]
+        remainder = taps[len(taps) // 2 * 2 :]
+        taps = [*(combine(*pair) for pair in zip(taps[::2], taps[1::2], strict=False)), *remainder]
     return taps[0]
 
 
@@ -156,8 +156,8 @@ def adaptive_avg_pool(x: Array, output_size: Any, data_format: str = "channels_f
         if counts is None:
             x = cut.mean(axis=axis + 1)
             continue
-        kept = np.where(inside(counts, axis, cut.ndim), cut, np.zeros((), x.dtype))
-        x = kept.sum(axis=axis + 1) / along(np.asarray(counts, x.dtype), axis, x.ndim)
+        inside_only = np.where(inside(counts, axis, cut.ndim), cut, np.zeros((), x.dtype))
+        x = inside_only.sum(axis=axis + 1) / along(np.asarray(counts, x.dtype), axis, x.ndim)
     return x
 
 

@@ -146,8 +146,8 @@ def of_phases(x: Array, weight: Array, dimensions: list[Dimension], groups: int)
     some = next(part for part in parts if part is not None)
     if len(parts) > 1:
         stacked = np.stack([np.zeros_like(some) if part is None else part for part in parts], axis=rank + 1)
-        apart = stacked.reshape(x.shape[0], *counts, *strides, filters)
+        split = stacked.reshape(x.shape[0], *counts, *strides, filters)
         order = [0, *itertools.chain(*((1 + d, 1 + rank + d) for d in range(rank))), 2 * rank + 1]
         shape = (n * s for n, s in zip(counts, strides, strict=True))
-        some = apart.transpose(order).reshape(x.shape[0], *shape, filters)
+        some = split.transpose(order).reshape(x.shape[0], *shape, filters)
     return some[(slice(None), *(slice(0, d.result) for d in dimensions))]
