@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from benchmarks import triton_sampler
+from benchmarks import triton_attention, triton_sampler
 from benchmarks.peers import imported
 from benchmarks.runner import Bar, Impl, Row, Suite
 from benchmarks.triton_sources import case, in_double
@@ -117,4 +117,4 @@ ROWS: Final = (
     row("state update (state-spaces)", "8 x 1024 x 16", 8 * 1024 * 16, mamba_update, update, 0.7),
     row("causal attention (fla)", "512 x 8 x 64", 512 * HEADS * SIZE, fla_attention, attended, 0.8),
 )
-TRITON: Final = Suite("triton", (*ROWS, *triton_sampler.ROWS))
+TRITON: Final = Suite("triton", (*ROWS, *triton_attention.ROWS, *triton_sampler.ROWS))
