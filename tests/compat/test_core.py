@@ -207,7 +207,17 @@ def test_words_for_types(triton: Any) -> None:
 
 
 def test_knobs(triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh, undo = named("triton._internal_testing", "_fresh_knobs_impl")()
+    saved = named("triton._internal_testing", "_fresh_knobs_impl")
+    knobs, runtime = importlib.import_module("triton.knobs"), importlib.import_module("triton.knobs").runtime
+    for given in ((monkeypatch, {"runtime"}), ({"runtime"},)):  # of Triton 3.4, and of later versions
+        fresh, undo = saved(*given)
+        assert fresh().runtime is runtime
+        undo()
+    fresh, undo = saved(monkeypatch)
+    assert fresh().runtime is not runtime
+    undo()
+    assert knobs.runtime is runtime
+    fresh, undo = saved()
     monkeypatch.setenv("TRITON_TEST_WORD", "b")
     try:
         knobs = fresh()

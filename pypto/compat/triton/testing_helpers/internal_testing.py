@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -197,10 +197,16 @@ def restore(environment: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Two functions: one sets all knobs back and gives their module, the other undoes that."""
+def fresh_knobs_impl(
+    *given: Any, skipped_attr: Collection[str] | None = None
+) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """Two functions: one sets all knobs back and gives their module, the other undoes that.
+
+    By position, Triton 3.4 takes pytest's `monkeypatch`, which is not needed here, and later versions take the names.
+    """
     knobs = sys.modules["triton.knobs"]
-    saved = {n: x for n, x in vars(knobs).items() if isinstance(x, knobs.base_knobs) and n not in (skipped_attr or ())}
+    skipped = next((x for x in given if isinstance(x, set)), skipped_attr) or ()
+    saved = {n: x for n, x in vars(knobs).items() if isinstance(x, knobs.base_knobs) and n not in skipped}
     environment = {d.key: os.environ.get(d.key) for x in saved.values() for d in x.knob_descriptors.values()}
 
     def fresh() -> Any:
