@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 import sys
@@ -83,3 +84,39 @@ tl.math.exp(driver.active.get_current_target()); triton.cdiv(other.tl, 2)
 def test_a_part_of_a_name_that_is_refused_is_refused_too() -> None:
     with pytest.raises(NotImplementedError, match=r"^mbarrier\.init: write it otherwise"):
         Absent("mbarrier", "write it otherwise").init(1)
+
+
+@pytest.mark.parametrize(
+    ("use", "way"),
+    [
+        ("triton.backends.driver.expand_signature", "launches"),
+        ("triton.runtime.interpreter._implicit_cvt", "PYPTO_INTERPRET=1"),
+        ("triton.backends.cpu.driver.CPULauncher", "launches"),
+        ("triton._C.libtriton.passes.ttir.add_inliner", "the inside of Triton's compiler"),
+        ("triton.profiler.start", "torch.profiler"),
+        ("triton.profiler.language.enter_scope", "torch.profiler"),
+    ],
+)
+def test_the_inside_is_there_and_refused_on_use(triton: Any, use: str, way: str) -> None:
+    assert missing(use) == ""
+    name, _, rest = use.partition("triton.")[2].rpartition(".")
+    value = functools.reduce(getattr, [*name.split("."), rest], triton)
+    with pytest.raises(NotImplementedError, match=way):
+        value("x")
+
+
+def test_a_part_of_a_program_is_named_for_a_profiler(triton: Any) -> None:
+    """Packages name parts whether or not a profile is taken."""
+    profiler = importlib.import_module("triton.profiler")
+    with profiler.scope("outside", metrics={"flops": 3}) as part:
+        assert (part.name, part.metrics) == ("outside", {"flops": 3})
+    assert profiler.scope("decorated")(len)([1, 2]) == 2
+    assert profiler.enter_scope("here") is None and profiler.exit_scope() is None
+
+
+def test_the_backend_has_the_names_of_tritons_fork_for_cpus(triton: Any) -> None:
+    driver = importlib.import_module("triton.backends.cpu.driver")
+    compiler = importlib.import_module("triton.backends.cpu.compiler")
+    target = driver.CPUDriver().get_current_target()
+    assert target == triton.runtime.driver.active.get_current_target()
+    assert compiler.CPUBackend is triton.backends.backends[target.backend].compiler

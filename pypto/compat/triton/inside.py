@@ -10,12 +10,13 @@ import enum
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
-from pypto.compat.triton import compiler, hooks, kernels, refused
+from pypto.compat.triton import compiler, driver, hooks, kernels, refused
 from pypto.compat.triton.accesses import Module, Operation
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
@@ -23,6 +24,8 @@ from pypto.errors.language import OpTypeError
 
 Names = dict[str, Any]
 _COMPILER: Final = "it is the inside of Triton's compiler; `kernel.warmup` compiles, `kernel.inspect` shows the levels"
+_LAUNCHER: Final = "it serves launchers in C++ that Triton writes; `kernel[grid](...)` launches"
+_INTERPRETER: Final = "it is the inside of Triton's interpreter; PYPTO_INTERPRET=1 runs kernels with numpy"
 
 
 class AutotunerError(PyptoError):
@@ -200,9 +203,54 @@ def decompose_descriptor(arg: Any) -> list[Any]:
     return [arg.base, *arg.shape, *arg.strides, arg.padding == "nan", *arg.shape, *arg.strides]
 
 
+# --- triton.profiler --------------------------------------------------------------------------------------------------
+
+_PROFILER: Final = "it counts what a GPU does; `pypto.profiler` times kernels, and torch.profiler shows their launches"
+
+
+class Scope(ContextDecorator):
+    """A part of a program, named for a profiler: without one it means nothing."""
+
+    def __init__(self, name: str, metrics: Any = None) -> None:
+        self.name, self.metrics = name, metrics
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was begun."""
+
+
+def profiler() -> dict[str, Names]:
+    """Parts of a program can be named. A profile is refused."""
+    marks = dict.fromkeys(("enter_scope", "exit_scope", "enter_state", "exit_state"), ignored)
+    return {
+        "triton.profiler": {
+            **dict.fromkeys(("scope", "cpu_timed_scope", "state"), Scope), **marks,
+            **refused.absent("start activate deactivate finalize profile", _PROFILER)},
+        "triton.profiler.language": refused.absent(
+            "enter_scope exit_scope scope record enable_semantic disable_semantic", _PROFILER),
+        "triton.profiler.viewer": refused.absent("parse read print_tree", _PROFILER),
+        "triton.profiler.hooks": refused.absent("HookManager Hook LaunchHook InstrumentationHook", _PROFILER),
+    }  # fmt: skip
+
+
+def cpu_backend() -> dict[str, Names]:
+    """The backend as Triton's fork for CPUs names it."""
+    driver_names = {"CPUDriver": driver.CpuDriver, "CPUDeviceInterface": driver.DeviceInterface}
+    return {
+        "triton.backends.cpu": {},
+        "triton.backends.cpu.driver": {**driver_names, **refused.absent("CPUUtils CPULauncher", _LAUNCHER)},
+        "triton.backends.cpu.compiler": {
+            "CPUBackend": compiler.CpuBackend, **refused.absent("CPUOptions", _COMPILER)},
+    }  # fmt: skip
+
+
 def modules() -> dict[str, Names]:
     """What each module has besides its own."""
     return {
+        **profiler(),
+        **cpu_backend(),
         "triton.runtime.jit": jit(),
         "triton.runtime.cache": cache(),
         "triton.runtime._allocation": allocation(),
@@ -211,14 +259,18 @@ def modules() -> dict[str, Names]:
         "triton.compiler": build(),
         "triton.compiler.compiler": build(),
         "triton.compiler.code_generator": code_generator(),
-        "triton._C.libtriton": {},
+        "triton._C.libtriton": refused.absent("passes llvm interpreter getenv", _COMPILER),
         "triton._C.libtriton.ir": {
             "context": SimpleNamespace, "load_dialects": ignored, "module": Module, "operation": Operation},
         "triton.backends": {"Backend": Backend},
         "triton.tools.disasm": refused.absent(
             "extract get_sass path_to_cuobjdump path_to_nvdisasm is_tool", "there is no code of a GPU"),
         "triton.backends.compiler": {"Language": Language},
-        "triton.backends.driver": {"Benchmarker": Any, "decompose_descriptor": decompose_descriptor},
+        "triton.backends.driver": {
+            "Benchmarker": Any, "decompose_descriptor": decompose_descriptor,
+            **refused.absent("expand_signature wrap_handle_tensordesc", _LAUNCHER)},
+        "triton.runtime.interpreter": refused.absent(
+            "_implicit_cvt GridExecutor InterpreterBuilder TensorHandle", _INTERPRETER),
         "triton.language.semantic": {
             **refused.absent("TritonSemantic", _COMPILER), "IncompatibleTypeErrorImpl": OpTypeError},
     }  # fmt: skip

@@ -223,7 +223,8 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton._filecheck": filecheck.names(),
         "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
-        "triton._C.libtriton": {"get_cache_invalidating_env_vars": dict},
+        "triton._C.libtriton": {
+            "get_cache_invalidating_env_vars": dict, "native_specialize_impl": compiler.native_specialize_impl},
     }  # fmt: skip
 
 
