@@ -64,8 +64,10 @@ def set_field(scope: Scope, target: ast.Attribute, value: Any) -> None:
 
 
 def unpack(scope: Scope, target: ast.Tuple | ast.List, items: tuple[Any, ...]) -> None:
+    """Assigns items to names. Under Triton's rules more names than items is an error, and surplus items are dropped."""
     first = next((n for n, t in enumerate(target.elts) if isinstance(t, ast.Starred)), None)
     wanted = len(target.elts)
+    items = items[:wanted] if first is None and scope.source.lenient else items
     if len(items) < wanted - 1 or (first is None and len(items) != wanted):
         raise errors.UnpackMismatch(scope.loc(target), given=f"{len(items)} values", wanted=f"{wanted} names")
     if first is not None:

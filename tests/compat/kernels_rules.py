@@ -59,6 +59,14 @@ def ones(x, out, flag, one, other):
     tl.store(out + 4 + tl.arange(0, one * 2), 7.0)
 
 
+@triton.jit
+def surplus(x, out, MORE: tl.constexpr):
+    i, row = tl.arange(0, 4), tl.program_id(0), tl.program_id(1)
+    if MORE:
+        i, row, _column = i, row
+    tl.store(out + i, tl.load(x + i) + row)
+
+
 @triton.aggregate
 class Base:
     scale: tl.constexpr = 3

@@ -75,6 +75,15 @@ def test_arguments_that_are_one_are_constants_where_code_needs_them(kernels: Any
         kernels.ones[(1,)](x, out, 1, 2, 5)
 
 
+def test_surplus_values_are_dropped(kernels: Any) -> None:
+    """Packages have lines with more values than names, which Triton takes."""
+    x, out = line(4)
+    kernels.surplus[(1,)](x, out, MORE=False)
+    np.testing.assert_array_equal(out, x)
+    with pytest.raises(Diagnostic, match="cannot unpack 2 values into 3 names"):
+        kernels.surplus[(1,)](x, out, MORE=True)
+
+
 def test_aggregates_wrap_constants_and_inherit_defaults(kernels: Any) -> None:
     given = kernels.Scaled(values=2)
     assert given.scale.value == 3 and kernels.Scaled(scale=4, values=1).scale.value == 4

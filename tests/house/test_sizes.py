@@ -29,7 +29,7 @@ ROOM_TOKEN_LINES = {
     "ops": 5178,
     "quant": 4219,
     "torch": 2905,
-    "frontend": 2765,
+    "frontend": 2766,
     "runtime": 2575,
     "errors": 2030,
     "tools": 1745,
