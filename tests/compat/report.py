@@ -85,7 +85,7 @@ def page(outcomes: list[Outcome]) -> str:
         result = o.problem.split("\n")[0].split(" [")[0] if o.problem else "right"
         where = f"{o.trial.repository.name}@{o.trial.repository.commit[:7]} | {o.trial.path}"
         lines.append(f"| {where} | {o.trial.check.__name__} | {names} | {slowest} | {result} |")
-    commits = [f"- {r.name} at `{r.commit}`" for r in SOURCES]
+    commits = dict.fromkeys(f"- {r.name} at `{r.commit}`" for r in SOURCES)
     return "\n".join([*lines, "", "## Versions", "", *commits, ""])
 
 

@@ -25,8 +25,19 @@ SAGE = Repository("thu-ml/SageAttention", "d1a57a546c3d395b1ffcbeecc66d81db76f3b
 DEEPSEEK = Repository("deepseek-ai/DeepSeek-V3", "9b4e9788e4a3a731f7567338ed15d3ec549ce03b", "inference", "inference")
 GEMLITE = Repository("mobiusml/gemlite", "1a6815d06373ed3a276d6726026a6ce15ea4ed71", "gemlite", "gemlite")
 SGLANG = Repository("sgl-project/sglang", "v0.4.6.post1", "sglang", "python/sglang")
+# Packages of Hugging Face's hub have a folder each.
+HUB = {
+    package: Repository(
+        "huggingface/kernels-community",
+        "40d4194f48b6775c4be4776ed08035fabb0e758f",
+        package,
+        f"{package.replace('_', '-')}/torch-ext/{package}",
+    )
+    for package in ("fp8_fbgemm", "scattermoe", "vllm_moe", "sage_attention", "trimul_gpumode")
+}
 REPOSITORIES = (
     *(FLA, LIGER, UNSLOTH, GEMS, ATTORCH, LIGHTLLM, MAMBA, XFORMERS, KERNL, SAGE, DEEPSEEK, GEMLITE, SGLANG),
+    *HUB.values(),
 )
 
 
