@@ -6,6 +6,8 @@ import json
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -35,14 +37,36 @@ def scale(x, factor):
 """
 
 
+def write_package(folder: Path) -> None:
+    variant = folder / "build" / "torch-universal"
+    variant.mkdir(parents=True)
+    (variant / "__init__.py").write_text(SOURCE, encoding="utf-8")
+    (variant / "metadata.json").write_text(json.dumps(METADATA), encoding="utf-8")
+
+
+def scales(package: Any) -> None:
+    same(lambda x: package.scale(x, 1.5), lambda x: x * 1.5, torch.randn(7, 130))
+
+
 def from_a_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        variant = Path(folder) / "build" / "torch-universal"
-        variant.mkdir(parents=True)
-        (variant / "__init__.py").write_text(SOURCE, encoding="utf-8")
-        (variant / "metadata.json").write_text(json.dumps(METADATA), encoding="utf-8")
-        package = import_module("kernels").get_local_kernel(Path(folder))
-        same(lambda x: package.scale(x, 1.5), lambda x: x * 1.5, torch.randn(7, 130))
+        write_package(Path(folder))
+        scales(import_module("kernels").get_local_kernel(Path(folder)))
 
 
-PACKAGES: dict[str, Check] = {"get_local_kernel": later(from_a_folder)}
+def from_a_snapshot() -> None:
+    """What was downloaded from the hub is in its cache, with the commit that a branch had."""
+    commit = "0" * 40
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(import_module("kernels.resolver"), "CACHE_DIR", folder),
+        patch.object(import_module("huggingface_hub.constants"), "HF_HUB_OFFLINE", True),
+    ):
+        repository = Path(folder) / "kernels--kernels-community--scaling"
+        write_package(repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit, encoding="utf-8")
+        scales(import_module("kernels").get_kernel("kernels-community/scaling", revision="main"))
+
+
+PACKAGES: dict[str, Check] = {"get_local_kernel": later(from_a_folder), "get_kernel": later(from_a_snapshot)}
