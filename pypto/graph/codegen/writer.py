@@ -171,7 +171,8 @@ class Writer:
         """Return the arguments that have a dynamic dimension."""
         sizes = self.program.sizes
         rows = self.arguments.items()
-        return tuple(x.name for (_, line, _), x in rows if not all(is_fixed(sizes[a]) for a in line))
+        shapes = ((x, (*x.shape, *(sizes[a] for a in line))) for (_, line, _), x in rows)
+        return tuple(x.name for x, shape in shapes if not all(map(is_fixed, shape)))
 
     def grid_order(self) -> list[int]:
         """Return the axes of the grid, the fastest varying first."""

@@ -40,11 +40,21 @@ def is_window(node: Node, inputs: Inputs) -> bool:
     """Whether a node pads an array with one number, or slices a window."""
     base, steps = inputs[0], node.attr("steps")
     if node.is_movement:
-        return base.has("shifted") and min(steps, default=1) >= 1
+        full = map(is_full, base.shape, node.shape, node.attr("starts"))
+        known = all(fixed or is_fixed(n) for n, fixed in zip(node.shape, full, strict=True))
+        return known and base.has("shifted") and min(steps, default=1) >= 1
     value = inputs[1]
     if not base.is_constant or base.type.dtype.is_bool or any(step != 1 for step in steps):
         return False
-    return all(map(is_fixed, (*base.shape, *value.shape, *node.attr("starts")))) and value.type.size > 0
+    spans = zip(base.shape, value.shape, node.attr("starts"), strict=True)
+    if not all(all(map(is_fixed, span)) or is_full(*span) for span in spans):
+        return False
+    return all(n > 0 for n in value.shape if is_fixed(n))
+
+
+def is_full(size: int, count: int, start: int) -> bool:
+    """Whether a window has all of a dimension and no more, which may be one by name."""
+    return is_fixed(start) and start == 0 and count == size
 
 
 def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
@@ -57,8 +67,9 @@ def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
     (source,), attrs = inputs[0].inputs, dict(inputs[0].attrs)
     firsts = [a + b for a, b in zip(attrs["starts"], starts, strict=True)]
     steps = tuple(node.attr("steps"))
-    counts = tuple(ceil_div(n - a % step, step) for a, step, n in zip(firsts, steps, source.shape, strict=True))
-    if min(counts, default=1) < 1:  # the window lies between the elements of the array
+    spans = zip(firsts, steps, source.shape, strict=True)
+    counts = tuple(n if step == 1 else ceil_div(n - a % step, step) for a, step, n in spans)
+    if min(filter(is_fixed, counts), default=1) < 1:  # the window lies between the elements of the array
         return graph.constant(attrs.get("fill", 0), node.type, place)
     first = tuple(a % step for a, step in zip(firsts, steps, strict=True))
     strided = graph.add("slice", source, place=place, starts=first, shape=counts, steps=steps)
@@ -81,7 +92,7 @@ def is_joined_last(node: Node) -> bool:
     """Whether a node concatenates a few arrays of fixed sizes along their last axis."""
     if not node.has("parts") or len(node.shape) < 2 or node.attr("axis") != len(node.shape) - 1:
         return False
-    return all(map(is_fixed, node.shape)) and 2 <= len(node.inputs) <= _MOST_PARTS
+    return is_fixed(node.shape[-1]) and 2 <= len(node.inputs) <= _MOST_PARTS
 
 
 @dataclass(frozen=True, slots=True)

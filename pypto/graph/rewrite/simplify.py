@@ -119,9 +119,10 @@ def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
 def fold_window(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Any:
     """Fold a window inside its array into a slice, and a window outside of it into a constant."""
     (x,) = inputs
-    spans = [(a, a + n, size) for a, n, size in zip(attrs["starts"], type.shape, x.shape, strict=True)]
+    parts = zip(attrs["starts"], type.shape, x.shape, strict=True)
+    spans = [(a, a + n, size) for a, n, size in parts if a or n != size]
     if all(first >= 0 and last <= size for first, last, size in spans):
-        return graph.add("slice", x, place=place, starts=attrs["starts"], shape=type.shape, steps=(1,) * len(spans))
+        return graph.add("slice", x, place=place, starts=attrs["starts"], shape=type.shape, steps=(1,) * len(x.shape))
     if type.size and any(last <= 0 or first >= size for first, last, size in spans):
         return graph.constant(attrs.get("fill", 0), type, place)
     return None
