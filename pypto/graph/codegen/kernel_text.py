@@ -243,13 +243,11 @@ class GroupWriter(ReadWriter):
         tile = self.final.get(node) or self.tiles[node]
         line = self.program.values[node]
         array = self.argument(node, line, True)
-        axes = tuple(a for a in line if self.is_tiled(a))
         stage = self.stage_along(line, self.within + 1)
-        if stage == self.within and self.stages.get(tile.name) == self.within + 1:
+        if stage == self.within and self.stage(tile) == self.within + 1:
             raise FusionConflict("a long axis would be gone through twice")
-        text = self.full(tile, axes, node.type.dtype)
         self.accesses.append(Access(array.name, line, "write"))
-        self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
+        self.put_store(node, tile, array, stage)
 
     # --- the whole -------------------------------------------------------------------------------------------------
 
@@ -298,6 +296,7 @@ _WRITERS: Final[Mapping[str, Callable[[GroupWriter, Node], Tile]]] = MappingProx
     {
         **dict.fromkeys(("reshape", "permute", "broadcast_to", "copy"), GroupWriter.renamed),
         "dot": GroupWriter.product,
+        "complex": GroupWriter.pair,
         "take": GroupWriter.take,
         "window": GroupWriter.window,
         "arange": GroupWriter.counted,

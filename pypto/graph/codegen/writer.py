@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pypto.blocking import AUTO, Blocking
-from pypto.graph.ir.dims import ceil_div, is_fixed
+from pypto.graph.ir.dims import ceil_div, is_fixed, quotient
 from pypto.graph.ir.node import Node
-from pypto.graph.schedule.index_space import Dim, FusionConflict
+from pypto.graph.ir.types import COMPLEX, contiguous, part_type
+from pypto.graph.schedule.index_space import Dim, FusionConflict, Use
 from pypto.graph.schedule.tiling import Program
 from pypto.ir.types import DType
 from pypto.jit.generated import MODULES
@@ -40,6 +41,11 @@ class Argument:
     node: Node
     shape: tuple[int, ...]
     is_output: bool = False
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is a complex array, which the kernel has as floats, with a last dimension of size 2."""
+        return self.node.type.dtype in COMPLEX
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +83,11 @@ class KernelText:
 
 @dataclass(slots=True)
 class Tile:
-    """A variable of the kernel that holds a tile, with the axes of the tile in order."""
+    """A variable of the kernel that holds a tile, with its axes in order; `second` is a pair's other part."""
 
     name: str
     axes: Dim
+    second: Tile | None = None
 
 
 @dataclass(slots=True)
@@ -212,8 +219,9 @@ class Writer:
 
     def stage(self, *tiles: Tile) -> int:
         """Return the stage of a line that reads some tiles."""
-        last = max((self.stages.get(t.name, 0) for t in tiles), default=0)
-        if any(stage % 2 and stage < last for stage in (self.stages.get(t.name, 0) for t in tiles)):
+        names = [part.name for t in tiles for part in (t, t.second) if part is not None]
+        last = max((self.stages.get(name, 0) for name in names), default=0)
+        if any(stage % 2 and stage < last for stage in (self.stages.get(name, 0) for name in names)):
             raise FusionConflict("a long axis would be gone through twice")
         return last
 
@@ -243,8 +251,39 @@ class Writer:
             axes = tuple(a for a in line if self.is_tiled(a))
             stage = self.stage_along(line)
             self.reads(array, line)
-            self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
+            if array.is_pair:
+                parts = [self.variable(stage, self.loaded(array, line, part, (node, number)), axes) for part in (0, 1)]
+                self.loads[array.name] = Tile(parts[0].name, axes, parts[1])
+            elif (node, number) in self.program.adjacent:
+                self.loads[array.name] = self.variable(stage, self.loaded(array, line, 0, (node, number)), axes)
+            else:
+                self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
         return self.loads[array.name]
+
+    def loaded(self, array: Argument, line: Dim, part: int, use: Use) -> str:
+        """Return the load of a part of a complex array."""
+        steps = [f"{array.name}.strides[{n}]" for n in range(len(line))]
+        if line and use in self.program.adjacent:
+            steps[-1] = "2"
+        pointer, mask = self.pointer(array, line, steps, part)
+        return f"pto.load({pointer}{mask}{', other=0' if mask else ''})"
+
+    def pointer(self, array: Argument, line: Dim, steps: list[str], part: int) -> tuple[str, str]:
+        """Return the addresses of a tile's elements, and the mask of those that exist, as an argument."""
+        axes = tuple(a for a in line if self.is_tiled(a))
+        terms, masks = [str(part)] if part else [], []
+        for a, step in zip(line, steps, strict=True):
+            first, _ = self.indices[a]
+            if not self.is_tiled(a):
+                terms += [f"{first} * {step}"] if first != "0" else []
+                continue
+            size = self.program.tile_size(a)
+            index = f"pto.arange(0, {size})" if first == "0" else f"({first} + pto.arange(0, {size}))"
+            index = self.aligned(Tile(index, (a,)), axes)
+            terms.append(f"{index} * {step}")
+            if quotient(self.program.sizes[a], size) is None:
+                masks.append(f"({index} < {self.size_text(a)})")
+        return " + ".join([array.name, *terms]), f", mask={' & '.join(masks)}" if masks else ""
 
     def operand(self, node: Node, number: int) -> Tile:
         x = node.inputs[number]
@@ -254,6 +293,26 @@ class Writer:
         if online is not None and (online.is_late(node, x) or (self.within > 1 and x in self.final)):
             return self.final[x]
         return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
+
+    def pair(self, node: Node) -> Tile:
+        """Return the tiles of a complex array's parts, which differ in their axes where one of them repeats."""
+        real, imag = (self.operand(node, n) for n in (0, 1))
+        return Tile(real.name, real.axes, Tile(imag.name, imag.axes))
+
+    def put_store(self, node: Node, tile: Tile, array: Argument, stage: int) -> None:
+        """Write the store of a tile; the two parts of a complex array are neighbours in memory."""
+        line = self.program.values[node]
+        axes = tuple(a for a in line if self.is_tiled(a))
+        if tile.second is None:
+            text = self.full(tile, axes, node.type.dtype)
+            self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
+            return
+        strides = contiguous(tuple(self.program.sizes[a] for a in line))
+        steps = [str(2 * n) if is_fixed(n) else f"{array.name}.strides[{d}]" for d, n in enumerate(strides)]
+        for number, part in enumerate((tile, tile.second)):
+            pointer, mask = self.pointer(array, line, steps, number)
+            text = self.full(Tile(part.name, part.axes), axes, part_type(node.type.dtype))
+            self.put(stage, f"pto.store({pointer}, {text}{mask})", node)
 
     def aligned(self, tile: Tile, axes: Dim) -> str:
         """Permute a tile to an order of axes, with size 1 for axes that it does not have."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from pypto.graph.ir.dims import is_fixed
-from pypto.graph.ir.types import Shape, Strides, broadcast, contiguous, regrouped
+from pypto.graph.ir.types import PARTS, Shape, Strides, broadcast, contiguous, regrouped
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -124,6 +124,16 @@ def has_shape(shape: Shape, attrs: Attrs) -> bool:
     return bool(shape == tuple(attrs["shape"]))
 
 
+def part(name: str) -> MovementRow:
+    """Return the row of a part of complex arrays, whose elements are two numbers in memory."""
+    return MovementRow(
+        lambda shape, attrs: shape,
+        lambda array, attrs: getattr(array, name),
+        lambda shape, strides, attrs: tuple(2 * s for s in strides),
+        lambda shape, attrs: False,
+    )
+
+
 MOVEMENTS: Final[Mapping[str, MovementRow]] = MappingProxyType(
     {
         "reshape": MovementRow(
@@ -159,6 +169,8 @@ MOVEMENTS: Final[Mapping[str, MovementRow]] = MappingProxyType(
             lambda shape, strides, attrs: (*strides, strides[attrs["axis"]]),
             lambda shape, attrs: False,
         ),
+        "real": part("real"),
+        "imag": part("imag"),
     }
 )
 
@@ -167,7 +179,7 @@ def strides_of(op: str, shape: Shape, strides: Strides, attrs: Attrs) -> Strides
     """Strides of a view, in elements; None where there is no view, or nobody knows."""
     if strides is None:
         return None
-    if not all(map(is_fixed, (*shape, *strides, *attrs.get("shape", ()), *attrs.get("starts", ())))):
+    if op in PARTS or not all(map(is_fixed, (*shape, *strides, *attrs.get("shape", ()), *attrs.get("starts", ())))):
         return MOVEMENTS[op].strides(shape, strides, attrs)
     return strides_of_view(op, shape, strides, tuple(attrs.items()))
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.movements import inside, spans
-from pypto.graph.ir.types import TensorType, is_floating
+from pypto.graph.ir.types import TensorType, broadcast, is_floating, pair_type
 from pypto.ir.core import Op
 from pypto.ir.types import int32
 from pypto.ops import dims
@@ -224,6 +224,21 @@ def put_into(attrs: Attrs, target: Array, index: Array, value: Array) -> None:
         target[at] = value
 
 
+def infer_pair(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    real, imag = types
+    dtype = pair_type(real.dtype)
+    if dtype is None or real.dtype != imag.dtype:
+        raise TypeError(f"{real} and {imag} are no parts of a complex array")
+    return TensorType(broadcast(real.shape, imag.shape), dtype)
+
+
+def pair(attrs: Attrs, real: Array, imag: Array) -> Array:
+    result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
+    parts = result[..., None].view(real.dtype)
+    parts[..., 0], parts[..., 1] = real, imag
+    return result
+
+
 def take_dims(op: Op) -> DimRelation:
     """The dimensions of the indices stand where the axis was; those of a batch are the source's as well."""
     source, index = op.operands
@@ -329,6 +344,18 @@ ROWS: Final = (
         lambda attrs, x: x.copy(),
         "The same array in memory of its own.",
         dims=dims.elementwise,
+    ),
+    NodeRow(
+        "complex",
+        infer_pair,
+        pair,
+        "A complex array of its real and imaginary parts.",
+        frozenset({"elementwise"}),
+        dims.elementwise,
+    ),
+    NodeRow("real", declared, None, "The real part of a complex array.", frozenset({"movement"}), dims.elementwise),
+    NodeRow(
+        "imag", declared, None, "The imaginary part of a complex array.", frozenset({"movement"}), dims.elementwise
     ),
     NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
     NodeRow(

@@ -8,7 +8,7 @@ from typing import Any
 from pypto.errors.ir import IRTextError
 from pypto.graph.ir.dims import Dim, size_of
 from pypto.graph.ir.node import Graph, Node
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import COMPLEX, TensorType
 from pypto.ir.parser import Parser, Token, tokenize
 from pypto.ir.types import DTYPE_BY_NAME
 from pypto.loc import UNKNOWN
@@ -77,11 +77,12 @@ class _Reader(Parser):
             self.fail(f"%{name} is already defined; every value needs a name of its own")
         self.expect(":")
         dtype = self.take("word")
-        if dtype not in DTYPE_BY_NAME:
+        element = DTYPE_BY_NAME.get(dtype) or next((d for d in COMPLEX if str(d) == dtype), None)
+        if element is None:
             self.fail(f"`{dtype}` is no element type")
         self.expect("[")
         shape = tuple(self.listed("]", self.size))
-        return name, TensorType(shape, DTYPE_BY_NAME[dtype])
+        return name, TensorType(shape, element)
 
     def dim(self) -> Dim:
         name = self.take("word")

@@ -15,7 +15,7 @@ import numpy as np
 
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node_table import NODES, Attrs, declared
-from pypto.graph.ir.types import Shape, TensorType, broadcast
+from pypto.graph.ir.types import PARTS, Shape, TensorType, broadcast, part_type
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType
 from pypto.ops.row import OpRow, Reduction, Search
@@ -86,7 +86,8 @@ def infer(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def of_movement(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
-    return TensorType(MOVEMENTS[op].shape(types[0].shape, attrs), types[0].dtype)
+    dtype = part_type(types[0].dtype) if op in PARTS else types[0].dtype
+    return TensorType(MOVEMENTS[op].shape(types[0].shape, attrs), dtype)
 
 
 def of_node(op: str, types: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -139,8 +140,8 @@ def product_shape(a: Shape, b: Shape) -> Shape:
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        **dict.fromkeys(MOVEMENTS, of_movement),
         **dict.fromkeys(NODES, of_node),
+        **dict.fromkeys(MOVEMENTS, of_movement),
         "dot": of_product,
         "arange": of_range,
         "constant": lambda op, types, attrs: declared(types, attrs),

@@ -14,13 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ir.dims import is_fixed, quotient
-from pypto.ir.types import DType, from_numpy
+from pypto.ir.types import DType, float32, float64, from_numpy
 
 Shape = tuple[int, ...]
-COMPLEX: Final = (  # element types of arrays that numpy computes with between kernels
+COMPLEX: Final = (  # element types of pairs: kernels compute with the real and the imaginary parts
     DType("c64", "complex", 64, "complex64", "complex64"),
     DType("c128", "complex", 128, "complex128", "complex128"),
 )
+PARTS: Final = ("real", "imag")  # movements that show a part of a complex array
 
 
 def element_type(dtype: Any) -> DType | None:
@@ -29,6 +30,22 @@ def element_type(dtype: Any) -> DType | None:
     if numpy_type.kind == "c" and numpy_type.isnative:
         return next((d for d in COMPLEX if d.public == numpy_type.name), None)
     return from_numpy(numpy_type)
+
+
+def part_type(dtype: DType) -> DType:
+    """Return the element type of the real and the imaginary part of a complex type; another type is its own.
+
+    Examples
+    --------
+    >>> print(part_type(COMPLEX[0]))
+    f32
+    """
+    return {COMPLEX[0]: float32, COMPLEX[1]: float64}.get(dtype, dtype)
+
+
+def pair_type(dtype: DType) -> DType | None:
+    """Return the complex type whose parts have a type, or None."""
+    return {float32: COMPLEX[0], float64: COMPLEX[1]}.get(dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,17 @@ class Movement:
         return f"{self.op}({', '.join(f'{name}={value}' for name, value in self.attrs.items())})"
 
 
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A complex array as floats, with its two parts along a new last dimension."""
+
+    def __call__(self, array: Array) -> Array:
+        return array[..., None].view(array.real.dtype)
+
+    def __str__(self) -> str:
+        return "pairs()"
+
+
 class Frame(BoundLaunches):
     """The launch list of a plan for some sizes, bound to an arena.
 
@@ -155,7 +166,8 @@ class Frame(BoundLaunches):
         """Return the reference that binds an argument of a kernel to its array."""
         node, path = moved_from(argument.node, self.stored)
         views = tuple(Movement(n.op, self.attrs(n)) for n in path)
-        return ArrayRef(node, value_of(argument.shape, self.sizes), views)
+        shape = value_of(argument.shape, self.sizes)
+        return ArrayRef(node, (*shape, 2), (*views, Pairs())) if argument.is_pair else ArrayRef(node, shape, views)
 
     def constant(self, node: Node) -> Array:
         """Return an array that is filled with the number of a constant node."""

@@ -132,7 +132,7 @@ def make_steps(parts: Partition, context: PlanContext) -> Plan:
     if context.choose is not None:
         pairs = zip(parts.groups, texts, strict=True)
         texts = [t if g.program is None or t is None else context.choose(g.program, t) for g, t in pairs]
-    stored = {n for g in parts.groups if g.program for n in g.program.space.outputs}
+    stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
     reasons: dict[Node, dict[str, None]] = {}
     for refused in (r for r in parts.refused if r.producer in stored):
         reasons.setdefault(refused.producer, {})[refused.reason] = None
@@ -223,7 +223,7 @@ def key_on_disk(graph: Graph, layouts: Layouts, precision: str, disabled: Names)
 
 
 def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition:
-    """Partition a graph into groups that all have a kernel.
+    """Partition a graph into groups that all have a kernel, but for movements, which numpy makes if no kernel can.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def groups_of(graph: Graph, layouts: Layouts, disabled: Names = ()) -> Partition
     """
     parts = scheduled(graph, Context(layouts, get_num_threads(), disabled))
     for group in parts.groups:
-        if group.problem:
+        if group.problem and not all(node.is_movement for node in group.nodes):
             node = group.nodes[-1]
             raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
     return parts

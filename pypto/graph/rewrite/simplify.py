@@ -18,7 +18,7 @@ from pypto.graph.ir.dims import is_fixed
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import Graph, Node
 from pypto.graph.ir.reference import apply
-from pypto.graph.ir.types import TensorType
+from pypto.graph.ir.types import PARTS, TensorType
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, TABLE
 
@@ -73,11 +73,38 @@ def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], typ
 def moved(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     """A movement that moves nothing, two of one kind as one, and one of a number."""
     (x,), row = inputs, MOVEMENTS[op]
+    if op in PARTS:
+        return part_of(graph, op, x, type, place)
     if row.is_identity(x.shape, attrs):
         return x
     if x.op == op and row.composed is not None:
         return graph.add(op, *x.inputs, place=place, **row.composed(dict(x.attrs), attrs))
     return graph.constant(x.attr("value"), type, place) if x.is_constant else None
+
+
+def part_of(graph: Graph, op: str, x: Node, type: TensorType, place: Any) -> Node | None:
+    """The part of a pair, of a number, and of a movement, whose part is moved instead."""
+    if x.op == "complex":
+        source = x.inputs[PARTS.index(op)]
+        return source if source.shape == type.shape else graph.add("broadcast_to", source, shape=type.shape)
+    if x.is_constant:
+        return graph.constant(getattr(x.attr("value"), op), type, place)
+    if x.is_movement:
+        return graph.add(x.op, graph.add(op, *x.inputs, place=place), place=x.place, **dict(x.attrs))
+    return None
+
+
+def fold_complex(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Fold a pair of the two parts of one array into the array."""
+    real, imag = inputs
+    if all(x.is_constant and repr(x.attr("value")) == "0.0" for x in inputs):
+        return graph.constant(0, type, place)
+    if (real.op, imag.op) == PARTS and real.inputs == imag.inputs:
+        return real.inputs[0]
+    if real.is_movement and real.op == imag.op and real.attrs == imag.attrs and real.op not in PARTS:
+        array = fold_complex(graph, (real.inputs[0], imag.inputs[0]), attrs, type, place)
+        return None if array is None else graph.add(real.op, array, place=real.place, **dict(real.attrs))
+    return None
 
 
 def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
@@ -163,6 +190,7 @@ def widens(a: DType, b: DType) -> bool:
 FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "cast": fold_cast,
+        "complex": fold_complex,
         "take": fold_take,
         "place": fold_place,
         "window": fold_window,

@@ -23,7 +23,7 @@ from pypto.graph.rewrite.pipeline import LONG_REDUCTION
 from pypto.graph.schedule.group import Check, Group, Layouts, Order, Programs, Unit
 from pypto.graph.schedule.index_space import FusionConflict
 from pypto.graph.schedule.tiling import Program
-from pypto.ops.table import MOVEMENT_OPS, TABLE
+from pypto.ops.table import MOVEMENT_OPS
 
 FEW = 256  # elements that are reduced again rather than stored
 
@@ -92,7 +92,7 @@ class Partition:
         assert group.program is not None
         group.dims = dict(group.program.space.values)
         shape = group.nodes[0].shape
-        group.is_pointwise = all(n.op in TABLE and TABLE[n.op].elementwise and n.shape == shape for n in group.nodes)
+        group.is_pointwise = all(n.is_elementwise and n.shape == shape for n in group.nodes)
         for n in group.nodes:
             self.owner[n] = group
 

@@ -13,9 +13,9 @@ from operator import or_
 from typing import Any
 
 from pypto.graph.ir.movements import strides_of
-from pypto.graph.ir.node import Node, key_of
-from pypto.graph.ir.types import contiguous
-from pypto.graph.schedule.index_space import Dims, FusionConflict, IndexSpace, space_of
+from pypto.graph.ir.node import Node, key_of, moved_from
+from pypto.graph.ir.types import COMPLEX, PARTS, contiguous
+from pypto.graph.schedule.index_space import Dims, FusionConflict, IndexSpace, Use, space_of
 from pypto.graph.schedule.product_tiling import program_of
 from pypto.graph.schedule.tiling import Program
 
@@ -203,9 +203,20 @@ class Programs:
         try:
             allows_online = "online_softmax" not in self.disabled
             program = program_of(space_of(nodes, outputs), self.layouts.strides, self.threads, allows_online)
+            adjacent = frozenset(use for use in program.reads if self.has_adjacent_pairs(use))
+            program = replace(program, adjacent=adjacent) if adjacent else program
         except FusionConflict as conflict:
             return TilingDecision(None, outside, str(conflict))
         return TilingDecision(program, outside)
+
+    def has_adjacent_pairs(self, use: Use) -> bool:
+        """Whether an operand is a complex array, or a part of one, whose last axis goes from pair to pair."""
+        x = use[0].inputs[use[1]]
+        is_part = any(n.op in PARTS for n in moved_from(x)[1])
+        if not is_part and x.type.dtype not in COMPLEX:
+            return False
+        steps = [step for n, step in zip(x.shape, self.layouts.strides(x), strict=True) if n != 1]
+        return bool(steps) and steps[-1] == (2 if is_part else 1)
 
     def key(self, nodes: Sequence[Node], outputs: tuple[Node, ...]) -> tuple[Key, tuple[Node, ...]]:
         """Return a key that equal groups share, and the arrays from outside in the order of their reads."""
@@ -282,6 +293,8 @@ def exchanged(program: Program, nodes: Sequence[Node]) -> Program:
     values = {other[n]: line for n, line in program.values.items()}
     reads = {(other[n], k): line for (n, k), line in program.reads.items()}
     p = program
+    adjacent = frozenset((other[n], k) for n, k in p.adjacent)
     return Program(
-        renamed, p.sizes, values, reads, p.blocks, p.full_axes, p.loop, p.chunk, p.form, online, p.most, p.outer
-    )
+        renamed, p.sizes, values, reads, p.blocks, p.full_axes, p.loop, p.chunk, p.form, online, p.most, p.outer,
+        adjacent,
+    )  # fmt: skip

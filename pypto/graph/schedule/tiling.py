@@ -59,6 +59,8 @@ class Program:
         Tile extents of inner axes that are smaller than the largest size of the axis.
     outer : tuple of int
         Axes of the loops around that of `loop`, the outermost first; their step is one element.
+    adjacent : frozenset of operands
+        Complex arrays, and parts of them, whose pairs lie one behind the other along the last axis.
     """
 
     space: IndexSpace
@@ -73,6 +75,7 @@ class Program:
     online: Online | None = None
     most: Mapping[int, int] = field(default_factory=dict)
     outer: tuple[int, ...] = ()
+    adjacent: frozenset[Use] = frozenset()
 
     @property
     def loops(self) -> tuple[int, ...]:

@@ -93,6 +93,8 @@ class MaskedElements(NDArrayOperatorsMixin):
             return lambda axis=None, **how: self.reduced(_METHODS[name], {"axis": axis, **how})
         if name == "astype":
             return lambda dtype, **how: MaskedElements(cast(self.source, np.dtype(dtype)), self.mask)
+        if name in ("real", "imag"):
+            return MaskedElements(getattr(self.source, name), self.mask)
         if name == "copy":
             return lambda: MaskedElements(self.source, self.mask)
         if name in ("shape", "size"):
@@ -138,8 +140,6 @@ class MaskedElements(NDArrayOperatorsMixin):
         return self.source
 
     def reduced(self, reduce: Callable[..., Tensor], how: dict[str, Any]) -> Any:
-        if self.source.dtype.kind == "c":
-            raise refuse()  # kernels have no complex numbers, and numpy's steps need the size
         axis = how.pop("axis", None)
         keepdims = how.pop("keepdims", False)
         if keepdims or axis not in (None, 0, -self.ndim) or any(x is not None for k, x in how.items() if k != "ddof"):
@@ -164,7 +164,16 @@ def neutral(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def total(name: str, value: int) -> Callable[..., Tensor]:
-    return lambda x, mask, axes: reductions.reduce(neutral(x, mask, value), name, axes)
+    """Return a sum or product; numpy's function on complex elements finds the tracer that knows their parts."""
+
+    def reduce(x: Tensor, mask: Tensor, axes: tuple[int, ...]) -> Tensor:
+        elements = neutral(x, mask, value)
+        if x.dtype.kind == "c":
+            result: Tensor = x.graph.function(getattr(np, name), (elements,), {"axis": axes})
+            return result
+        return reductions.reduce(elements, name, axes)
+
+    return reduce
 
 
 def count(x: Tensor, mask: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -174,6 +183,8 @@ def count(x: Tensor, mask: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def mean(x: Tensor, mask: Tensor, axes: tuple[int, ...]) -> Tensor:
+    if x.dtype.kind == "c":
+        return wide_mean(x, mask, axes)
     result = reductions.average_dtype(x, None)
     return cast(wide_mean(cast(x, accumulator(result)), mask, axes), result)
 
@@ -190,6 +201,8 @@ def var(x: Tensor, mask: Tensor, axes: tuple[int, ...], ddof: float = 0) -> Tens
 
 def wide_var(x: Tensor, mask: Tensor, axes: tuple[int, ...], ddof: float) -> Tensor:
     """Compute the variance without rounding to the result's dtype."""
+    if x.dtype.kind == "c":
+        raise refuse()
     widened = cast(x, accumulator(reductions.average_dtype(x, None)))
     middle = wide_mean(widened, mask, axes)
     middle = middle.moved("reshape", shape=(*(1,) * len(axes), *middle.node.shape))
@@ -217,6 +230,8 @@ def extreme(name: str) -> Callable[..., Tensor]:
     """Return `max` or `min` of masked elements, which raises if the mask picks nothing, as numpy does."""
 
     def reduce(x: Tensor, mask: Tensor, axes: tuple[int, ...]) -> Tensor:
+        if x.dtype.kind == "c":
+            raise refuse()
         place = here()
         is_any = reductions.reduce(mask, "any", None)
         check = EmptyCheck(name, place)

@@ -12,8 +12,10 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.capture.scalars import number_of
 from pypto.graph.ir.node import here
-from pypto.graph.tracing import complex_arrays, methods, ordering, products, reductions, ufuncs
+from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.boolean_indexing import MaskedElements, select
+from pypto.graph.tracing.complex_numbers import arrays as complex_arrays
+from pypto.graph.tracing.complex_numbers.pairs import is_complex
 from pypto.graph.tracing.concrete import as_constant
 from pypto.graph.tracing.decompositions import DERIVED
 from pypto.graph.tracing.functions import FUNCTIONS
@@ -21,7 +23,7 @@ from pypto.graph.tracing.indexing import by_places, index_of, refuse, view
 from pypto.graph.tracing.numerical import NUMERICAL, TWO_RESULTS, outer
 from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy
 from pypto.graph.tracing.standard import STANDARD
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, is_complex, untraced
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
 
 ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number
@@ -150,7 +152,7 @@ def is_default(value: Any) -> bool:
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_function__`."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    if is_complex((args, kwargs)) and not complex_arrays.is_view(name):
+    if is_complex((args, kwargs)) and not complex_arrays.is_generic(name):
         return complex_arrays.function_of(name, function, args, kwargs)
     implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name) or NUMERICAL.get(name)
     if implementation is not None:
@@ -220,7 +222,7 @@ def assign_attribute(tensor: Tensor, name: str, value: Any) -> None:
     NotTraced
     """
     if name in ("real", "imag") and tensor.dtype.kind == "c":
-        complex_arrays.write_part(tensor, name, value)
+        tensor.moved(name)[...] = value
     elif name == "real":
         tensor[...] = value
     else:
@@ -237,7 +239,7 @@ def read(tensor: Tensor, key: Any) -> Any:
     if getattr(index.array, "dtype", None) == np.bool_:
         return select(part, index.array)
     if tensor.dtype.kind == "c":
-        return complex_arrays.read(tensor, as_constant(key))
+        return complex_arrays.read(part, index)
     picked = (
         ordering.take_several(part, (index.array, *index.others), index.axis)
         if index.others
@@ -263,7 +265,7 @@ def write_at(tensor: Tensor, key: Any, value: Any) -> None:
         return
     if type(value) is MaskedElements:
         value = value.into(tensor, lift(tensor.graph, index.array))
-    elif tensor.dtype.kind == "c":
+    elif tensor.dtype.kind == "c" and getattr(index.array, "dtype", None) != np.bool_:
         complex_arrays.write_at(tensor, key, as_constant(value))
         return
     if getattr(index.array, "dtype", None) != np.bool_:

@@ -54,22 +54,11 @@ def reshape_rows(x: Tensor, sizes: tuple[int, ...], copy: bool | None = None) ->
         sizes = tuple(x.size // known if n == -1 else n for n in sizes)
     result = checked("reshape", lambda: x.moved("reshape", shape=sizes))
     if copy or (result.layout is None and x.size):
-        if x.dtype.kind == "c":
-            return checked("reshape", lambda: reshaped_by_numpy(x, sizes))
         copied = Tensor.fresh(x.graph, result.node)
         if x.layout is None and not copy:  # numpy may give a view
             copied.storage.shared = x.storage.shared = True
         return copied
     return result
-
-
-def reshaped_by_numpy(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """Reshape a complex array that numpy copies, which has no kernel; an update of either one is refused."""
-    copied: Tensor = by_numpy(np.reshape)(x, sizes)
-    if x.layout is None:
-        copied.storage.share()
-        x.storage.share()
-    return copied
 
 
 def transpose(x: Tensor, *places: Any, axes: Any = None) -> Tensor:

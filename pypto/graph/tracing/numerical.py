@@ -18,7 +18,6 @@ from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing import methods, movement, ordering
 from pypto.graph.tracing.boolean_indexing import MaskedElements
 from pypto.graph.tracing.concrete import as_constant
-from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, graph_of, place_of
 from pypto.graph.tracing.ufuncs import call, lift, to_out
 
@@ -65,10 +64,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     x = movement.ravel(a) if axis is None else a
     at = 0 if axis is None else place_of(axis, x.ndim)
     counts = known(repeats, "a count for each element")
-    if x.dtype.kind == "c":
-        repeated: Tensor = by_numpy(np.repeat)(x, counts, at)
-        return repeated
-    return ordering.take(x, np.repeat(np.arange(x.shape[at]), counts), at)
+    repeated: Tensor = np.take(x, np.repeat(np.arange(x.shape[at]), counts), at)
+    return repeated
 
 
 def known(value: Any, what: str) -> Any:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory, WrongShapes
-from pypto.graph.capture.guards import is_scalar, of_dtype
+from pypto.graph.capture.guards import of_dtype
 from pypto.graph.ir.dims import seen_by, unasked
 from pypto.graph.ir.movements import MOVEMENTS, strides_of
 from pypto.graph.ir.node import Node, definition, here, line_of
-from pypto.graph.ir.types import TensorType, contiguous, element_type
+from pypto.graph.ir.types import PARTS, TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.tracing.values.exchange import Exchanged
 from pypto.graph.tracing.values.storage import Storage
@@ -59,19 +59,6 @@ def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
         what, way = of_dtype(np.dtype(dtype)) or ("", "")
         raise NotTraced(here().loc(), what=what, problem="kernels have no such type", way=way)
     return TensorType(shape, element)
-
-
-def is_complex(value: Any) -> bool:
-    """Whether an operand, or something that it contains, is complex."""
-    kind = type(value)
-    if kind in (list, tuple):
-        return any(map(is_complex, value))
-    if kind is dict:
-        return is_complex(list(value.values()))
-    if is_scalar(value):
-        return is_complex(value.value)
-    dtype = getattr(value, "dtype", None)
-    return kind is complex or (isinstance(dtype, np.dtype) and dtype.kind == "c")
 
 
 class TensorGraph(SimplifiedGraph):
@@ -224,6 +211,9 @@ class Tensor(Exchanged, NDArrayOperatorsMixin):
     def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
         """Return the source of a movement after its result is replaced."""
         inverse, at = MOVEMENTS[op].inverse, here()
+        if op in PARTS:
+            other = self.graph.add("imag" if op == "real" else "real", source, place=at)
+            return self.graph.add("complex", *((value, other) if op == "real" else (other, value)), place=at)
         if inverse is None:
             problem = "a broadcast array is read-only"
             raise NotTraced(at.loc(), what="this update", problem=problem, way="write to a copy")

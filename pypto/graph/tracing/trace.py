@@ -17,7 +17,7 @@ from pypto.graph.capture.scalars import plain
 from pypto.graph.exchange.call import OF_NUMPY, Call
 from pypto.graph.ir.dims import Dim, Size, seen_by
 from pypto.graph.ir.node import Graph, Guards, Node, base_of, here
-from pypto.graph.ir.types import COMPLEX, TensorType, contiguous
+from pypto.graph.ir.types import COMPLEX, PARTS, TensorType, contiguous
 from pypto.graph.tracing import boolean_indexing, dispatch
 from pypto.graph.tracing.arguments import Slot, containers_in, leaves, mapped, path_of, pinned, positional, random_state
 from pypto.graph.tracing.boolean_indexing import MaskedElements
@@ -25,7 +25,6 @@ from pypto.graph.tracing.concrete import ConcreteArray
 from pypto.graph.tracing.creation import substitute
 from pypto.graph.tracing.launches import watched
 from pypto.graph.tracing.loops import run_loop
-from pypto.graph.tracing.numpy_steps import by_numpy
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import captured, lift
 from pypto.graph.tracing.values.branches import Branches, Inputs, run_ways
@@ -371,9 +370,9 @@ def own_node(graph: Graph, tensor: Tensor) -> Node:
     )  # what is written is so after all steps
     if storage is tensor.storage and is_left and not base.is_number:
         return node
-    if node.type.dtype in COMPLEX:
-        copied: Tensor = by_numpy(np.ndarray.copy, "copy")(Tensor.fresh(graph, node))
-        return copied.node
+    if node.is_constant and node.type.dtype in COMPLEX:
+        parts = tuple(graph.add(name, node, place=node.place) for name in PARTS)
+        return graph.append("complex", parts, {}, node.type, node.place)
     return graph.append("copy", (node,), {}, node.type, node.place)
 
 

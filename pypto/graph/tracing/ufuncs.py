@@ -20,8 +20,8 @@ from pypto.graph.ir.dims import Size
 from pypto.graph.ir.node import Node, checked, here
 from pypto.graph.ir.types import TensorType, broadcast, in_c_order, is_floating
 from pypto.graph.tracing import ufunc_decompositions
-from pypto.graph.tracing.numpy_steps import by_numpy
-from pypto.graph.tracing.tensor import Tensor, TensorGraph, is_complex, tensor_type, untraced
+from pypto.graph.tracing.complex_numbers.pairs import is_complex
+from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type, untraced
 from pypto.ops.table import TABLE
 
 # numpy's name, where the row has another one.
@@ -57,8 +57,8 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
         return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
     if is_array(value) and value.ndim:
         return lift(graph, captured(graph, value), dtype)
-    if isinstance(value, complex | np.complexfloating):
-        return captured(graph, np.asarray(value, dtype))
+    if is_complex(value) and np.ndim(value) == 0:
+        return complex_constant(graph, value, dtype)
     if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
         raise NotTraced(
             here().loc(), what=f"a {type(value).__name__}", problem="it is neither array nor number",
@@ -71,6 +71,16 @@ def lift(graph: TensorGraph, value: Any, dtype: Any = None) -> Tensor:
         return lift(graph, number, dtype)
     wanted = np.dtype(dtype if dtype is not None else number.dtype)
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def complex_constant(graph: TensorGraph, value: Any, dtype: Any) -> Tensor:
+    """Return the array without dimensions of a complex number."""
+    number = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
+    if number.dtype.kind != "c":
+        return lift(graph, number)
+    type = tensor_type((), number.real.dtype)
+    parts = [graph.constant(part.item(), type, here()) for part in (number.real, number.imag)]
+    return Tensor.fresh(graph, graph.add("complex", *parts, place=here()))
 
 
 def holds_tensor(value: Any) -> bool:
@@ -122,7 +132,7 @@ def weak(value: Any) -> Any:
         return int
     if is_scalar(value):
         return weak(value.value)
-    if type(value) in (int, float, bool):
+    if type(value) in (int, float, bool, complex):
         return np.dtype(bool) if type(value) is bool else type(value)
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
@@ -164,7 +174,7 @@ def call(graph: TensorGraph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = N
     """Trace a ufunc on its operands."""
     name = ufunc.__name__
     if is_complex(inputs) or (dtype is not None and np.dtype(dtype).kind == "c"):
-        result: Tensor = by_numpy(ufunc)(*inputs, **({} if dtype is None else {"dtype": dtype}))
+        result: Tensor = graph.ufunc(ufunc, "__call__", inputs, {} if dtype is None else {"dtype": np.dtype(dtype)})
         return result
     if ufunc.nout > 1:
         raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
@@ -246,7 +256,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     if source.type.dtype.numpy == dtype:
         return x
     if "c" in (x.dtype.kind, np.dtype(dtype).kind):
-        result: Tensor = by_numpy(np.ndarray.astype, "astype")(x, np.dtype(dtype))
+        result: Tensor = x.graph.function(np.astype, (x, np.dtype(dtype)), {})
         return result
     element = tensor_type((), dtype).dtype
     if element.is_bool:
@@ -259,7 +269,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     """Trace ``np.where`` with three operands."""
     graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
     if is_complex((a, b)):
-        result: Tensor = by_numpy(np.where)(condition, a, b)
+        result: Tensor = graph.function(np.where, (condition, a, b), {})
         return result
     kinds = kinds_of((a, b))
     pairs = [(0 if isinstance(x, Size) else number_of(x), kind) for x, kind in zip((a, b), kinds, strict=True)]
