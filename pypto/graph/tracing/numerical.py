@@ -64,8 +64,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     x = movement.ravel(a) if axis is None else a
     at = 0 if axis is None else place_of(axis, x.ndim)
     counts = known(repeats, "a count for each element")
-    repeated: Tensor = np.take(x, np.repeat(np.arange(x.shape[at]), counts), at)
-    return repeated
+    repeated: Any = np.take(x, np.repeat(np.arange(x.shape[at]), counts), at)
+    return lift(x.graph, repeated)
 
 
 def known(value: Any, what: str) -> Any:
