@@ -46,7 +46,9 @@ class NodeRow:
         ``sort`` (an axis in order: a program has all of it);
         ``selection`` (a few elements of an axis, which a program has all of);
         ``shifted`` (it reads an array at its own indices plus a number);
-        ``parts`` (its operands are parts of it, which a product may read instead).
+        ``parts`` (its operands are parts of it, which a product may read instead);
+        ``elementwise`` (each element is computed of those at its own index);
+        ``movement`` (it moves elements, and computes nothing).
     dims : callable or None
         Relation of the dimensions of its result and operands, see `pypto.ops.dims`. Without it, the node has no form in
         a kernel of several nodes.
