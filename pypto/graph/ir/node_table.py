@@ -48,7 +48,8 @@ class NodeRow:
         ``shifted`` (it reads an array at its own indices plus a number);
         ``parts`` (its operands are parts of it, which a product may read instead);
         ``elementwise`` (each element is computed of those at its own index);
-        ``movement`` (it moves elements, and computes nothing).
+        ``movement`` (it moves elements, and computes nothing);
+        ``pair`` (its operands are the parts of each of its elements).
     dims : callable or None
         Relation of the dimensions of its result and operands, see `pypto.ops.dims`. Without it, the node has no form in
         a kernel of several nodes.
@@ -352,7 +353,7 @@ ROWS: Final = (
         infer_pair,
         pair,
         "A complex array of its real and imaginary parts.",
-        frozenset({"elementwise"}),
+        frozenset({"elementwise", "pair"}),
         dims.elementwise,
     ),
     NodeRow("real", declared, None, "The real part of a complex array.", frozenset({"movement"}), dims.elementwise),

@@ -84,7 +84,7 @@ def moved(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Te
 
 def part_of(graph: Graph, op: str, x: Node, type: TensorType, place: Any) -> Node | None:
     """The part of a pair, of a number, and of a movement, whose part is moved instead."""
-    if x.op == "complex":
+    if x.has("pair"):
         source = x.inputs[PARTS.index(op)]
         return source if source.shape == type.shape else graph.add("broadcast_to", source, shape=type.shape)
     if x.is_constant:

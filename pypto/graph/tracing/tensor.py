@@ -212,8 +212,8 @@ class Tensor(Exchanged, NDArrayOperatorsMixin):
         """Return the source of a movement after its result is replaced."""
         inverse, at = MOVEMENTS[op].inverse, here()
         if op in PARTS:
-            other = self.graph.add("imag" if op == "real" else "real", source, place=at)
-            return self.graph.add("complex", *((value, other) if op == "real" else (other, value)), place=at)
+            parts = (value if name == op else self.graph.add(name, source, place=at) for name in PARTS)
+            return self.graph.add("complex", *parts, place=at)
         if inverse is None:
             problem = "a broadcast array is read-only"
             raise NotTraced(at.loc(), what="this update", problem=problem, way="write to a copy")
