@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -59,13 +58,11 @@ class DType(TypeQueries):
         return self.mnemonic
 
     def __repr__(self) -> str:
-        """An expression for the type: a name of Triton's where a program has imported it under that name."""
-        served = sys.modules.get("triton.language")
-        return f"triton.language.{self.public}" if getattr(served, self.public, None) == self else self.expression
+        return self.expression
 
     @property
     def expression(self) -> str:
-        """The type in generated kernels, which depend on no other import of the program."""
+        """The type in generated kernels, whatever name a program has for it."""
         return f"pto.{self.public}"
 
     @cached_property

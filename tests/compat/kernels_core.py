@@ -148,3 +148,12 @@ def pointers_by_type(x):
         tl.store(x, 42)
     block = x + tl.arange(0, 1) if isinstance(x, tl.tensor) and x.dtype.is_ptr() else tl.zeros((1,), tl.int8)
     tl.static_assert(isinstance(block.type, tl.block_type) and not isinstance(block.type, tl.pointer_type))
+
+
+@triton.jit
+def scaled(x, out, n, factor, flag, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, i < n) * factor
+    if flag:
+        value += 1
+    tl.store(out + i, value, i < n)

@@ -127,3 +127,5 @@ def test_a_kernel_is_interpreted_as_the_knob_says(knobs: Any, monkeypatch: pytes
     assert sys.modules["triton.knobs"].runtime is knobs.runtime and kernel().ours.options.interpret
     knobs.runtime.interpret = False
     assert not kernel().ours.options.interpret
+    helper = importlib.import_module("triton.runtime.interpreter").InterpretedFunction
+    assert helper(kernel().fn).ours.options.interpret and not isinstance(kernel(), helper)

@@ -179,10 +179,13 @@ def test_the_source_of_a_kernel_imports_bare_names_of_triton(monkeypatch, triton
     assert lines == ["from triton.language import load as fetch", "from triton.language import sin as sine"]
 
 
-def test_types_print_as_names_of_triton_where_a_program_imports_it(monkeypatch, triton_names):
+def test_types_of_triton_print_as_names_of_triton_and_equal_ours(triton_names):
+    named, other = triton_names["triton.language"], copy.deepcopy(triton_names["triton.language"].bfloat16)
     assert repr([pto.float32, pto.int1]) == "[pto.float32, pto.int1]"
-    monkeypatch.setitem(sys.modules, "triton.language", triton_names["triton.language"])
-    assert repr([pto.float32, copy.deepcopy(pto.bfloat16)]) == "[triton.language.float32, triton.language.bfloat16]"
+    assert repr([named.float32, other]) == "[triton.language.float32, triton.language.bfloat16]"
+    assert (named.float32, other) == (pto.float32, pto.bfloat16)
+    assert named.float32.expression == "pto.float32"
+    assert {pto.float32: 1}[named.float32] == 1
 
 
 def test_a_kernel_without_its_function_is_pickled_by_its_file(tmp_path):

@@ -98,13 +98,22 @@ _LEVELS: Final[Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 
 
+# A shared library of a kernel for AOTInductor, and that of its launcher: here it is one.
+_LIBRARIES: Final = ("so", "launcher.so")
+
+
 class Texts(Mapping[str, Any]):
-    """The levels of a compiled kernel as text: pypto's own, under the names of Triton's; empty if interpreted."""
+    """The levels of a compiled kernel as text: pypto's own, under the names of Triton's; empty if interpreted.
+
+    Beside them there is a shared library, which is made when it is asked for.
+    """
 
     def __init__(self, kernel: CompiledKernel) -> None:
         self._kernel = kernel
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> Any:
+        if name in _LIBRARIES:
+            return self._kernel.library
         from pypto.debug.levels import levels
 
         level, kernel = _LEVELS[name], self._kernel
@@ -177,6 +186,13 @@ class CompiledKernel:
     @functools.cached_property
     def asm(self) -> Mapping[str, Any]:
         return Texts(self)
+
+    @functools.cached_property
+    def library(self) -> bytes:
+        """A shared library of the kernel, with the launcher that AOTInductor looks for."""
+        from pypto.compat.triton.shared import library
+
+        return library(self)
 
     @property
     def kernel(self) -> Any:

@@ -111,6 +111,10 @@ class CpuBackend(BaseBackend):
         """Options of a launch as an object; here they mean nothing."""
         return SimpleNamespace(**dict.fromkeys(LAUNCH_OPTIONS), **options)
 
+    def parse_attr(self, text: str) -> list[Any]:
+        """Attributes of an argument, of which there are none; torch asks where a constant is a text."""
+        return []
+
     def load_dialects(self, context: Any) -> None:
         """Nothing, since there is one IR."""
 

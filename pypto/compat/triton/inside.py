@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import enum
+import functools
 import hashlib
 import re
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from pypto.compat.triton.accesses import Module, Operation
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
 from pypto.errors.language import OpTypeError
+from pypto.jit import Kernel
+from pypto.options import KernelOptions
 
 Names = dict[str, Any]
 _COMPILER: Final = "it is the inside of Triton's compiler; `kernel.warmup` compiles, `kernel.inspect` shows the levels"
@@ -90,6 +93,15 @@ def get_def_col_number(raw_src_str: str) -> int:
     if match is None:
         raise ValueError("there is no function in this text")
     return len(match["indent"]) + 1
+
+
+class InterpretedFunction(kernels.JITFunction):
+    """A kernel that numpy runs. `triton.jit` makes none: its kernels ask `knobs.runtime.interpret` when they run."""
+
+    @functools.cached_property
+    def ours(self) -> Kernel:
+        """The kernel that is launched."""
+        return kernels.TritonKernel(self.fn, KernelOptions(interpret=True), self.do_not_specialize)
 
 
 def convert_to_tuple_if_list(item: Any) -> Any:

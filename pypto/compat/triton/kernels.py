@@ -357,11 +357,12 @@ def source_of(function: Any) -> str:
 
 
 def imports(function: Any) -> list[str]:
-    """Imports for the global names that a function reads and that are names of Triton's language.
+    """Imports for the global names that a function reads and that are names of Triton's language, or annotated by them.
 
     Examples
     --------
-    A function that calls ``fetch``, behind ``from triton.language import load as fetch``, needs that line.
+    A function that calls ``fetch``, behind ``from triton.language import load as fetch``, needs that line. One that
+    reads ``SIZE: tl.constexpr = 4`` needs pypto's module of that class, since Inductor writes its full name.
     """
     code, outer = function.__code__, function.__globals__
     read = {x.argval: outer[x.argval] for x in dis.Bytecode(code) if x.opname == "LOAD_GLOBAL" and x.argval in outer}
@@ -369,7 +370,10 @@ def imports(function: Any) -> list[str]:
     served = {id(x): (place, name) for place in places if place in sys.modules
               for name, x in vars(sys.modules[place]).items() if not name.startswith("_")}  # fmt: skip
     used = ((name, served.get(id(x))) for name, x in sorted(read.items()) if not isinstance(x, int | ModuleType))
-    return [f"from {source[0]} import {source[1]} as {name}" for name, source in used if source]
+    kinds = (outer.get("__annotations__", {}).get(name) for name in read)
+    modules = {kind.__module__ for kind in kinds if isinstance(kind, type) and kind.__module__ != "builtins"}
+    bare = [f"from {source[0]} import {source[1]} as {name}" for name, source in used if source]
+    return [*(f"import {module}" for module in sorted(modules)), *bare]
 
 
 def _plain_grid(grid: Any) -> Any:

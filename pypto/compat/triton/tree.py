@@ -30,6 +30,7 @@ from pypto.compat.triton import (
 from pypto.compat.triton.testing_helpers import filecheck, internal_testing
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
+from pypto.ir.types import DType
 from pypto.language import libdevice
 from pypto.ops.public import constexpr
 from pypto.tuning import Autotuner, Config, Heuristics, KernelInterface, autotune, heuristics
@@ -128,6 +129,7 @@ def names_of_language() -> Names:
     """All public names of `triton.language`, of versions 2 and 3."""
     names = {name: getattr(language, name) for name in language.__all__ if name not in lang.NOT_OF_TRITON}
     names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
+    names |= {name: utils.named(x) for name, x in names.items() if isinstance(x, DType)}
     names["aggregate"] = aggregates.aggregate
     names |= {old: names[new] for old, new in lang.RENAMED}
     old = {name: getattr(lang, name) for name in lang.INSIDE}
@@ -201,7 +203,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
             **names_of_driver(config), "driver": config, "DriverConfig": driver.DriverConfig},
         "triton.runtime.errors": errors,
         "triton.runtime.cache": {"knobs": settings["cache"]},
-        "triton.runtime.interpreter": {**errors, "InterpretedFunction": kernels.JITFunction},
+        "triton.runtime.interpreter": {**errors, "InterpretedFunction": inside.InterpretedFunction},
         "triton.errors": {"TritonError": PyptoError},
         "triton.compiler": {**build_names, **errors},
         "triton.compiler.compiler": {**build_names, **errors, **target},

@@ -22,6 +22,22 @@ _OTHERS: Final[Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 
 
+class NamedDType(DType):
+    """An element type of `triton.language`, which prints as a name of that module.
+
+    torch writes constants into texts that import Triton, so that they have to be expressions there.
+    """
+
+    def __repr__(self) -> str:
+        return f"triton.language.{self.public}"
+
+
+@functools.cache
+def named(dtype: DType) -> NamedDType:
+    """The element type as `triton.language` has it; it equals pypto's own."""
+    return NamedDType(dtype.mnemonic, dtype.kind, dtype.bits, dtype.public, dtype.triton)
+
+
 def short(dtype: DType) -> str:
     """The word for an element type in the signature of a kernel: `i32`, `u8`, `fp16`."""
     return f"{_SHORT[dtype.kind]}{dtype.bits}" if dtype.kind in _SHORT else dtype.triton

@@ -128,16 +128,26 @@ def write(output: Path, code: bytes, kind: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "kernels.o"
         part.write_bytes(code)
-        link(part, output)
+        link([part], output)
 
 
-def link(part: Path, output: Path) -> None:
-    """Have the C compiler make a shared library; threads stay in it, so it is never unloaded."""
+def link(parts: Sequence[Path], output: Path) -> None:
+    """Have the C compiler make a shared library of C and objects; threads stay in it, so it is never unloaded."""
     words = shlex.split(os.environ.get("CC", "")) or ["cc"]
     program = shutil.which(words[0])
     if program is None:
         raise NoLinker(output=output, problem=f"there is no {words[0]}")
-    flags = ["-shared", "-o", str(output), str(part), "-Wl,-z,nodelete", "-Wl,-z,defs", "-pthread"]
+    flags = [
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-o",
+        str(output),
+        *map(str, parts),
+        "-Wl,-z,nodelete",
+        "-Wl,-z,defs",
+        "-pthread",
+    ]
     try:
         done = subprocess.run(
             [program, *words[1:], *flags], capture_output=True, text=True, check=False, timeout=_TIMEOUT

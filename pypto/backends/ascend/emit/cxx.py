@@ -87,7 +87,7 @@ def constant(value: int | float, dtype: DType) -> Code:
     if dtype.is_float:
         text = _float(float(value))
         level = UNARY if text.startswith("-") else ATOM
-        return Code(text, float32, level) if dtype is float32 else convert(Code(text, float32, level), dtype)
+        return Code(text, float32, level) if dtype == float32 else convert(Code(text, float32, level), dtype)
     whole = int(value)
     if whole in (-(1 << 63), -(1 << 31)):  # C++ has no negative constants, and their sizes are of the next wider type
         return Code(f"{whole + 1} - 1", int32 if whole == -(1 << 31) else int64, SUM)
