@@ -99,6 +99,22 @@ def test_hooks_of_compilations(knobs: Any) -> None:
     assert len(seen) == 4 and seen[2][1]["is_manual_warmup"] and seen[2][1]["key"] != told["key"]
 
 
+def test_a_kernel_is_compiled_again_from_what_a_hook_was_told(knobs: Any) -> None:
+    fn, other, texts = kernel(), kernel(), []
+    knobs.runtime.jit_cache_hook = lambda **told: texts.append(told["compile"]["specialization_data"])
+    first = fn.warmup(np.zeros(8, np.float32), np.zeros(8, np.float32), N=8, grid=(1,))
+    assert len(fn.device_caches["cpu"][0]) == len(fn.cache[0]) == 1
+    again = other.preload(texts[0])
+    assert first is not None and again is not None and first.hash == again.hash
+    assert [s.types for s in other.ours.specializations] == [s.types for s in fn.ours.specializations]
+    fn.device_caches[0][0].clear()
+    assert not fn.ours.specializations
+    fn.preload(texts[0])
+    assert len(texts) == 3 and texts[0] == texts[1] == texts[2]
+    with pytest.raises(RuntimeError, match="this is what expression is compiled for, and not scaled"):
+        importlib.import_module("tests.compat.kernels_core").scaled.preload(texts[0])
+
+
 def test_a_hook_may_forbid_to_compile(knobs: Any) -> None:
     fn, z = kernel(), np.zeros(8, np.float32)
     knobs.runtime.jit_cache_hook = lambda **told: True

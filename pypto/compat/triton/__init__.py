@@ -4,8 +4,8 @@
 ``python -m pypto.compat.triton script.py`` runs a script so.
 
 The tree of modules: `tree`, `lang`, `aggregates`, `standard`, `mxfp`, `ragged`, `gluon`, `utils`, `refused`. Kernels:
-`kernels`, `compiled`, `compiler`, `accesses`, `copies`, `shared`, `inside`, `driver`. Settings: `knobs`, `inert_knobs`,
-`hooks`. For Triton's own tests: `testing_helpers`.
+`kernels`, `compiled`, `compiler`, `accesses`, `copies`, `shared`, `versions`, `inside`, `driver`. Settings: `knobs`,
+`inert_knobs`, `hooks`. For Triton's own tests: `testing_helpers`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pypto.ir.types import DType, PtrType, written_type
 from pypto.runtime.specialization import Specialization
 
 if TYPE_CHECKING:
@@ -39,6 +42,16 @@ class MockTensor:
     @staticmethod
     def ptr_range() -> int:
         return 0
+
+
+def sample(text: str) -> Any:
+    """A value of a type that is written as in Triton."""
+    dtype = written_type(text)
+    if isinstance(dtype, PtrType):
+        return MockTensor(dtype.pointee)
+    if isinstance(dtype, DType):
+        return np.zeros((), dtype.numpy)[()] + 2 if not dtype.is_bool else True
+    raise TypeError(f"{text!r} is no type of an argument; write for instance '*fp32' for a pointer, or 'i32', 'fp32'")
 
 
 class TensorWrapper:

@@ -8,17 +8,14 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
-import numpy as np
-
 from pypto import testing
 from pypto.compat.triton.accesses import Module, module_of
-from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.compat.triton.compiled import CompiledKernel, sample
 from pypto.compat.triton.copies import copy_elements_alone
 from pypto.compat.triton.driver import BACKEND
 from pypto.compat.triton.kernels import LAUNCH_OPTIONS
 from pypto.compat.triton.utils import mangle_type
 from pypto.errors import PyptoError
-from pypto.ir.types import DType, PtrType, written_type
 from pypto.testing.bench import summary
 
 
@@ -88,16 +85,6 @@ def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel
     arguments = {name: sample(text) for name, text in src.signature.items() if text != "constexpr"}
     compiled: CompiledKernel = src.fn.warmup(**{**arguments, **src.constants})
     return compiled.from_source(src)
-
-
-def sample(text: str) -> Any:
-    """A value of a type that is written as in Triton."""
-    dtype = written_type(text)
-    if isinstance(dtype, PtrType):
-        return MockTensor(dtype.pointee)
-    if isinstance(dtype, DType):
-        return np.zeros((), dtype.numpy)[()] + 2 if not dtype.is_bool else True
-    raise TypeError(f"{text!r} is no type of an argument; write for instance '*fp32' for a pointer, or 'i32', 'fp32'")
 
 
 class CpuBackend(BaseBackend):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pypto.arguments import describe, spec_key
 from pypto.compat.triton.compiled import CompiledKernel
 from pypto.compat.triton.utils import mangle_type
+from pypto.compat.triton.versions import serialized
 from pypto.jit.specialize import backend_for
 from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import disjoint, overlaps
@@ -111,8 +112,8 @@ def description(fn: JITFunction, args: tuple[Any, ...], given: dict[str, Any], i
     about = {
         "key": key, "signature": types, "device": 0, "constants": constants, "num_warps": metadata.num_warps,
         "num_ctas": metadata.num_ctas, "num_stages": metadata.num_stages, "enable_fp_fusion": True,
-        "launch_cooperative_grid": False, "extern_libs": (), "configs": [{}], "specialization_data": "",
-        "is_warmup": is_warmup,
+        "launch_cooperative_grid": False, "extern_libs": (), "configs": [{}], "is_warmup": is_warmup,
+        "specialization_data": serialized(fn, bound.arguments),
     }  # fmt: skip
     info = JitFunctionInfo(fn.module, fn.__qualname__, fn)
     return {

@@ -18,6 +18,7 @@ from pickle import PicklingError
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
+from pypto.compat.triton import versions
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
 from pypto.compat.triton.hooks import Hooks
 from pypto.compat.triton.knobs import runtime_knobs, served
@@ -140,7 +141,7 @@ class JITFunction(KernelInterface):
         self.params = [self._param(n, p) for n, p in enumerate(self.signature.parameters.values())]
         self.arg_names = list(self.signature.parameters)
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
-        self.device_caches: dict[int, tuple[dict[Any, Any], ...]] = {}
+        self.device_caches = versions.Devices(self)
         self.used_global_vals: dict[Any, Any] = {}
         self.kernel, self.hash = None, None
         self.__globals__ = getattr(fn, "__globals__", {})
@@ -205,6 +206,10 @@ class JITFunction(KernelInterface):
     def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel | None:
         """Compile for these arguments without running; a dtype stands for an array of it."""
         return self.run(*args, grid=grid, warmup=True, **given)
+
+    def preload(self, specialization_data: str) -> CompiledKernel | None:
+        """Compile what a hook of another process was told of."""
+        return self.warmup(**versions.deserialized(self, specialization_data))
 
     def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
         values, named = self._of_types(args, given)
@@ -310,7 +315,7 @@ class JITFunction(KernelInterface):
     @property
     def cache(self) -> Mapping[int, Mapping[Any, Any]]:
         """Compiled versions by device and key; there is one device."""
-        return {0: {tuple(s.types): s for s in self.ours.specializations}}
+        return {0: versions.Versions(self)}
 
     @property
     def type(self) -> Any:
