@@ -151,9 +151,9 @@ def pointers_by_type(x):
 
 
 @triton.jit
-def scaled(x, out, n, factor, flag, BLOCK: tl.constexpr):
+def double(x, args, int, step, status, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.load(x + i, i < n) * factor
-    if flag:
+    value = tl.load(x + i, i < int) * step
+    if status:
         value += 1
-    tl.store(out + i, value, i < n)
+    tl.store(args + i, value, i < int)

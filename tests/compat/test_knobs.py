@@ -111,8 +111,8 @@ def test_a_kernel_is_compiled_again_from_what_a_hook_was_told(knobs: Any) -> Non
     assert not fn.ours.specializations
     fn.preload(texts[0])
     assert len(texts) == 3 and texts[0] == texts[1] == texts[2]
-    with pytest.raises(RuntimeError, match="this is what expression is compiled for, and not scaled"):
-        importlib.import_module("tests.compat.kernels_core").scaled.preload(texts[0])
+    with pytest.raises(RuntimeError, match="this is what expression is compiled for, and not double"):
+        importlib.import_module("tests.compat.kernels_core").double.preload(texts[0])
 
 
 def test_a_hook_may_forbid_to_compile(knobs: Any) -> None:

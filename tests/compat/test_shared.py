@@ -27,8 +27,8 @@ def kernels(triton: ModuleType) -> Any:
 
 @needs_cc
 def test_a_library_is_called_as_torch_calls_it(kernels: Any, tmp_path: Path) -> None:
-    signature = {"x": "*fp32", "out": "*fp32", "n": "i32", "factor": "fp64", "flag": "i1", "BLOCK": "constexpr"}
-    compiled = compile(ASTSource(kernels.scaled, signature, {"BLOCK": 16}))
+    signature = {"x": "*fp32", "args": "*fp32", "int": "i32", "step": "fp64", "status": "i1", "BLOCK": "constexpr"}
+    compiled = compile(ASTSource(kernels.double, signature, {"BLOCK": 16}))
     assert compiled.asm["so"] is compiled.asm["launcher.so"]
     (tmp_path / "kernel.so").write_bytes(compiled.asm["so"])
     library = ctypes.CDLL(str(tmp_path / "kernel.so"))
@@ -44,9 +44,9 @@ def test_a_library_is_called_as_torch_calls_it(kernels: Any, tmp_path: Path) -> 
 
 
 def test_arguments_that_c_cannot_pass_are_refused(kernels: Any) -> None:
-    source = ASTSource(JITFunction(kernels.scaled.fn), {"x": "*fp32"}, {})
+    source = ASTSource(JITFunction(kernels.double.fn), {"x": "*fp32"}, {})
     example = importlib.import_module("pypto.compat.triton.shared").example
     with pytest.raises(
-        NotAhead, match=r"scaled cannot be compiled ahead of time: its argument `x` is of the type \*ptr<k>"
+        NotAhead, match=r"double cannot be compiled ahead of time: its argument `x` is of the type \*ptr<k>"
     ):
-        example("scaled", "x", source, {"x": "*ptr<k>"})
+        example("double", "x", source, {"x": "*ptr<k>"})

@@ -33,7 +33,7 @@ ROOM_TOKEN_LINES = {
     "runtime": 2575,
     "errors": 2030,
     "tools": 1745,
-    "compat": 2397,  # with the hooks of compilations and launches, and what each knob means
+    "compat": 2560,  # with hooks, what each knob means, and libraries of kernels for packages of torch
     "cli": 1602,
     "tuning": 1646,
     "language": 1390,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,10 +74,11 @@ def library(compiled: CompiledKernel) -> bytes:
     """
     kernel, name, types = compiled.fn.ours, compiled.metadata.name, compiled.src.signature
     given = {arg: example(name, arg, compiled.src, types) for arg in compiled.fn.arg_names}
-    version, entry = one(kernel, given, f"pypto{ABI}_{symbol(name)}_0", chosen_levels(name, ()))
+    compiled_version, entry = one(kernel, given, f"pypto{ABI}_{symbol(name)}_0", chosen_levels(name, ()))
+    version, function = renamed(compiled_version, list(types)), f"pypto_{symbol(name)}"
     text = _SOURCE.format(
-        header=header(symbol(name), name, [version]), name=name, many=_MANY, function=symbol(name),
-        arguments="\n".join(arguments(version, list(types))),
+        header=header(function, name, [version]), name=name, many=_MANY, function=function,
+        arguments="\n".join(arguments(version)),
         passed=", ".join(("grid", "threads", *(f"&{p.name}" if p.kind == "array" else p.name for p in version.given))),
     )  # fmt: skip
     ahead = registry.host().ahead()
@@ -103,10 +104,21 @@ def example(kernel: str, arg: str, src: Any, types: dict[str, str]) -> Any:
     return True if dtype.is_bool else dtype.numpy.type(2)
 
 
-def arguments(version: Version, names: list[str]) -> Iterator[str]:
+def renamed(version: Version, names: list[str]) -> Version:
+    """A version whose parameters have names that C may have: their numbers, since torch passes them by these."""
+    numbers = {name: f"argument_{n}" for n, name in enumerate(names)}
+    return replace(
+        version,
+        parameters=tuple(replace(p, name=numbers.get(p.name, p.name)) for p in version.parameters),
+        slots=tuple(replace(slot, arg=numbers.get(slot.arg, slot.arg)) for slot in version.slots),
+        facts=tuple((kind, numbers[arg], dim, expected) for kind, arg, dim, expected in version.facts),
+    )
+
+
+def arguments(version: Version) -> Iterator[str]:
     """Lines of C that read the arguments: an array's is its memory, and a number's points to it."""
     for p in version.given:
-        place = f"args[{names.index(p.name)}]"
+        place = f"args[{p.name.removeprefix('argument_')}]"
         if p.kind == "array":
             code = f"PYPTO_{DTYPE_BY_NAME[p.dtype].public.upper()}"
             yield f"    const pypto_array {p.name} = {{{place}, {code}, 1, &many, &step}};"
