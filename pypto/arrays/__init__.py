@@ -4,7 +4,8 @@ A fused function traces them like numpy's functions. Called on numpy arrays, eac
 Names of the array API standard that numpy has are numpy's own functions: `pt.exp` is `np.exp`.
 
 Read `names` (what is public), `functions`, `operations`, `linalg` and `inspection`; `windows` (their geometry) and
-`convolution`, `transposed_convolution`, `pooling` and `interpolation`.
+`convolution`, `transposed_convolution`, `pooling` and `interpolation`. Torch's words on tensors: `torch_methods`,
+`torch_functions`, `torch_module`.
 """
 
 from pypto.arrays import linalg

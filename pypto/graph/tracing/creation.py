@@ -16,6 +16,7 @@ from pypto.graph.tracing import movement
 from pypto.graph.tracing.concrete import KINDS, ConcreteArray, ConcreteStorage, is_concrete, unwrapped, wrapped
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.ufuncs import cast, lift
+from pypto.graph.tracing.values.words import words
 
 Create = Callable[..., Any]
 _FILLS: Final[Mapping[str, int]] = MappingProxyType({"zeros": 0, "ones": 1, "empty": 0})
@@ -153,6 +154,10 @@ def substitute(graph: TensorGraph, value: Any) -> Any:
     """Return the stand-in for numpy, `pypto.arrays` or a function of them that creates an array, or else None."""
     if value is np.c_ or value is np.r_:
         return Joiner(graph, value, value is np.c_)
+    if graph.library == "torch":
+        stand_in = words().substitute(graph, value)
+        if stand_in is not None:
+            return stand_in
     if isinstance(value, ModuleType):
         return ArrayModule(graph, value) if value.__name__ in ("numpy", "pypto.arrays") else None
     if isinstance(value, FunctionType | BuiltinFunctionType) and value in CREATORS:

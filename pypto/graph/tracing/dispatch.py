@@ -13,6 +13,7 @@ from pypto.errors.graph import NotTraced
 from pypto.graph.capture.scalars import number_of
 from pypto.graph.ir.node import here
 from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
+from pypto.graph.tracing.arguments import keyword_meant
 from pypto.graph.tracing.boolean_indexing import MaskedElements, select
 from pypto.graph.tracing.complex_numbers import arrays as complex_arrays
 from pypto.graph.tracing.complex_numbers.pairs import is_complex
@@ -25,6 +26,7 @@ from pypto.graph.tracing.numpy_steps import STEPS, UFUNCS, by_numpy
 from pypto.graph.tracing.standard import STANDARD
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, untraced
 from pypto.graph.tracing.ufuncs import assign, call, lift, where
+from pypto.graph.tracing.values.words import IN_NUMPY, words
 
 ARRAYS: Final = (  # functions whose result is an array without dimensions, and no number
     "where", "select", "copy", "zeros_like", "ones_like", "full_like", "empty_like", "broadcast_to",
@@ -193,6 +195,11 @@ def called(
 
 def attribute(tensor: Tensor, name: str) -> Any:
     """Return a method or property of arrays by name."""
+    if tensor.graph.library == "torch":
+        plain = methods.METHODS[name].__get__(tensor) if name in methods.METHODS else None
+        word = words().method(tensor, name, plain)
+        if word is not None:
+            return word
     if tensor.dtype.kind == "c":
         value = complex_arrays.attribute_of(tensor, name)
         if value is not None:
@@ -200,18 +207,44 @@ def attribute(tensor: Tensor, name: str) -> Any:
     if name in methods.PROPERTIES:
         return methods.like_numpy(name, methods.PROPERTIES[name](tensor), tensor)
     if name in methods.METHODS:
-        method = methods.METHODS[name].__get__(tensor)
-        if name in METHODS_WITH_STEPS:
-            of_numpy = getattr(np.ndarray, name)
-            return lambda *args, **how: called(name, methods.METHODS[name], (tensor, *args), how, of_numpy)
-        if name not in methods.SHAPING:
-            return method
-        return lambda *args, **how: methods.like_numpy(name, method(*args, **how), tensor)
+        return method_of(tensor, name)
     if name in LIKE_FUNCTIONS:
         return lambda *args, **how: tensor.graph.function(getattr(np, name), (tensor, *args), how)
     if tensor.graph.is_lazy:
         raise AttributeError(name)
+    if name in IN_NUMPY:
+        problem = "it is a word of torch, and this is an array of numpy"
+        raise NotTraced(here().loc(), what=f"`.{name}`", problem=problem, way=f"write `{IN_NUMPY[name]}`")
     raise methods.untraced(f"`.{name}`")
+
+
+def method_of(tensor: Tensor, name: str) -> Callable[..., Any]:
+    """Return a method of arrays."""
+    tracer = methods.METHODS[name]
+    if name in METHODS_WITH_STEPS:
+        of_numpy = getattr(np.ndarray, name)
+        step = lambda *args, **how: called(name, tracer, (tensor, *args), how, of_numpy)  # noqa: E731
+        return lambda *args, **how: in_numpys_words(name, step, args, how)
+    method = tracer.__get__(tensor)
+    return lambda *args, **how: methods.like_numpy(name, in_numpys_words(name, method, args, how), tensor)
+
+
+def in_numpys_words(name: str, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a method of arrays; a keyword of another library is refused with numpy's.
+
+    Raises
+    ------
+    NotTraced
+    """
+    try:
+        return method(*args, **kwargs)
+    except TypeError:
+        meant = {k: keyword_meant(k, ("axis", "keepdims")) for k in kwargs if k in ("dim", "dims", "keepdim")}
+        if not meant:
+            raise
+    keyword, ours = next(iter(meant.items()))
+    problem = "it is a keyword of torch, and this is an array of numpy"
+    raise NotTraced(here().loc(), what=f"`{keyword}=` of `.{name}`", problem=problem, way=f"write `{ours}=`")
 
 
 def assign_attribute(tensor: Tensor, name: str, value: Any) -> None:

@@ -65,6 +65,9 @@ def transpose(x: Tensor, *places: Any, axes: Any = None) -> Tensor:
     given = places or (axes,)
     order = given[0] if len(given) == 1 and (given[0] is None or isinstance(given[0], tuple | list)) else given
     dims = tuple(place_of(d, x.ndim) for d in order) if order else tuple(reversed(range(x.ndim)))
+    if len(dims) != x.ndim:
+        problem = f"it names {len(dims)} of {x.ndim} axes; two axes are exchanged by `np.swapaxes(x, a, b)`"
+        raise WrongShapes(here().loc(), what="transpose", problem=problem)
     return checked("transpose", lambda: x.moved("permute", dims=dims))
 
 

@@ -24,6 +24,7 @@ from pypto.graph.ir.types import PARTS, TensorType, contiguous, element_type
 from pypto.graph.rewrite.simplify import SimplifiedGraph
 from pypto.graph.tracing.values.exchange import Exchanged
 from pypto.graph.tracing.values.storage import Storage
+from pypto.graph.tracing.values.words import counted, words
 from pypto.runtime.arrays import ArrayInfo
 
 _LEAVE: Final = (
@@ -243,7 +244,8 @@ class Tensor(Exchanged, NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        count: int = counted(self.shape) if self.graph.library else math.prod(self.shape)
+        return count
 
     def __len__(self) -> int:
         if not self.shape:
@@ -289,6 +291,10 @@ class Tensor(Exchanged, NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return self.graph.function(function, args, kwargs)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return words().torch_function(function, args, kwargs or {})
 
     def traced_info(self) -> ArrayInfo:
         """Return what checks of arguments look at; the array of a traced function has no address yet."""

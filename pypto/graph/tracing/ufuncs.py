@@ -22,6 +22,7 @@ from pypto.graph.ir.types import TensorType, broadcast, in_c_order, is_floating
 from pypto.graph.tracing import ufunc_decompositions
 from pypto.graph.tracing.complex_numbers.pairs import is_complex
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type, untraced
+from pypto.graph.tracing.values.words import Count
 from pypto.ops.table import TABLE
 
 # numpy's name, where the row has another one.
@@ -132,6 +133,8 @@ def weak(value: Any) -> Any:
         return int
     if is_scalar(value):
         return weak(value.value)
+    if type(value) is Count:
+        return int
     if type(value) in (int, float, bool, complex):
         return np.dtype(bool) if type(value) is bool else type(value)
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype

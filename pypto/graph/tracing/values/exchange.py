@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,10 @@ class Exchanged:
         return self.graph.namespace(api_version)
 
     @property
-    def device(self) -> str:
-        """The device of numpy's arrays."""
-        return np.empty(0).device
+    def device(self) -> Any:
+        """The device of the library's arrays."""
+        device: Any = sys.modules["torch"].device("cpu") if self.graph.library == "torch" else np.empty(0).device
+        return device
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         if device != self.device or stream is not None:
