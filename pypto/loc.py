@@ -54,6 +54,10 @@ class Loc:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.col + 1}"
 
+    def loc(self, _: object = None) -> Loc:
+        """The span itself; a `Caller` finds its span when it is asked."""
+        return self
+
     @property
     def user(self) -> Loc:
         """The innermost place that is not in this package's own library."""

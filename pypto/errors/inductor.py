@@ -1,4 +1,4 @@
-"""What can be wrong with torch.compile's backend `pypto-inductor`."""
+"""What can be wrong with torch.compile's backends `pypto` and `pypto-inductor`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pypto.errors.examples import Example
 
 _CONTRACT = "from pypto.torch.inductor.contract import Need, check\n\n"
 _TEMPLATES = "from pypto.torch.inductor.templates import FAILED, ours\n\n"
+_STRICT = "import torch\n\nstrict = {'strict': True}\n"
 _SETTINGS = "from pypto.torch.inductor.backend import settings\n\n"
 
 
@@ -22,7 +23,7 @@ class ChangedInside(Diagnostic, ImportError):
 
 class WrongSetting(Diagnostic, ValueError):
     code = "E352"
-    template = "pypto-inductor cannot be given {setting}: {problem}"
+    template = "{backend} cannot be given {setting}: {problem}"
     hint = "leave it out"
     example = Example(
         f"{_SETTINGS}settings({{'cpu_backend': 'cpp'}}, None)\n",
@@ -40,13 +41,23 @@ class NoTemplate(Diagnostic, RuntimeError):
     )
 
 
-class WrongBackend(Diagnostic, ValueError):
+class RunByTorch(Diagnostic, NotImplementedError):
     code = "E325"
-    template = "torch.compile has no backend `pypto` of this version"
-    hint = 'write torch.compile(model, backend="pypto-inductor")'
+    template = "{count} operations of this graph have no kernel: {listed}"
+    hint = "leave out `strict`, and torch runs them between kernels"
     example = Example(
-        "from pypto.torch.inductor.backend import pypto\n\npypto(None, [])\n",
-        "from pypto.torch.inductor.backend import pypto_inductor\n\npypto_inductor.__name__\n",
+        _STRICT + "torch.compile(torch.fft.fft, backend='pypto', options=strict)(torch.ones(4))\n",
+        _STRICT + "torch.compile(torch.exp, backend='pypto', options=strict)(torch.ones(4))\n",
+    )
+
+
+class WrongDevice(Diagnostic, ValueError):
+    code = "E399"
+    template = "the backend `pypto` compiles for the CPU, and a tensor is on {device}"
+    hint = 'move the model and its inputs with `.to("cpu")`, or compile it with another backend'
+    example = Example(
+        "import torch\n\nfast = torch.compile(torch.exp, backend='pypto')\nfast(torch.ones(4, device='meta'))\n",
+        "import torch\n\nfast = torch.compile(torch.exp, backend='pypto')\nfast(torch.ones(4))\n",
     )
 
 

@@ -4,7 +4,8 @@ The input is a numpy function with example arguments, the output an execution pl
 `ir` (the graph as data), `rewrite`, `loops` (a loop statement as one kernel), `exchange` (arrays of other libraries),
 `capture` (what a function reads from outside), `tracing`, `schedule` (groups and tilings), `codegen` (kernels as
 source), `plan`, then `tune`, `verification` and `views`. Each stage imports only those before it; `pipeline` lists
-their passes. Above them stands what users call: `fused` with `fuse`, `lazy`, `vmap`, `cond` and `step_loops`.
+their passes. Above them stands what users call: `fused` with `fuse`, `lazy`, `vmap`, `cond` and
+`step_loops`, and `importing`, for graphs of other front ends.
 """
 
 from pypto.graph.ir.node import Graph, Node, text

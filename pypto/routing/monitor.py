@@ -98,10 +98,13 @@ class Report(Shown):
     rows : tuple of VersionCounts
     stuck : int
         Threads that have not returned from a version within its time limit. Each keeps a core and its memory.
+    remarks : tuple of str
+        Lines below the table.
     """
 
     rows: tuple[VersionCounts, ...]
     stuck: int
+    remarks: tuple[str, ...] = ()
 
     @staticmethod
     def of(routes: Iterable[Route]) -> Report:
@@ -117,7 +120,7 @@ class Report(Shown):
     @property
     def notes(self) -> list[str]:
         """Returns the remarks below the table."""
-        lines = ["p50 and p99: of the last 1,024 calls"]
+        lines = ["p50 and p99: of the last 1,024 calls", *self.remarks]
         return [*lines, f"{self.stuck} threads have not returned within their limit"] if self.stuck else lines
 
     def table(self) -> Table:
@@ -133,7 +136,9 @@ class Report(Shown):
 
     def json(self) -> str:
         """Returns all rows as JSON."""
-        return json.dumps({"stuck": self.stuck, "operators": [asdict(row) for row in self.rows]}, indent=1)
+        return json.dumps(
+            {"stuck": self.stuck, "remarks": self.remarks, "operators": [asdict(row) for row in self.rows]}, indent=1
+        )
 
     def prometheus(self) -> str:
         """Returns all rows in Prometheus' text format; it needs `prometheus_client`."""

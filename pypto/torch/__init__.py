@@ -1,13 +1,12 @@
 """Integration with torch; importing it registers the operators of launches and of `pypto.library`, if torch is there.
 
-`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` lists the generated kernels.
-`op` makes a differentiable function of a kernel. `routes` and `report` are those of `pypto.routing`. `nn` has modules
-whose operators are rows of the library, and `use`, in `replacement`, puts rows into an eager model. `step_memory` and
-`largest_batch`, in `memory`, measure what a step of a model needs.
+`torch.compile(model, backend="pypto")` needs no import of this module. `op` makes a kernel a differentiable function.
+`routes` is that of `pypto.routing`; `report` also lists what torch runs in compiled graphs. `nn` has modules of library
+rows, and `use`, in `replacement`, puts rows into an eager model. `step_memory` and `largest_batch` are in `memory`.
 
 Read `operators` (what torch is told of an operator), then `row_operators` and `signatures` for rows of the library, and
-`autograd`, `kernel_operators` and `function` for kernels. Launches in graphs are in `graph`, and the backend of
-`torch.compile` in `inductor`.
+`autograd`, `kernel_operators` and `function` for kernels. Launches in graphs are in `graph`; the backends of
+`torch.compile` are `dynamo`, with `aten`, the rows of its ops, and `inductor`, whose kernels `kernels` lists.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ with suppress(ModuleNotFoundError):  # a loaded graph needs the operator before 
     register_rows()
 
 if TYPE_CHECKING:
-    from pypto.routing import report, routes
+    from pypto.routing import routes
     from pypto.torch import nn
     from pypto.torch.autograd import op
+    from pypto.torch.dynamo.report import report
     from pypto.torch.inductor.collected import kernels
     from pypto.torch.memory import largest_batch, step_memory
     from pypto.torch.replacement import use
@@ -36,7 +36,7 @@ __all__ = ["kernels", "largest_batch", "nn", "op", "report", "routes", "step_mem
 
 _MODULES: Final = MappingProxyType({
     "kernels": "pypto.torch.inductor.collected", "largest_batch": "pypto.torch.memory", "op": "pypto.torch.autograd",
-    "report": "pypto.routing", "routes": "pypto.routing", "step_memory": "pypto.torch.memory",
+    "report": "pypto.torch.dynamo.report", "routes": "pypto.routing", "step_memory": "pypto.torch.memory",
     "use": "pypto.torch.replacement",
 })  # fmt: skip
 

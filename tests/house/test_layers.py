@@ -90,7 +90,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, "library", ""),
     "routing": (*BELOW_TOOLS, *TOOLS, "library", ""),
-    "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", "library", "routing", ""),
+    "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "arrays", "compat", "library", "routing", ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", "quant", ""),
     "__main__": ("cli",),
 }
@@ -99,7 +99,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # An import inside of a function, or for types alone, counts as any other.
 GRAPH = (
     "generated", "ir", "rewrite", "loops", "exchange", "capture", "tracing", "schedule", "codegen", "plan", "pipeline",
-    "tune", "verification", "views", "fused", "fuse", "lazy", "vmap", "cond", "step_loops", "",
+    "tune", "verification", "views", "fused", "fuse", "lazy", "vmap", "cond", "step_loops", "importing", "",
 )  # fmt: skip
 
 ONLY_IN = {"llvmlite": "backends.cpu"}

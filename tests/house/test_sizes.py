@@ -15,7 +15,7 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_544  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_547  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -28,10 +28,10 @@ ROOM_TOKEN_LINES = {
     "passes": 5200,
     "ops": 5178,
     "quant": 4219,
-    "torch": 2905,
+    "torch": 4200,
     "frontend": 2766,
     "runtime": 2575,
-    "errors": 2030,
+    "errors": 2038,
     "tools": 1745,
     "compat": 2560,  # with hooks, what each knob means, and libraries of kernels for packages of torch
     "cli": 1602,

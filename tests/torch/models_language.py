@@ -235,3 +235,18 @@ MODELS = {
     "whisper": lambda: (Whisper(), (torch.randn(2, 8, 24),)),
     "mamba": lambda: (Mamba(), (torch.randn(2, 6, 16),)),
 }
+
+
+class Projected(nn.Module):
+    """Attention over one projection, with places added."""
+
+    def __init__(self, causal=True):
+        super().__init__()
+        self.project = nn.Linear(16, 48)
+        self.causal = causal
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        q, k, v = self.project(x).reshape(batch, length, 3, 4, 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return y.transpose(1, 2).reshape(batch, length, 16) + torch.arange(length)[:, None]

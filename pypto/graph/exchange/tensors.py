@@ -33,7 +33,7 @@ class Torch:
     def enter(self, array: Any, refuse: Refuse) -> Array:
         """Return a numpy view of a tensor's memory, or refuse the tensor."""
         reason = why_not(array) or conjugated(array)
-        if reason is None and array.device.type != "cpu":
+        if reason is None and not array.is_cpu:
             reason = elsewhere(array) or (f"a tensor on {array.device}", "move it first: `.cpu()`")
         dtype = numpy_types().get(array.dtype)
         if reason is None and dtype is None:

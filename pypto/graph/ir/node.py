@@ -35,6 +35,7 @@ import numpy as np
 
 from pypto.errors.graph import WrongShapes
 from pypto.graph.ir.dims import Dim, Sizes, decided, hint, is_fixed, relation, unasked, value_of
+from pypto.graph.ir.locations import PLACE
 from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node_table import NODES
 from pypto.graph.ir.type_rules import infer
@@ -49,8 +50,11 @@ _OURS: Final = (*(str(Path(__file__).parents[2] / room) for room in _ROOMS), str
 _STANDARD: Final = ("<frozen ", sysconfig.get_paths()["stdlib"])
 
 
-def here() -> Caller:
-    """Return the innermost call outside of this package, numpy and the standard library."""
+def here() -> Caller | Loc:
+    """Return the innermost call outside of this package, numpy and the standard library, or the line of `placed`."""
+    known = PLACE.get()
+    if known is not None:
+        return known
     frame = sys._getframe(1)
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
@@ -80,7 +84,7 @@ class Guard:
     difference: Any  # of the two sides, a Size
     relation: str
     answer: bool
-    place: Caller
+    place: Caller | Loc
 
     def holds(self, sizes: Sizes) -> bool:
         return relation(value_of(self.difference, sizes), self.relation) is self.answer

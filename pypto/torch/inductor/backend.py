@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compile import session
-from pypto.errors.inductor import WrongBackend, WrongSetting
+from pypto.errors.inductor import WrongSetting
 from pypto.options import KernelOptions
 from pypto.torch.inductor import contract
 from pypto.torch.inductor.collected import COLLECTED, Kernels
@@ -59,21 +59,12 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
+NAME: Final = "pypto-inductor"
 _BACKENDS: Final = "max_autotune_gemm_backends"
 _TUNED: Final[Mapping[str, Any]] = MappingProxyType({"max_autotune": True})
 MODES: Final[Mapping[Any, Mapping[str, Any]]] = MappingProxyType({
     None: {}, "default": {}, "max-autotune": _TUNED, "max-autotune-no-cudagraphs": _TUNED,
 })  # fmt: skip
-
-
-def pypto(graph: Any, inputs: Any, **given: Any) -> Any:
-    """Refuses the backend name `pypto` of torch.compile: the backend of this version is `pypto-inductor`.
-
-    Raises
-    ------
-    WrongBackend
-    """
-    raise WrongBackend()
 
 
 def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:
@@ -114,12 +105,12 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
 def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
     """Returns Inductor's settings for one compilation."""
     if mode not in MODES:
-        raise WrongSetting(setting=f"mode={mode!r}", problem="this mode of torch.compile is for GPUs")
+        raise WrongSetting(backend=NAME, setting=f"mode={mode!r}", problem="this mode of torch.compile is for GPUs")
     options = {**MODES[mode], **options}
     for name, value in options.items():
         if SETTINGS.get(name, value) != value:
             problem = REASONS.get(name, f"it works with {name}={SETTINGS[name]!r} alone")
-            raise WrongSetting(setting=f"{name}={value!r}", problem=problem)
+            raise WrongSetting(backend=NAME, setting=f"{name}={value!r}", problem=problem)
     return {**DEFAULTS, **options, _BACKENDS: backends(options.get(_BACKENDS)), **SETTINGS}
 
 
@@ -127,7 +118,9 @@ def backends(given: str | None) -> str:
     """Returns who may compute products under `max_autotune`: by default ATen and Triton, and not Inductor's C++."""
     names = "ATEN,TRITON" if given is None else given
     if wrong := {name.strip().upper() for name in names.split(",")} - {"ATEN", "TRITON"}:
-        raise WrongSetting(setting=f"{_BACKENDS}={given!r}", problem=f"{wrong.pop()} is not compiled by pypto")
+        raise WrongSetting(
+            backend=NAME, setting=f"{_BACKENDS}={given!r}", problem=f"{wrong.pop()} is not compiled by pypto"
+        )
     return names
 
 

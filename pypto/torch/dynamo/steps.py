@@ -1,0 +1,70 @@
+"""Ops that torch runs between the kernels of a plan."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pypto.torch.dynamo.memory import as_array, as_tensor
+
+torch: Any = importlib.import_module("torch")
+Array = np.ndarray[Any, Any]
+
+
+class Place:
+    """The place of an array among the arguments of a step."""
+
+    def __init__(self, number: int, is_size: bool = False) -> None:
+        self.number = number
+        self.is_size = is_size
+
+
+class AtenStep:
+    """An ATen op that torch runs as a step of the plan.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        The op, or a higher-order op.
+    args : tuple
+        Its positional and keyword arguments, with a `Place` for each tensor and each size that a call knows.
+    orders : mapping from int to tuple of int or None
+        Which of its results are tensors, each with the order of its dimensions in memory where that is not C order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, Any],
+        orders: Mapping[int, tuple[int, ...] | None],
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.orders = orders
+        self.__qualname__ = name
+
+    def __call__(self, *arrays: Array) -> Sequence[Array]:
+        args, kwargs = filled(self.args, arrays)
+        with torch.no_grad():
+            result = self.function(*args, **kwargs)
+        if not self.orders:
+            return [np.zeros((), np.int8)]
+        results = result if isinstance(result, tuple | list) else [result]
+        tensors = {number: as_array(results[number]) for number in self.orders}
+        return [x if self.orders[n] is None else np.transpose(x, self.orders[n]) for n, x in tensors.items()]
+
+
+def filled(value: Any, arrays: Sequence[Array]) -> Any:
+    """Replace places by the tensors and sizes of a call."""
+    kind = type(value)
+    if kind is Place:
+        array = arrays[value.number]
+        return int(array) if value.is_size else as_tensor(array)
+    if kind in (list, tuple):
+        return kind(filled(x, arrays) for x in value)
+    return {k: filled(x, arrays) for k, x in value.items()} if kind is dict else value
