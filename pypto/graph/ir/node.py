@@ -25,10 +25,11 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -45,6 +46,9 @@ from pypto.loc import UNKNOWN, Caller, Loc
 from pypto.ops.table import TABLE
 
 T = TypeVar("T")
+TRAITS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {name: frozenset(row.traits) for rows in (MOVEMENTS, TABLE, NODES) for name, row in rows.items()}
+)
 _ROOMS: Final = ("graph", "arrays", "jit", "runtime")  # of ours that a call goes through
 _OURS: Final = (*(str(Path(__file__).parents[2] / room) for room in _ROOMS), str(Path(np.__file__).parent))
 _STANDARD: Final = ("<frozen ", sysconfig.get_paths()["stdlib"])
@@ -151,8 +155,7 @@ class Node:
 
     def has(self, *traits: str) -> bool:
         """Whether the row of the op has one of some traits."""
-        row = NODES.get(self.op) or TABLE.get(self.op) or MOVEMENTS[self.op]
-        return not row.traits.isdisjoint(traits)
+        return not TRAITS[self.op].isdisjoint(traits)
 
     @property
     def is_input(self) -> bool:

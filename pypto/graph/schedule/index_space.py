@@ -253,7 +253,9 @@ def axes_at(places: Iterable[Place], node: Node, values: Mapping[Node, Dims], re
 
 def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dim:
     """Return the axes that a node itself reduces or contracts, or orders."""
-    relation = None if node.is_movement else dims_of(node)
+    if node.is_movement or node.is_elementwise:
+        return ()
+    relation = dims_of(node)
     folded = () if relation is None else (*relation.reduced, *(p for p in relation.contracted if p[0] == 0))
     return flat((*axes_at(folded, node, values, reads), *ordered(node, values, reads)))
 
@@ -282,6 +284,9 @@ class _Builder:
             self.values[node] = self.axes.fresh(node.shape)
             self.axes.unify_reshaped(operands[0], self.values[node])
             return
+        if node.is_elementwise and self.is_of_one_index(node, operands):
+            self.values[node] = next(d for x, d in zip(node.inputs, operands, strict=True) if not x.is_constant)
+            return
         relation = None if node.is_movement and not node.has("movement") else dims_of(node)
         if relation is None:
             raise FusionConflict(f"{node.op} has no form in a kernel of several nodes")
@@ -289,6 +294,11 @@ class _Builder:
         lines = ([operands[n][d] for n, d in places] for places in relation.parallel)
         dims = (self.unified(line) or self.axes.new(n) for line, n in zip(lines, node.shape, strict=True))
         self.values[node] = tuple(dims)
+
+    def is_of_one_index(self, node: Node, operands: Sequence[Dims]) -> bool:
+        """Whether all operands but numbers have the shape of the result, and one index, so that nothing is unified."""
+        pairs = [(x, dims) for x, dims in zip(node.inputs, operands, strict=True) if not x.is_constant]
+        return bool(pairs) and all(x.shape == node.shape and dims == pairs[0][1] for x, dims in pairs)
 
     def unified(self, dims: Sequence[Dim]) -> Dim:
         """Make dimensions one, and return its axes; what repeats one element has none."""

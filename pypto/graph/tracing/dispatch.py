@@ -16,6 +16,7 @@ from pypto.graph.tracing import methods, ordering, products, reductions, ufuncs
 from pypto.graph.tracing.arguments import keyword_meant
 from pypto.graph.tracing.boolean_indexing import MaskedElements, select
 from pypto.graph.tracing.complex_numbers import arrays as complex_arrays
+from pypto.graph.tracing.complex_numbers.fourier import TRANSFORMS
 from pypto.graph.tracing.complex_numbers.pairs import is_complex
 from pypto.graph.tracing.concrete import as_constant
 from pypto.graph.tracing.decompositions import DERIVED
@@ -154,6 +155,8 @@ def is_default(value: Any) -> bool:
 def function_result(graph: TensorGraph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of `__array_function__`."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    if name in TRANSFORMS:
+        return called(name, TRANSFORMS[name], args, kwargs, function)
     if is_complex((args, kwargs)) and not complex_arrays.is_generic(name):
         return complex_arrays.function_of(name, function, args, kwargs)
     implementation = FUNCTIONS.get(name) or STANDARD.get(name) or DERIVED.get(name) or NUMERICAL.get(name)
