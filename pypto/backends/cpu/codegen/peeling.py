@@ -180,9 +180,8 @@ def unmasked_range(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip)
                 ends[e.sub(extent, offset)] = None
             else:
                 index_in_array = e.add(offset, at.index_of(p))
-                conditions[e.cmp("lt", index_in_array, extent)] = None
-                if memory.may_be_negative(access, d):
-                    conditions[e.cmp("ge", index_in_array, zero)] = None
+                at_least = [e.cmp("ge", index_in_array, zero)] if memory.may_be_negative(access, d) else []
+                conditions[functools.reduce(e.and_, (*at_least, e.cmp("lt", index_in_array, extent)))] = None
     low = functools.reduce(e.maximum, starts, start)
     high = functools.reduce(e.minimum, ends, stop)
     if starts or strip.start % strip.width:

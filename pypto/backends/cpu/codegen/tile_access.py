@@ -51,16 +51,18 @@ class AccessEmitter(MemoryEmitter):
                 continue
             first = self.e.add(self.scalar(access.offsets[d]), at.index_of(p))
             extent = self.scalar(access.extents[d])
-            below = self.e.cmp("lt", first, extent)
             is_along_lanes = p is not None and p == at.lanes
+            bounds = [("lt", extent)]
             if self.may_be_negative(access, d):
-                least = -at.width + 1 if is_along_lanes else 0
-                below = self.e.and_(self.e.cmp("ge", first, self.e.const(least, int64)), below)
+                bounds.insert(
+                    0, ("gt", self.e.const(-at.width, int64)) if is_along_lanes else ("ge", self.e.const(0, int64))
+                )
+            in_bounds = and_all(self.e, [self.e.cmp(predicate, first, bound) for predicate, bound in bounds])
             if is_along_lanes:
-                lane_bounds.append(LaneBound(first, extent, self.may_be_negative(access, d)))
-                any_lane = and_optional(self.e, any_lane, below)
+                lane_bounds.append(LaneBound(first, extent, len(bounds) > 1))
+                any_lane = and_optional(self.e, any_lane, in_bounds)
             else:
-                rows_in_bounds = and_optional(self.e, rows_in_bounds, below)
+                rows_in_bounds = and_optional(self.e, rows_in_bounds, in_bounds)
         return Validity(rows_in_bounds, and_optional(self.e, rows_in_bounds, any_lane), tuple(lane_bounds))
 
     def pointer_or_harmless(self, pointer: str, any_lane: VectorValue | None, level: int) -> str:
