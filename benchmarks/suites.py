@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmarks import attention, gemm, growth, inductor, launch, probes, rows
 from benchmarks.arrays import ARRAYS
 from benchmarks.checks import CHECKED
-from benchmarks.convolution import CONVOLUTION
+from benchmarks.convolution import ARRAY_CONVOLUTION, CONVOLUTION
 from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.gradients import GRADIENTS
@@ -57,6 +57,7 @@ ALL: Final = (
     SITE,
     gemm.GEMM,
     CONVOLUTION,
+    ARRAY_CONVOLUTION,
     rows.ROWS,
     attention.ATTENTION,
     launch.LAUNCH,

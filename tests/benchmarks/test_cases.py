@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "convolution 1 x 1": (convolution.convolution_case, (2, 8, 14, 16, 1), 1e-4),
     "convolution 3 x 3 stride 2": (convolution.convolution_case, (2, 8, 14, 16, 3, 2), 1e-4),
     "convolution 5 x 5": (convolution.convolution_case, (1, 3, 11, 5, 5), 1e-4),
+    "conv2d of arrays": (convolution.array_case, (2, 8, 14, 16, 3, 2), 1e-4),
+    "depthwise conv2d of arrays": (convolution.array_case, (2, 5, 11, 0, 3), 1e-5),
     "depthwise": (convolution.convolution_case, (2, 5, 11, 0, 3), 1e-5),
     "depthwise stride 2": (convolution.convolution_case, (2, 5, 12, 0, 5, 2), 1e-5),
     "attention": (attention.forward_case, (2, 150, 16), 1e-5),

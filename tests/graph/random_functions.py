@@ -14,6 +14,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from tests.graph import random_windows
+
 INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 DTYPES: Final = (*INTEGERS, *FLOATS, "bool", "float32", "float64", "int64")
@@ -42,7 +44,7 @@ def wide(x: Any) -> Any:
     return x.astype(np.float32) if narrow else x.astype(wider.get(str(x.dtype), x.dtype))
 
 
-NAMES["wide"] = wide
+NAMES.update(random_windows.NAMES, wide=wide)
 
 
 @dataclass
@@ -276,6 +278,12 @@ class Function:
                  "np.pad({0}, 1)[1:]", "{0}.T.reshape(-1)", "np.roll({0}, 3)")  # fmt: skip
         self.add(self.pick(forms).format(t.name), t.exact)
 
+    def windows(self) -> None:
+        t = self.some(lambda t: t.value.ndim == 2 and min(t.value.shape) >= 3)
+        if t is not None:
+            text, reference, is_exact = random_windows.statement(self.rng, t.name, t.is_integer or t.is_float)
+            self.add(text, t.exact and (is_exact or t.is_integer), reference)
+
     def cast(self) -> None:
         t = self.some(lambda t: t.exact)
         if t is None:
@@ -365,7 +373,7 @@ class Function:
 
 KINDS: Final = (
     "unary", "function", "binary", "binary", "binary", "binary", "power", "shift", "choose", "reduce", "reduce", "scan",
-    "contract", "contract", "move", "move", "cast", "order", "update", "loop",
+    "contract", "contract", "move", "move", "cast", "order", "update", "loop", "windows",
 )  # fmt: skip
 
 
