@@ -90,7 +90,7 @@ class Function:
     results: list[str] = field(default_factory=list)
     state: State = field(init=False)
     dims: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
-    foreign: str = ""  # what one argument is given as once more: a tensor of torch, or an array on a device
+    foreign: str = ""  # once more: all arguments as tensors of torch, or one as an array on a device
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -351,7 +351,7 @@ class Function:
         made = [s.name for s in self.statements]
         if self.rng.random() < 0.25:
             self.name_dimensions()
-        self.foreign = random.Random(f"foreign {self.seed}").choices(("", "torch", "device"), (94, 3, 3))[0]
+        self.foreign = random.Random(f"foreign {self.seed}").choices(("", "torch", "device"), (82, 15, 3))[0]
         self.results = sorted({*self.rng.sample(made, min(2, len(made))), *made[-1:]})
         return self
 

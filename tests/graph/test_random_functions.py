@@ -10,7 +10,7 @@ import pytest
 import pypto as pto
 import pypto.arrays as pt
 from pypto.errors.launch import UnsupportedArgument
-from tests.graph.compare_functions import defined, difference, elsewhere, foreign_problem, outcomes
+from tests.graph.compare_functions import defined, difference, elsewhere, foreign_problem, fused_of, outcomes
 from tests.graph.random_functions import DTYPES, KINDS, Function
 
 
@@ -37,24 +37,30 @@ def test_the_generator_draws_what_it_is_meant_to() -> None:
     assert all(callable(getattr(Function, kind)) for kind in KINDS)
 
 
-FOREIGN = {"device": "an array on the device", "torch": "a tensor of torch"}
-
-
-@pytest.mark.parametrize("kind", [pytest.param("torch", marks=pytest.mark.torch), "device"])
-def test_a_share_of_arguments_lies_elsewhere(kind: str) -> None:
-    """Tensors of torch, and arrays on a device beside those of the host, are drawn, and refused by name."""
-    if kind == "torch":
-        pytest.importorskip("torch")
-    drawn = [f for f in (Function(seed).drawn() for seed in range(150)) if f.foreign == kind]
+def test_a_share_of_arguments_lies_on_a_device() -> None:
+    """Arrays on a device beside those of the host are drawn, and refused by name."""
+    drawn = [f for f in (Function(seed).drawn() for seed in range(150)) if f.foreign == "device"]
     assert 1 <= len(drawn) <= 15
-    drawn = [f for f in drawn if kind == "torch" or len(f.arrays) > 1]
+    drawn = [f for f in drawn if len(f.arrays) > 1]
     assert drawn
     for function in drawn:
         fused = pto.fuse(defined(function))
-        with pytest.raises(UnsupportedArgument, match=f"`a0` is {FOREIGN[kind]}"):
-            fused(elsewhere(kind, function.arrays[0]), *function.arrays[1:])
+        with pytest.raises(UnsupportedArgument, match="`a0` is an array on the device"):
+            fused(elsewhere("device", function.arrays[0]), *function.arrays[1:])
         assert foreign_problem(function, fused) == ""
         assert "was taken" in foreign_problem(function, lambda *arrays: arrays)
+
+
+@pytest.mark.torch
+def test_functions_of_tensors() -> None:
+    """A share of the functions is called on tensors of torch, too, and computes what numpy does."""
+    pytest.importorskip("torch")
+    drawn = [f for f in (Function(seed).drawn() for seed in range(60)) if f.foreign == "torch" and f.statements]
+    assert len(drawn) >= 5
+    for function in drawn:
+        fused = fused_of(function)
+        for _ in range(2):
+            assert foreign_problem(function, fused) == ""
 
 
 def test_a_difference_is_found() -> None:

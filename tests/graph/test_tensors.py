@@ -240,6 +240,19 @@ def test_functions_of_arrays_are_called_on_tensors() -> None:
         pt.layer_norm(x, np.ones(6, np.float32))
 
 
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_lazy_arrays_of_tensors(dtype: str) -> None:
+    x = tensor(4, 6, dtype=dtype)
+    lazy = pt.lazy(x)
+    y = torch.softmax(lazy * 2.5, dim=-1).unsqueeze(0)
+    assert y.shape == (1, 4, 6)
+    got = torch.from_dlpack(y)
+    assert got.dtype == x.dtype
+    torch.testing.assert_close(got.float(), torch.softmax(x.float() * 2.5, -1)[None], rtol=3e-2, atol=1e-2)
+    with pytest.raises(UntrackedGradient):
+        pt.lazy(torch.ones(3, requires_grad=True))
+
+
 def test_outside_is_left_as_it_is() -> None:
     rows = [tensor(3)]
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.arguments import BOUNDARY
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import Node, here
+from pypto.graph.plan.foreign_call import foreign_call
 from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.rewrite.simplify import SimplifiedGraph
@@ -32,8 +34,9 @@ class LazyGraph(TracedGraph):
     __slots__ = ("foreign", "plans", "values")
     is_lazy = True
 
-    def __init__(self) -> None:
+    def __init__(self, library: str = "") -> None:
         super().__init__("lazy")
+        self.library = library
         self.values: dict[Node, Array] = {}
         self.plans: dict[Node, Plan] = {}
         self.foreign: dict[Node, Node] = {}  # nodes of other lazy graphs, and what they are here
@@ -177,7 +180,7 @@ def lazy(array: Any) -> Tensor:
     ----------
     array : array_like
         The plan reads this array when it runs; it is not copied. An update in place of the lazy array does not
-        change it.
+        change it. ``torch.from_dlpack(y)`` computes the tensor of a lazy array that comes from tensors.
 
     Returns
     -------
@@ -194,8 +197,9 @@ def lazy(array: Any) -> Tensor:
     >>> np.asarray(y)
     array([2., 2., 2.], dtype=float32)
     """
-    graph = LazyGraph()
-    values = np.asarray(array)
+    with BOUNDARY:
+        call = foreign_call(lazy, (array,), {})
+    graph, values = LazyGraph(call.name), np.asarray(call.args[0])
     type = tensor_type(tuple(values.shape), values.dtype)
     node = graph.input("array0", type, here())
     graph.arrays.append(values)

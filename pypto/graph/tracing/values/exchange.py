@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto.graph.exchange.tensors import Torch
 from pypto.graph.ir.node import Node, definition, line_of, source_of
 from pypto.markup import Markup, note, tag
 
@@ -46,6 +47,8 @@ class Exchanged:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
         array = np.array(self.needs_value("`__dlpack__`", "exchange the result of the call"))
+        if self.graph.library == "torch":  # numpy exchanges no bfloat16
+            return Torch().leave(array).__dlpack__()
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
