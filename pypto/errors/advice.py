@@ -82,6 +82,31 @@ class LoopUnrolled(Diagnostic, PyptoWarning):
     )
 
 
+class ManyPlans(Diagnostic, PyptoWarning):
+    code = "E710"
+    template = "`{function}` has many plans, and each was traced and compiled: {reason}"
+    hint = (
+        "give a size that differs a name, by `dims=` of `pto.fuse`; pass a number that decides no shape as an array; "
+        "or fuse the part that does not depend on it"
+    )
+    example = programs(
+        """
+        f = pto.fuse(lambda x, n: x[:n] * 2)
+
+        for n in range(1, 70):
+            f(np.ones(100), n)
+        """,
+        """
+        from pypto.arrays import Dim
+
+        f = pto.fuse(lambda x, n: x[:n] * 2, dims={"n": Dim("n", 1, 100)})
+
+        for n in range(1, 70):
+            f(np.ones(100), n)
+        """,
+    )
+
+
 class OffTheCube(Diagnostic, PyptoWarning):
     code = "E705"
     template = "products of {kernel} run on vector cores of {chip}, not on the cube: {reason}"

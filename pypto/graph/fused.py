@@ -27,7 +27,8 @@ from pypto.graph.plan.foreign_path import fast_path_for
 from pypto.graph.plan.on_device import device_call
 from pypto.graph.plan.outputs import check_updates, donated_inputs, run_into, write_back
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
-from pypto.graph.plan.plan import NO_DONATION, NO_SIZES, Donated, Plan, PlanCache, Version, without_arguments
+from pypto.graph.plan.plan import NO_DONATION, NO_SIZES, Donated, Plan
+from pypto.graph.plan.plan_cache import PlanCache, Version, without_arguments
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.arguments import (
     NO_SHAPES,
@@ -375,9 +376,8 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
                     self._cache.note_varying(form, roots)
                     version = self._new_version(args, kwargs, shapes, sizes, call)
                     given = version.traced.arrays[len(roots.arrays) : version.traced.given]
-                    constants = without_arguments(version.traced.arrays, version.traced.given)
-                    entry = Version(version.plan, replace(version.traced, arrays=constants)), given
-                    self._cache.add(form, entry[0])
+                    entry = Version(version.plan, without_arguments(version.traced)), given
+                    self._cache.add(form, entry[0], self.__name__)  # type: ignore[attr-defined]
         version, given = entry
         self._cache.touch(version)
         return version, [*roots.arrays, *given]

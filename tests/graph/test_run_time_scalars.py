@@ -136,3 +136,16 @@ def test_the_plan_that_was_not_used_for_longest_is_dropped() -> None:
     gc.collect()
     assert [p() is None for p in plans] == [False, True, False]
     assert len(fused.versions) == 3
+
+
+def test_a_number_that_is_computed_in_many_steps() -> None:
+    steps = (0.5, -0.25) * 1000
+
+    def function(x: Any, scale: Any) -> Any:
+        for step in steps:
+            scale = scale + step
+        return x, scale
+
+    fused = pto.fuse(function)
+    for scale in (1.0, 2.0, 3.0):
+        assert fused(np.ones(2), scale)[1] == scale + 250

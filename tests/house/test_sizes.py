@@ -31,7 +31,7 @@ ROOM_TOKEN_LINES = {
     "torch": 4200,
     "frontend": 2766,
     "runtime": 2575,
-    "errors": 2038,
+    "errors": 2061,
     "tools": 1745,
     "compat": 2549,  # with hooks, what each knob means, and libraries of kernels for packages of torch
     "cli": 1602,

@@ -98,6 +98,17 @@ def is_class(value: Any) -> bool:
     return isinstance(value, type) and bool(value.__flags__ & _HEAP_TYPE) and not is_library(value.__module__)
 
 
+def owned_by(kind: type, name: str) -> Any:
+    """Return the attribute of a class by name, without instrumentation."""
+    owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
+    return getattr(owned, "instead_of", owned)
+
+
+def owned_by_user(kind: type, name: str) -> Any:
+    """Return the attribute of a class by name, if the user's program defines it."""
+    return next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__ and is_class(c)), None)
+
+
 def is_module(value: Any) -> bool:
     """Whether a value is a user's module."""
     return isinstance(value, ModuleType) and not is_library(value.__name__)

@@ -285,7 +285,7 @@ class Reads:
         """Return the substitute of an attribute that the function reads."""
         if name.startswith("__") and name != "__dict__":
             return plain()
-        owned = owned_by(type(value), name)
+        owned = guards.owned_by(type(value), name)
         if isinstance(owned, property) and owned.fget is not None:
             return self.functions.of(owned.fget)(value)
         if isinstance(owned, functools.cached_property) and name not in object.__getattribute__(value, "__dict__"):
@@ -319,11 +319,14 @@ class Reads:
 
     def pin(self, place: int) -> None:
         """Pin the numbers from outside on which a value depends: the plan is valid for these numbers only."""
-        if place in self.operands:
-            for operand in self.operands[place]:
-                self.pin(operand)
-        else:
-            self.pinned.add(self.absolute(self.rows[place].path))
+        seen, pending = {place}, [place]
+        while pending:
+            row = pending.pop()
+            operands = self.operands.get(row)
+            if operands is None:
+                self.pinned.add(self.absolute(self.rows[row].path))
+            pending += [x for x in operands or () if x not in seen]
+            seen.update(operands or ())
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -345,7 +348,19 @@ class Reads:
             if len(after) != len(before) or any(a is not b for a, b in zip(after, before, strict=True)):
                 raise OutsideWritten(self.functions.line_of_root(), what=f"`{text}`")
         self.functions.check()
+        self.read_classes()
         self.generators.check(self.functions.line_of_root())
+
+    def read_classes(self) -> None:
+        """Record the attributes that functions name of classes, which may be namespaces."""
+        names = self.functions.names()
+        for place, value in list(enumerate(self.values)):
+            if not guards.is_class(value):
+                continue
+            owned = ((name, guards.owned_by_user(value, name)) for name in names)
+            for name, x in owned:
+                if x is not None and not callable(x) and not hasattr(x, "__get__"):
+                    self.child(place, "attr", name, x, raw=True)
 
     def outside(self, arrays: Iterable[Any]) -> ReadProgram:
         """Return the program of reads, which produces the graph's inputs for these arrays in later calls."""
@@ -370,16 +385,10 @@ def in_instance(value: Any, name: str) -> bool:
     return name in getattr(value, "__dict__", ())
 
 
-def owned_by(kind: type, name: str) -> Any:
-    """Return the attribute of a class by name, without instrumentation."""
-    owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
-    return getattr(owned, "instead_of", owned)
-
-
 def has_method(name: str, owned: Any) -> Check:
     """Return a check that an object still has the method of its class."""
 
     def check(value: Any, values: list[Any]) -> bool:
-        return owned_by(type(value), name) is owned and not in_instance(value, name)
+        return guards.owned_by(type(value), name) is owned and not in_instance(value, name)
 
     return check

@@ -306,17 +306,11 @@ class Functions:
             get = global_of(plain, name)
             entered[name] = None  # a function may name itself
             entered[name] = namespace[name] = reads.meet(("global", id(plain), name), name, get, plain[name])
-            if guards.is_class(plain[name]):
-                self.read_class(function.__code__, ("global", id(plain), name))
 
-    def read_class(self, code: CodeType, path: tuple[Any, ...]) -> None:
-        """Record the attributes that a function names of a class used as a namespace."""
-        place = self.reads.places[path]
-        kind = self.reads.values[place]
-        for name in names_of(code):
-            owned = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__ and guards.is_class(c)), None)
-            if owned is not None and not callable(owned) and not hasattr(owned, "__get__"):
-                self.reads.child(place, "attr", name, owned, raw=True)
+    def names(self) -> list[str]:
+        """Return the names of globals and attributes in all functions of the trace."""
+        codes = (function.__code__ for function in self.originals.values())
+        return sorted({name for code in codes for name in names_of(code)})
 
     def fill_cells(self, function: FunctionType, place: int, cells: tuple[CellType, ...]) -> None:
         for number, (name, cell) in enumerate(zip(function.__code__.co_freevars, cells, strict=True)):

@@ -16,7 +16,8 @@ from pypto.graph.exchange.tensors import Torch, numpy_types, numpy_view, torch_t
 from pypto.graph.ir.types import contiguous
 from pypto.graph.plan.execution_context import Frame
 from pypto.graph.plan.fast_path import NOT_REPLAYED, CallReader, FastPath, reader_of_call
-from pypto.graph.plan.plan import Donated, Version
+from pypto.graph.plan.plan import Donated
+from pypto.graph.plan.plan_cache import Version
 from pypto.graph.tracing.arguments import filled, mapped
 from pypto.graph.tracing.named_dims import places_of
 from pypto.graph.tracing.trace import Slot

@@ -11,7 +11,7 @@ import numpy as np
 from pypto.errors.launch import UnsupportedArgument
 from pypto.graph.ir.dims import Sizes
 from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.plan import Version
+from pypto.graph.plan.plan_cache import Version
 from pypto.graph.tracing.arguments import filled, leaves, mapped, path_of, positional
 from pypto.runtime.device_arrays import DeviceArray
 

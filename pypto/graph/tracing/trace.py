@@ -153,6 +153,10 @@ class TracedGraph(TensorGraph):
         nodes: list[Node] = self.branches.once(fits, make)
         return nodes
 
+    def release(self) -> None:
+        """Keep no array and no object of the program alive."""
+        self.reads, self.arrays, self.tensors, self.storages = None, [], {}, {}
+
     def is_given(self, node: Node) -> bool:
         """Whether an input is an argument or an array that each call reads, and not one that the function made."""
         if node in self.elements:
@@ -329,7 +333,7 @@ def arranged(graph: TracedGraph, reads: Reads, given: list[Array], result: Any) 
     graph.inputs[:] = [inputs[id(array)] for array in arrays]
     updates = [(number, updated[id(array)]) for number, array in enumerate(arrays) if id(array) in updated]
     outside = reads.outside(read)
-    graph.reads = None
+    graph.release()
     notes = (*map(str, graph.unrolled), *graph.notes)
     return Traced(graph, arrays, len(given) + len(read), result, updates, outside, notes)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.capture.guards import is_array
-from pypto.graph.plan.plan import Planned, Version
+from pypto.graph.plan.plan_cache import Planned, Version
 from pypto.graph.tracing.arguments import Slot, leaves, mapped
 from pypto.graph.verification.differences import Difference, Tolerance, differs
 from pypto.graph.verification.stepwise import ComparedArray, StepByStep

@@ -8,7 +8,7 @@ from typing import Any
 
 from pypto.backends.findings import byte_text
 from pypto.debug.cards import signature_of
-from pypto.graph.plan.plan import Planned, Version
+from pypto.graph.plan.plan_cache import Planned, Version
 from pypto.graph.views.execution import execution_drawing
 from pypto.graph.views.page import summary
 from pypto.graph.views.words import shortened

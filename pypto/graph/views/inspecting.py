@@ -6,7 +6,7 @@ from typing import Any
 
 from pypto.debug.inspection import Inspection
 from pypto.graph.plan.execution_context import launches
-from pypto.graph.plan.plan import Planned
+from pypto.graph.plan.plan_cache import Planned
 
 
 def inspected(

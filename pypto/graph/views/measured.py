@@ -18,7 +18,8 @@ import numpy as np
 
 from pypto.backends.findings import byte_text
 from pypto.graph.plan.execution_context import Frame
-from pypto.graph.plan.plan import NO_MEMORY, Plan, Planned, places
+from pypto.graph.plan.plan import NO_MEMORY, Plan, places
+from pypto.graph.plan.plan_cache import Planned
 from pypto.graph.views.arena import live_bytes
 from pypto.graph.views.execution import dependencies
 from pypto.graph.views.words import form_of, step_name
