@@ -136,6 +136,19 @@ def test_windows_with_steps_of_an_array_padded_with_any_number_are_read_in_place
         np.testing.assert_array_equal(pto.fuse(function)(x), function(x))
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_slices_that_a_concatenation_copies_are_views_of_one_padded_array(step: int) -> None:
+    def columns(x: Any, w: Any) -> Any:
+        wide = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+        taps = [wide[:, i : i + 8 : step, j : j + 8 : step] for i in range(3) for j in range(3)]
+        return w @ np.stack(taps, axis=1).reshape(27, -1)
+
+    x, w = RNG.standard_normal((3, 8, 8)), RNG.standard_normal((5, 27))
+    fused = pto.fuse(columns)
+    np.testing.assert_allclose(fused(x, w), columns(x, w), rtol=1e-12, atol=1e-12)
+    assert len(fused.plan(x, w).steps) == 3
+
+
 def test_a_window_between_the_elements_of_an_array_is_a_number() -> None:
     traced = trace(lambda x: np.pad(x, 3, constant_values=2)[::5] + 0, np.ones(1))
     assert {n.op for n in rewritten(traced.graph)} == {"input", "constant", "copy"}

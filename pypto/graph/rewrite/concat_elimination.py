@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.graph.ir.dims import ceil_div, is_fixed
-from pypto.graph.ir.node import Graph, Node
+from pypto.graph.ir.node import Graph, Node, moved_from
 from pypto.graph.rewrite.simplify import Inputs, NodeRule
 
 _MOST_PARTS: Final = 64
@@ -77,7 +77,25 @@ def window_of(graph: Graph, node: Node, inputs: Inputs) -> Node:
     return graph.add("window", strided, place=place, **attrs)
 
 
-pad_windows: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_of)
+def pad_windows(graph: Graph) -> Graph:
+    """Make windows of padded arrays, but of slices that a concatenation copies, which are views of one padded array."""
+    copied = {x for node in graph.live() if node.has("parts") and not is_joined_last(node) for x in slices_of(node)}
+    if not copied:
+        return PAD_WINDOWS(graph)
+    rule = NodeRule(PAD_WINDOWS.ops, lambda node, inputs: node not in copied and is_window(node, inputs), window_of)
+    return rule(graph)
+
+
+def slices_of(joined: Node) -> list[Node]:
+    """Return the slices, and the padded arrays that they show, which are parts of a concatenation."""
+    found = []
+    for part in joined.inputs:
+        base, path = moved_from(part)
+        found += [base, *path] if any(node.op == "slice" for node in path) else []
+    return found
+
+
+PAD_WINDOWS: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_of)
 
 
 def is_joined_in_product(node: Node, consumers: list[Node]) -> bool:
