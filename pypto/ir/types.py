@@ -33,6 +33,7 @@ class DType(TypeQueries):
     FP_TYPES: ClassVar[list[str]] = []
     STANDARD_FP_TYPES: ClassVar[list[str]] = []
     OTHER_TYPES: ClassVar[list[str]] = []
+    module: ClassVar[str] = "pto"
 
     mnemonic: str
     kind: str = ""  # "bool", "int", "uint", "float", "bits" (casts alone have a meaning) or "void"
@@ -58,7 +59,7 @@ class DType(TypeQueries):
         return self.mnemonic
 
     def __repr__(self) -> str:
-        return self.expression
+        return f"{self.module}.{self.public}"
 
     @property
     def expression(self) -> str:

@@ -185,6 +185,7 @@ def test_types_of_triton_print_as_names_of_triton_and_equal_ours(triton_names):
     assert repr([named.float32, other]) == "[triton.language.float32, triton.language.bfloat16]"
     assert (named.float32, other) == (pto.float32, pto.bfloat16)
     assert named.float32.expression == "pto.float32"
+    assert type(named.float32) is named.dtype  # torch takes constants of this type alone
     assert {pto.float32: 1}[named.float32] == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,20 +23,12 @@ _OTHERS: Final[Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 
 
-class NamedDType(DType):
-    """An element type of `triton.language`, which prints as a name of that module.
-
-    torch writes constants into texts that import Triton, so that they have to be expressions there.
-    """
-
-    def __repr__(self) -> str:
-        return f"triton.language.{self.public}"
-
-
 @functools.cache
-def named(dtype: DType) -> NamedDType:
-    """The element type as `triton.language` has it; it equals pypto's own."""
-    return NamedDType(dtype.mnemonic, dtype.kind, dtype.bits, dtype.public, dtype.triton)
+def named(dtype: DType) -> DType:
+    """The element type as `triton.language` has it: torch writes its `repr` into texts that import Triton."""
+    named_type = copy.copy(dtype)  # of the same class, by which torch knows such a constant
+    vars(named_type)["module"] = "triton.language"
+    return named_type
 
 
 def short(dtype: DType) -> str:
