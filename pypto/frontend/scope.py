@@ -25,9 +25,9 @@ from pypto.frontend.tuples import remade
 from pypto.frontend.weak import WeakNumbers
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import DType, Elem, PtrType, float64, from_numpy, scalar
+from pypto.ir.types import DType, Elem, PtrType, float64, from_numpy, int32, scalar
 from pypto.loc import Loc
-from pypto.ops.build import OpBuilder, Operand
+from pypto.ops.build import OpBuilder, Operand, common_dtype, weak_dtype
 from pypto.ops.public import constexpr
 from pypto.options import suggestion
 
@@ -85,6 +85,15 @@ class LimitedBuilder(OpBuilder):
 
     def strong(self, operands: Sequence[Operand]) -> Sequence[Operand]:
         return self.numbers.strong(operands)
+
+    def promote(self, operands: list[Operand], floating: bool = False) -> list[Value]:
+        """Values of one dtype. Under Triton's rules an int32 that the others cannot hold has its own type."""
+        dtype = common_dtype(self.strong(operands))
+        if self.lenient and dtype.is_int:
+            low, high = dtype.integer_range
+            too_large = [not isinstance(x, Value) and not low <= x <= high and weak_dtype(x) == int32 for x in operands]
+            operands = [self.value(x) if large else x for x, large in zip(operands, too_large, strict=True)]
+        return super().promote(operands, floating)
 
 
 @dataclass(slots=True)

@@ -123,3 +123,14 @@ def wraps(out, N: tl.constexpr):
     tl.store(out, 0x80000001)
     tl.store(out + 1, tl.load(out + 1, mask=i[0] > 0, other=0x100000002))
     tl.atomic_add(out + 2, 0xFFFFFFFF)
+
+
+@triton.jit
+def numbers_of_their_own(codes, small, wide):
+    i = tl.arange(0, 4)
+    bias = (1 - 127) << 23
+    bits = tl.load(codes + i).to(tl.uint32, bitcast=True)
+    bits += bias
+    tl.store(codes + i, bits.to(tl.int32, bitcast=True))
+    many = 300
+    tl.store(wide + i, tl.load(small + i) + many)

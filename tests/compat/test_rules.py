@@ -108,6 +108,14 @@ def test_a_number_that_is_stored_wraps(kernels: Any) -> None:
     np.testing.assert_array_equal(out, [-(2**31) + 1, 2, -2, -1])
 
 
+def test_an_integer_that_others_cannot_hold_has_its_own_type(kernels: Any) -> None:
+    """A negative number beside unsigned ones wraps, and a large one widens small ones."""
+    codes, wide = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    kernels.numbers_of_their_own[(1,)](codes, np.arange(4, dtype=np.int8), wide)
+    np.testing.assert_array_equal(codes, np.arange(4) - (126 << 23))
+    np.testing.assert_array_equal(wide, np.arange(300, 304))
+
+
 def test_a_kernel_knows_where_its_def_stands(kernels: Any) -> None:
     lines = Path(kernels.double.file_name).read_text().splitlines()
     line = lines[kernels.double.def_file_line_number - 1]
@@ -130,3 +138,13 @@ def test_a_kernel_that_is_built_from_text_has_the_parameters_of_its_signature(tr
     out = np.zeros(4, np.float32)
     kernel[(1,)](out, 2.5, N=4)
     np.testing.assert_array_equal(out, 2.5)
+
+
+def test_a_replaced_constructor_of_compiled_kernels_is_not_called(
+    kernels: Any, triton: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of AMD's puts one with Triton's own parameters in its place."""
+    monkeypatch.setattr(triton.compiler.CompiledKernel, "__init__", lambda self, src, metadata_group, hash: None)
+    x, out = line(8)
+    assert kernels.double[(1,)](x, out, N=8).name == "double"
+    np.testing.assert_array_equal(out, 2 * x)

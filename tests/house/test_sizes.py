@@ -15,7 +15,7 @@ FOLDER_FILES = 25
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_547  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 10_553  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1830
 TECHNIQUES_TOKEN_LINES = 3285
 
@@ -29,7 +29,7 @@ ROOM_TOKEN_LINES = {
     "ops": 5178,
     "quant": 4219,
     "torch": 4200,
-    "frontend": 2766,
+    "frontend": 2772,
     "runtime": 2575,
     "errors": 2061,
     "tools": 1745,

@@ -194,7 +194,7 @@ def test_a_kernel_without_its_function_is_pickled_by_its_file(tmp_path):
     file = tmp_path / "module.py"
     file.write_text("from pypto.compat.triton.kernels import jit\n\n@jit\ndef kernel(x):\n    x.store(1)\n")
     kernel = kernels.loaded(str(file), "kernel")
-    launched = compiled.CompiledKernel(kernel, object(), (), {})
+    launched = compiled.CompiledKernel.of(kernel, object(), (), {})
     kernel.fn = None
     again = pickle.loads(pickle.dumps((Holder(kernel), vars(launched))))
     assert again[0].fn.fn.__code__.co_filename == again[1]["fn"].fn.__code__.co_filename == str(file)

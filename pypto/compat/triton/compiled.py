@@ -153,17 +153,23 @@ class CompiledKernel:
     n_regs, n_spills, n_max_threads = N_REGS, 0, 1024
     launch_enter_hook = launch_exit_hook = None
 
-    def __init__(
+    @classmethod
+    def of(cls, *args: Any, **named: Any) -> CompiledKernel:
+        """A version. Packages replace `__init__` by one with Triton's own parameters, so none is called."""
+        return cls.__new__(cls)._begin(*args, **named)
+
+    def _begin(
         self,
         fn: JITFunction,
         specialization: Specialization | None,
         args: tuple[Any, ...],
         given: dict[str, Any],
         name: str = "",
-    ) -> None:
+    ) -> CompiledKernel:
         self.fn, self._version, self._args, self._given = fn, specialization, args, given
         self.src: Any = SimpleNamespace(fn=fn, constants={})
         self.name, self.module, self.function = name or fn.__name__, None, 0
+        return self
 
     def from_source(self, src: Any) -> CompiledKernel:
         """Keep the types and constants that the kernel is compiled for."""

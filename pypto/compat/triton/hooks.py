@@ -79,7 +79,7 @@ class Hooks:
         bound.apply_defaults()
         sizes = grid(bound.arguments) if callable(grid) else grid
         sizes = (*(sizes if isinstance(sizes, tuple | list) else (sizes,)), 1, 1)[:3]
-        compiled = CompiledKernel(fn, None, args, given)
+        compiled = CompiledKernel.of(fn, None, args, given)
         launched = LazyDict({"name": compiled.name, "function": compiled.function, "stream": 0})
         if fn.launch_metadata is not None:
             launched.add(fn.launch_metadata, (sizes, compiled.metadata, dict(bound.arguments)))
@@ -108,7 +108,7 @@ def description(fn: JITFunction, args: tuple[Any, ...], given: dict[str, Any], i
     constants = {(n,): bound.arguments[name] for n, name in enumerate(fn.arg_names) if name in fixed}
     text = f"{fn.fn.__qualname__}({', '.join(f'{name}: {kind}' for name, kind in types.items())})"
     key = f"{text} {constants}"
-    metadata = CompiledKernel(fn, None, args, given).metadata
+    metadata = CompiledKernel.of(fn, None, args, given).metadata
     about = {
         "key": key, "signature": types, "device": 0, "constants": constants, "num_warps": metadata.num_warps,
         "num_ctas": metadata.num_ctas, "num_stages": metadata.num_stages, "enable_fp_fusion": True,

@@ -182,7 +182,7 @@ class JITFunction(KernelInterface):
         for hook in self.pre_run_hooks:
             hook(*args, **given)
         self.ours[_plain_grid(grid)](*args, **given)
-        return CompiledKernel(self, None, args, given)
+        return CompiledKernel.of(self, None, args, given)
 
     def _run_hooked(
         self, hooks: Hooks, args: tuple[Any, ...], grid: Any, warmup: bool, given: dict[str, Any]
@@ -214,7 +214,7 @@ class JITFunction(KernelInterface):
     def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
         values, named = self._of_types(args, given)
         warmed = self.ours.warmup(*values, **named)
-        return CompiledKernel(self, warmed, args, given, self._name(args, given))
+        return CompiledKernel.of(self, warmed, args, given, self._name(args, given))
 
     @staticmethod
     def _of_types(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
