@@ -33,7 +33,7 @@ ROOM_TOKEN_LINES = {
     "runtime": 2575,
     "errors": 2061,
     "tools": 1745,
-    "compat": 2549,  # with hooks, what each knob means, and libraries of kernels for packages of torch
+    "compat": 2553,  # with hooks, what each knob means, and libraries of kernels for packages of torch
     "cli": 1602,
     "tuning": 1646,
     "language": 1390,
