@@ -263,3 +263,17 @@ def test_a_trial_pass_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "exp2" not in without.emit("graph", x)
     np.testing.assert_allclose(fused(x), np.exp2(x) + 1, rtol=1e-6)
     np.testing.assert_allclose(without(x), np.exp(x) + 1, rtol=1e-6)
+
+
+def test_an_array_that_a_third_group_reads_in_another_shape_stays_stored() -> None:
+    def group_norm(x: Any, weight: Any) -> Any:
+        y = np.maximum(x, 0)
+        groups = y.reshape(1, 2, 4, -1)
+        count = np.float32(groups.shape[2] * groups.shape[3])
+        mean = groups.sum(axis=(2, 3), keepdims=True) / count
+        scale = weight.reshape(1, 2, 4, 1) / np.sqrt(np.square(groups - mean).sum(axis=(2, 3), keepdims=True) / count)
+        return y * scale.reshape(1, 8, 1, 1) - (mean * scale).reshape(1, 8, 1, 1)
+
+    rng = np.random.default_rng(0)
+    x, weight = rng.standard_normal((1, 8, 190, 200)).astype(np.float32), rng.random(8).astype(np.float32)
+    np.testing.assert_allclose(pto.fuse(group_norm)(x, weight), group_norm(x, weight), rtol=1e-4, atol=1e-5)

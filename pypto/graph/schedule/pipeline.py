@@ -50,9 +50,23 @@ def reader_of(
     """Return the only other group that reads an elementwise operation of a group, or None."""
     if node.op not in TABLE or not TABLE[node.op].elementwise or group.program is None:
         return None
-    readers = {owner.get(c) for c in consumers[node]}
+    readers = readers_of(node, owner, consumers)
     reader = readers.pop() if len(readers) == 1 else None
     return None if reader is None or reader is group or reader.program is None else reader
+
+
+def readers_of(
+    node: Node, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
+) -> set[Group | None]:
+    """Return the groups that read an array, itself or by a movement, which is part of each group that reads it."""
+    readers: set[Group | None] = set()
+    waiting = [node]
+    while waiting:
+        for consumer in consumers[waiting.pop()]:
+            readers.add(owner.get(consumer))
+            if consumer.is_movement:
+                waiting.append(consumer)
+    return readers
 
 
 def reads_operands(node: Node, group: Group, reader: Group) -> bool:
@@ -92,7 +106,7 @@ def other_reader(
     node: Node, group: Group, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
 ) -> Group | None:
     """Return the only other group that reads an array itself, or None if there are several."""
-    readers = {owner.get(c) for c in consumers[node]} - {group}
+    readers = readers_of(node, owner, consumers) - {group}
     reader = readers.pop() if len(readers) == 1 else None
     return None if reader is None or reader.program is None else reader
 
