@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pypto.graph.capture.reads import Reads, reading
-from pypto.graph.ir.dims import Dim
+from pypto.graph.ir.dims import Dim, is_fixed
 from pypto.graph.tracing.arguments import mapped
 from pypto.graph.tracing.tensor import Tensor
 from pypto.graph.tracing.trace import Traced, TracedGraph, arranged, leave
@@ -55,7 +55,7 @@ def imported(
     given = list(arrays.values())
     with reading(reads):
         tensors = [
-            reads.argument(text, array, shapes[number] if dims else None)
+            reads.argument(text, array, None if not dims or all(map(is_fixed, shapes[number])) else shapes[number])
             for number, (text, array) in enumerate(arrays.items())
         ]
         tree = run(graph, tensors)

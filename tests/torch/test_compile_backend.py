@@ -68,6 +68,34 @@ def test_models_train_as_in_eager_torch(name: str) -> None:
     assert [y.stride() for y in found] == [y.stride() for y in wanted]
 
 
+def test_steps_of_training_are_those_of_eager_torch() -> None:
+    """Calls after the second one are replays, which read the parameters where they lie."""
+    curves = []
+    for compiled in (False, True):
+        torch.manual_seed(1)
+        model, x, y = mlp(), torch.randn(16, 8), torch.randn(16, 4)
+        run = torch.compile(model, backend="pypto", options=STRICT) if compiled else model
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        losses = []
+        for _ in range(6):
+            loss = (run(x) - y).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        curves.append(losses)
+    torch.testing.assert_close(torch.tensor(curves[1]), torch.tensor(curves[0]), rtol=1e-5, atol=1e-6)
+    assert curves[1][-1] < curves[1][0]
+
+
+def test_tensors_of_other_layouts_are_read_as_they_are() -> None:
+    fast = torch.compile(lambda x: torch.softmax(x, 1) + 1, backend="pypto", options=STRICT)
+    x = torch.randn(6, 5)
+    for _ in range(3):
+        for given in (x, x.t().contiguous().t(), torch.randn(6, 10)[:, ::2]):
+            torch.testing.assert_close(fast(given), torch.softmax(given, 1) + 1)
+
+
 def test_a_transformer_block_has_no_step_of_torch() -> None:
     model = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0)
     fast = torch.compile(model, backend="pypto", options=STRICT)

@@ -55,9 +55,7 @@ def reader_of(
     return None if reader is None or reader is group or reader.program is None else reader
 
 
-def readers_of(
-    node: Node, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]
-) -> set[Group | None]:
+def readers_of(node: Node, owner: Mapping[Node, Group], consumers: Mapping[Node, list[Node]]) -> set[Group | None]:
     """Return the groups that read an array, itself or by a movement, which is part of each group that reads it."""
     readers: set[Group | None] = set()
     waiting = [node]

@@ -1,8 +1,8 @@
 """Core ATen as data: one row for each op, which lowers it to the Tensor graph by functions on arrays.
 
-Read `row` first: the record, and torch's promotion of dtypes. Then the rows by kind: `elementwise`, `reductions`,
-`movement`, `products`, `indexing`. `TABLE` has them by name. An op without a row, or a use that its row refuses
-(`NotLowered`), is run by torch as a step of the plan.
+Read `row` first: the record, and torch's promotion of dtypes; `layout` has the order of dimensions in memory. Then the
+rows by kind: `elementwise`, `reductions`, `movement`, `products`, `indexing`. `TABLE` has them by name. An op without a
+row, or a use that its row refuses (`NotLowered`), is run by torch as a step of the plan.
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from pypto.graph.ir.types import contiguous
+from pypto.torch.aten.layout import inverse, memory_order
 from pypto.torch.aten.row import NotLowered, Result, Row, as_type, joined
 
 
@@ -128,8 +131,18 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return np.diagonal(x, offset, dim1, dim2)
 
 
-def strided(x: Any, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> Any:
-    raise NotLowered("a view by strides")
+def strided(x: Any, size: Sequence[Any], stride: Sequence[Any], offset: Any = None, inputs: Sequence[Any] = ()) -> Any:
+    """A view by strides, where it shows all elements of a dense operand: they are put in the order of its memory."""
+    source = inputs[0]
+    order = memory_order(source) or tuple(range(x.ndim))
+    dense = tuple(source.shape[n] for n in order)
+    is_dense = tuple(source.stride()[n] for n in order) == contiguous(dense)
+    wanted = tuple(sorted(range(len(size)), key=lambda n: (-stride[n], -size[n])))
+    sizes = tuple(size[n] for n in wanted)
+    is_full = tuple(stride[n] for n in wanted) == contiguous(sizes) and math.prod(sizes) == x.size
+    if not (is_dense and is_full) or (offset or 0) != source.storage_offset():
+        raise NotLowered("a view by strides")
+    return np.transpose(np.reshape(np.transpose(x, order), sizes), inverse(wanted))
 
 
 def triangle(keep: Any) -> Any:
@@ -163,7 +176,7 @@ ROWS: Final = (
     Row("roll", roll),
     Row("repeat", repeat),
     Row("diagonal", diagonal),
-    Row("as_strided", strided),
+    Row("as_strided", strided, wants=("inputs",)),
     Row("tril", triangle(np.tril)),
     Row("triu", triangle(np.triu)),
 )

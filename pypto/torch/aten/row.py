@@ -50,7 +50,8 @@ class Row:
     lower : callable
         Takes the arguments of the op, tensors in place of torch's, and what `wants` names, by keyword.
     wants : tuple of str
-        ``results``, a tuple of `Result`; ``graph``, the graph that a new array is made in.
+        ``results``, a tuple of `Result`; ``graph``, the graph that a new array is made in; ``inputs``, torch's fake
+        tensors of the arguments.
     is_elementwise : bool
         Whether an element of the result depends on elements at its own place alone.
     """

@@ -20,8 +20,9 @@ from pypto.graph.tracing.numpy_steps import results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tracing.ufuncs import lift
-from pypto.loc import Loc
+from pypto.loc import UNKNOWN, Loc
 from pypto.torch.aten import TABLE
+from pypto.torch.aten.layout import in_order, inverse, memory_order
 from pypto.torch.aten.row import NotLowered, Result, numpy_dtype
 from pypto.torch.dynamo.memory import as_array
 from pypto.torch.dynamo.sizes import Symbols
@@ -30,6 +31,8 @@ from pypto.torch.dynamo.steps import AtenStep, Place
 torch: Any = importlib.import_module("torch")
 Array = np.ndarray[Any, Any]
 NOTHING: Final[Mapping[Any, str]] = MappingProxyType({})
+# Ops whose result depends on the layout of an operand, which in a plan may be another than in torch.
+LAID_OUT: Final = ("as_strided", "as_strided_scatter", "as_strided_copy")
 NAMESPACES: Final = ("aten", "prims")
 _FRAME: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -125,7 +128,7 @@ class Lowering:
             if node in self.values or node.op == "output":
                 continue
             start = len(graph.nodes)
-            with placed(location(node)):
+            with placed(location(node) or UNKNOWN):
                 self.values[node] = self.value(node)
             self.origins.append((node, start, len(graph.nodes)))
         return [*(self.laid_out(node) for node in self.wanted), *self.effects]
@@ -151,13 +154,26 @@ class Lowering:
         meta = node.meta.get("val")
         if isinstance(meta, int | torch.SymInt) and not isinstance(meta, bool):
             return self.symbols.size(meta)
+        return self.lowered(node, meta)
+
+    def lowered(self, node: Any, meta: Any) -> Any:
+        """Lower an op by its row, or add a step in which torch runs it.
+
+        Raises
+        ------
+        NotLowered
+            When the result depends on the layout of an operand, and no row covers it.
+        """
         args, kwargs = self.mapped(node.args), self.mapped(node.kwargs)
         results = self.results(meta)
         namespace, name = name_of(node.target)
         row = TABLE.get(name) if namespace in NAMESPACES else None
+        if row is None and name in LAID_OUT:
+            raise NotLowered(f"{name}, which depends on the layout of memory")
         if row is None or node in self.refused:
             return self.by_torch(node, args, kwargs, meta, self.refused.get(node, "it has no row"))
-        offered = {"results": results, "graph": self.graph}
+        inputs = [x.meta.get("val") if isinstance(x, torch.fx.Node) else x for x in node.args]
+        offered = {"results": results, "graph": self.graph, "inputs": inputs}
         order = memory_order(meta) if row.is_elementwise else None
         try:
             if order is not None:
@@ -167,6 +183,8 @@ class Lowering:
                 value = np.transpose(value, inverse(order))
             self.check(value, results)
         except NotLowered as error:
+            if name in LAID_OUT:
+                raise
             return self.by_torch(node, args, kwargs, meta, str(error))
         except (Diagnostic, TypeError, AttributeError, IndexError, KeyError, ValueError) as error:
             reason = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
@@ -251,33 +269,6 @@ class Lowering:
         self.effects += results_of(graph, step, [x.node for x in tensors], [tensor_type((), np.dtype(np.int8))])
 
 
-def memory_order(value: Any) -> tuple[int, ...] | None:
-    """Return the dimensions of a dense tensor from the slowest to the fastest, or None for C order."""
-    if not isinstance(value, torch.Tensor) or value.is_contiguous():
-        return None
-    steps = [int(s) if isinstance(s, int) else s.node.hint for s in value.stride()]
-    sizes = [int(s) if isinstance(s, int) else s.node.hint for s in value.shape]
-    order = sorted(range(len(steps)), key=lambda n: (-steps[n], -sizes[n]))
-    expected = 1
-    for n in reversed(order):
-        if sizes[n] != 1 and steps[n] != expected:
-            return None
-        expected *= sizes[n]
-    return None if order == sorted(order) else tuple(order)
-
-
-def inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation that puts dimensions back."""
-    return tuple(int(n) for n in np.argsort(order))
-
-
-def in_order(x: Tensor, order: tuple[int, ...]) -> Any:
-    """Return an operand with its dimensions in the order of the result's memory."""
-    if not x.ndim:
-        return x
-    return np.transpose(np.reshape(x, (*(1,) * (len(order) - x.ndim), *x.node.shape)), order)
-
-
 def lower(
     module: Any,
     arrays: Mapping[Any, Array],
@@ -303,7 +294,7 @@ def lower(
     lowering = Lowering(module, symbols, results, refused)
     nodes = list(arrays)
     dims: tuple[Dim, ...] = tuple(symbols.dims.values())
-    shapes = [symbols.shape(node.meta["val"]) for node in nodes] if dims else ()
+    shapes = [symbols.shape(node.meta["val"]) for node in nodes] if dims else []
 
     def run(graph: TensorGraph, tensors: list[Tensor]) -> list[Any]:
         return lowering.run(graph, dict(zip(nodes, tensors, strict=True)))

@@ -11,13 +11,16 @@ import numpy as np
 
 from pypto.errors.base import Diagnostic
 from pypto.errors.graph import NoKernel
+from pypto.graph.plan.foreign_path import TensorReplay
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
 from pypto.graph.plan.plan import Plan
 from pypto.graph.rewrite.pipeline import rewritten
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tune.tune import tuned_plan
+from pypto.torch.aten.layout import inverse, memory_order
 from pypto.torch.aten.row import NotLowered
-from pypto.torch.dynamo.lowering import Lowered, TorchStep, inverse, lower, memory_order
+from pypto.torch.dynamo.lowering import Lowered, TorchStep, lower
+from pypto.torch.dynamo.memory import as_array, as_tensor
 from pypto.torch.dynamo.sizes import Symbols
 
 torch: Any = importlib.import_module("torch")
@@ -51,6 +54,40 @@ class Version:
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         return self.guards is None or bool(self.guards.hold(sizes))
+
+    def dims(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return the sizes of the plan's named dimensions."""
+        return {} if self.plan is None else {dim.name: sizes[dim.name] for dim in self.plan.graph.dims}
+
+    def replayed(self, tensors: Sequence[Any], dims: Mapping[str, int]) -> list[Any] | None:
+        """Run the plan in one native call that reads the tensors itself, and return its outputs.
+
+        The result is None where the plan has not run for these sizes yet, has steps of torch, or does not fit.
+        """
+        plan = self.plan
+        if plan is None or plan.has_host_steps:
+            return None
+        frames = plan.frames.get((*dims.values(),))
+        if not frames:
+            return None
+        try:
+            frame = frames.pop()
+        except IndexError:  # another thread has it
+            return None
+        try:
+            if frame.native is None:
+                return None
+            replay, makers = frame.replay_on_tensors(TensorReplay.of, tensors)
+            results = [make() for make in makers]
+            if replay is None or replay.run(*tensors, *results) is not None:
+                if replay is not None:
+                    replay.restart()
+                return None
+            if not frame.views:
+                return [results[n] for n in frame.picked]
+            return [as_tensor(x) for x in frame.outputs_of([as_array(x) for x in results])]
+        finally:
+            frames.append(frame)
 
 
 def version_of(
