@@ -88,11 +88,11 @@ def pad_windows(graph: Graph) -> Graph:
 
 def slices_of(joined: Node) -> list[Node]:
     """Return the slices, and the padded arrays that they show, which are parts of a concatenation."""
-    found = []
+    slices = []
     for part in joined.inputs:
         base, path = moved_from(part)
-        found += [base, *path] if any(node.op == "slice" for node in path) else []
-    return found
+        slices += [base, *path] if any(node.op == "slice" for node in path) else []
+    return slices
 
 
 PAD_WINDOWS: Final = NodeRule(frozenset({"place", "slice"}), is_window, window_of)
