@@ -91,7 +91,7 @@ def slices_of(joined: Node) -> list[Node]:
     slices = []
     for part in joined.inputs:
         base, path = moved_from(part)
-        slices += [base, *path] if any(node.op == "slice" for node in path) else []
+        slices += [base, *path] if any(node.op in PAD_WINDOWS.ops for node in path) else []
     return slices
 
 
