@@ -377,7 +377,7 @@ class Fused(Pickled, Shown, pickled=("function", "precision", "dims", "donate", 
                     version = self._new_version(args, kwargs, shapes, sizes, call)
                     given = version.traced.arrays[len(roots.arrays) : version.traced.given]
                     entry = Version(version.plan, without_arguments(version.traced)), given
-                    self._cache.add(form, entry[0], self.__name__)  # type: ignore[attr-defined]
+                    self._cache.add(form, entry[0])
         version, given = entry
         self._cache.touch(version)
         return version, [*roots.arrays, *given]

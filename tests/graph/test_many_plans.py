@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from typing import Any
@@ -44,6 +45,11 @@ def test_arguments_are_not_kept_alive() -> None:
     reference = called()
     gc.collect()
     assert reference() is None
+
+
+def test_a_partial_function_has_no_name() -> None:
+    fused = pto.fuse(functools.partial(of_class, Options))
+    np.testing.assert_array_equal(fused(np.ones(2)), np.full(2, Options.SCALE))
 
 
 @pytest.mark.parametrize(

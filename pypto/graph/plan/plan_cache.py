@@ -76,7 +76,7 @@ class PlanCache:
             self.varying.update(version.traced.outside.changed(roots) or ())
         self.varying -= self.pinned
 
-    def add(self, form: Hashable, version: Version, function: str = "") -> None:
+    def add(self, form: Hashable, version: Version) -> None:
         """Add a plan; a function that has many is told why, once."""
         self.pinned |= version.traced.outside.pinned
         self.varying -= self.pinned
@@ -87,7 +87,8 @@ class PlanCache:
         self.recent[version] = form
         if len(self.recent) == MANY_VERSIONS and not self.is_warned:
             self.is_warned = True
-            warnings.warn(ManyPlans(here().loc(), function=function, reason=self.what_changes()), stacklevel=5)
+            name = version.traced.graph.name
+            warnings.warn(ManyPlans(here().loc(), function=name, reason=self.what_changes()), stacklevel=5)
 
     def what_changes(self) -> str:
         """Return what differs from plan to plan."""
