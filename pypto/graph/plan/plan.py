@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pypto.graph.exchange.call import HOST
 from pypto.graph.ir.dims import Sizes, hint
 from pypto.graph.ir.node import Graph, Guard, Node, base_of
 from pypto.graph.plan.execution_context import Frame, compile_ahead
@@ -37,6 +36,7 @@ from pypto.graph.tracing.launches import launch_of
 from pypto.jit import Kernel
 from pypto.markup import Shown
 from pypto.markup.pictures import SavablePicture
+from pypto.runtime.launches import HOST
 from pypto.runtime.places import HostDevice
 from pypto.runtime.specialization import Specialization
 
