@@ -22,6 +22,8 @@ import numpy as np
 from pypto.errors.advice import LoopUnrolled
 from pypto.graph.capture.branch_statements import is_joined, statement_of, with_branches
 from pypto.graph.capture.guards import graph_of
+from pypto.graph.loops.exits import PREFIX, with_exits
+from pypto.graph.loops.stepping import KINDS, Stepper
 from pypto.graph.loops.syntax import function_tree, live_after, loaded_names, stored_names
 from pypto.loc import Loc
 
@@ -142,7 +144,7 @@ def rewritten(function: FunctionType) -> CodeType | None:
     tree = function_tree(function)
     if tree is None or not is_rewritable(code, tree):
         return None
-    rewriting = Rewriting(function, Creations(function).visit(with_branches(tree)))
+    rewriting = Rewriting(function, Creations(function).visit(with_branches(with_exits(tree))))
     body = rewriting.replaced(copy.deepcopy(rewriting.tree).body, rewriting.tree.body)
     if ast.dump(ast.Module(body, [])) == ast.dump(ast.Module(tree.body, [])):
         return None
@@ -196,7 +198,8 @@ class Rewriting:
         self.function = function
         self.tree = tree
         self.code = function.__code__
-        self.local = frozenset((*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars))
+        added = (name for name in stored_names(tree) if name.startswith(PREFIX))
+        self.local = frozenset((*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars, *added))
         self.statements: list[Any] = []
 
     def replaced(self, body: Sequence[ast.stmt], original: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -223,12 +226,24 @@ class Rewriting:
         live = live_after(self.tree, source)
         names = [n for n in names if n not in stored or n in live]
         statement = LoopStatement(source, self.tree, self.code.co_filename, tuple(names))
-        given = None if isinstance(node, ast.While) else node.iter
+        given = None if isinstance(node, ast.While) else self.stepped(node.iter)
         lines = self.question(node, source, given, statement, names)
+        number = self.statements.index(statement)
         node.body[:0] = self.at(source, ast.parse(f"{MARK}.iterate()").body, statement)
         if isinstance(node, ast.For):
-            node.iter = ast.copy_location(ast.Name(f"pypto given {len(self.statements) - 1}", ast.Load()), source)
+            node.iter = ast.copy_location(ast.Name(f"pypto given {number}", ast.Load()), source)
         return lines
+
+    def stepped(self, node: ast.expr) -> ast.expr:
+        """Return what a loop runs over, with a stand-in for `zip`, `enumerate` and `reversed`."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in KINDS:
+            return node
+        if node.func.id in self.local or node.func.id in self.function.__globals__:
+            return node
+        self.statements.append(Stepper(node.func.id))
+        mark = ast.copy_location(ast.Constant(f"{_MARK}{len(self.statements) - 1}"), node.func)
+        make = ast.copy_location(ast.Attribute(mark, "of", ast.Load()), node.func)
+        return ast.copy_location(ast.Call(make, [self.stepped(x) for x in node.args], node.keywords), node)
 
     def branch(self, node: ast.If, source: ast.If) -> list[ast.stmt]:
         """Return the statements that ask the trace about a branch, and run one side in Python otherwise."""

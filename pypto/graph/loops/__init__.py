@@ -5,7 +5,7 @@ comes a `LoopKernel`: a kernel in the kernel language for one program, whose sca
 arrays are loops over strips, and whose state lies in the arrays of its arguments. A statement that has no such kernel
 raises `NotCompiled` with the reason, and Python runs the loop, which unrolls it.
 
-Read `syntax` (facts of the tree), `numbers` (scalars, their types and bounds), `promotion` (numpy's types), `writer`,
-`arrays` (views and expressions), `indexing`, `store`, `masks`, `expressions`, `functions` (numpy's functions),
-`statements` (assignments and branches), `flow` (loops and calls) and `translate`.
+Read `syntax` (the tree), `exits` (`return` in loops), `numbers` (scalars and bounds), `promotion` (numpy's types),
+`writer`, `arrays` (views), `indexing`, `store`, `masks`, `expressions`, `stepping` (what loops run over), `products`,
+`functions` (numpy's functions), `statements` (assignments and branches), `flow` (loops and calls) and `translate`.
 """

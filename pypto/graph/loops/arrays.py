@@ -264,7 +264,7 @@ class Reduced:
             if axes:
                 self.loops(w, below, axes, total, outer)
             else:
-                self.accumulate(w, below, total, outer)
+                self.accumulate(w, below, total, None)  # each lane is a result of its own, stored under the mask
 
     def accumulate(self, w: Writer, below: Lanes, total: str, strip: Strip | None) -> None:
         value = operand_text(w, self.source, self.dtype, below)

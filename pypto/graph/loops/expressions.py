@@ -45,6 +45,14 @@ class Counted:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What a loop runs over: how many values, and a function that writes one of them by its number."""
+
+    size: Number
+    item: Callable[[Number], Any]
+
+
 UNARY: Final = MappingProxyType({ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"})
 # fmt: off
 BINARY: Final[Mapping[Any, str]] = MappingProxyType({

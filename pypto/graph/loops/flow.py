@@ -7,17 +7,19 @@ that of its first value, until the body gives another one: then the loop is writ
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Final
 
 from pypto.graph.loops import functions
 from pypto.graph.loops.arrays import View
-from pypto.graph.loops.expressions import Constant, Counted, is_array
-from pypto.graph.loops.indexing import indexed
+from pypto.graph.loops.exits import with_exits
+from pypto.graph.loops.expressions import Constant, Counted, Iteration, is_array
 from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import Linear, NotCompiled, Number, joined, known
+from pypto.graph.loops.products import matmul
 from pypto.graph.loops.statements import Env, Exit, LoopState, Statements, variable
+from pypto.graph.loops.stepping import iteration
 from pypto.graph.loops.store import copied, store
 from pypto.graph.loops.syntax import exposed, function_tree, live_after, stored_names, with_last_returns
 from pypto.graph.loops.writer import Writer
@@ -37,10 +39,9 @@ class Loops(Statements):
         items = self.eval(node.iter)
         if isinstance(items, Counted):
             self.counted_loop(node, items)
-        elif is_array(items) and items.extents:
-            view = items if isinstance(items, View) else copied(self.w, items)
-            steps = Counted(known(0), view.extents[0], 1)
-            self.counted_loop(node, steps, lambda index: self.loaded(indexed(self.w, view, [index])))
+        elif isinstance(items, Iteration) or (is_array(items) and items.extents):
+            row = iteration(self, items)
+            self.counted_loop(node, Counted(known(0), row.size, 1), row.item)
         elif isinstance(items, tuple):
             if any(isinstance(n, ast.Break | ast.Continue) for n in ast.walk(node)):
                 raise NotCompiled("`break` or `continue` in a loop over a tuple")
@@ -113,7 +114,7 @@ class Loops(Statements):
                 if not self.is_dead:
                     self.open_exit()
                 ends = self.loops.pop().exits
-            if self.settled(head, ends, entry, kinds, buffers, used):
+            if self.settled(node, head, ends, entry, kinds, buffers, used):
                 break
             w.restore(state)
             self.env, self.is_dead = dict(before), False
@@ -140,8 +141,8 @@ class Loops(Statements):
         return head
 
     def settled(
-        self, head: Env, ends: Sequence[Exit], entry: Env, kinds: dict[str, Any], buffers: dict[str, View],
-        used: set[str],
+        self, node: ast.For | ast.While, head: Env, ends: Sequence[Exit], entry: Env, kinds: dict[str, Any],
+        buffers: dict[str, View], used: set[str],
     ) -> bool:  # fmt: skip
         """Whether the variables of a loop hold their values at all ends of an iteration; otherwise widen them."""
         is_settled = True
@@ -153,7 +154,7 @@ class Loops(Statements):
                     is_settled = is_settled and kind == kinds[name]
                     kinds[name] = kind
                 elif name in used and value_at_end != head.get(name, value):
-                    check_carried(name, value, value_at_end)
+                    check_carried(node, name, value, value_at_end, self.w.stores)
                     is_settled = is_settled and name in buffers
                     buffers[name] = value
         return is_settled
@@ -218,7 +219,7 @@ class Loops(Statements):
         return functions.attribute(self, x, name)
 
     def product(self, a: Any, b: Any) -> Any:
-        return functions.matmul(self, a, b)
+        return matmul(self, a, b)
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return functions.called(self, function, args, kwargs)
@@ -227,6 +228,7 @@ class Loops(Statements):
         tree = function_tree(function)
         if tree is None or len(self.calls) > MOST_CALLS:
             raise NotCompiled(f"a call of `{function.__name__}`")
+        tree = with_exits(tree)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         outer = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
         inner = Loops(self.w, bound(function, tree, args, kwargs), outer, self.enter, tree)
@@ -274,8 +276,12 @@ def is_fixed(view: View) -> bool:
     return all(x.is_known for x in (*view.starts, *view.extents))
 
 
-def check_carried(name: str, value: Any, last: Any) -> None:
-    """Refuse an array variable whose arrays have no memory in common.
+def check_carried(
+    node: ast.For | ast.While, name: str, value: Any, last: Any, stores: Mapping[object, int]
+) -> None:  # fmt: skip
+    """Refuse an array variable whose arrays have other shapes, and one whose first array is updated.
+
+    One that is replaced in a `for` loop is faster in kernels of its iterations, which run on all threads.
 
     Raises
     ------
@@ -284,7 +290,7 @@ def check_carried(name: str, value: Any, last: Any) -> None:
     are_views = isinstance(value, View) and isinstance(last, View)
     if not are_views or not is_fixed(value) or value.dtype != last.dtype:
         raise NotCompiled(f"`{name}` becomes another array in every iteration")
-    if value.base.role != "scratch":
+    if value.base.role != "scratch" and (isinstance(node, ast.For) or value.base.memory in stores):
         raise NotCompiled(f"`{name}` is an array of the function first, and another one later")
 
 

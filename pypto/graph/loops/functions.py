@@ -19,17 +19,17 @@ from pypto.graph.loops.arrays import (
     Reduced,
     View,
     broadcast,
-    is_same,
 )
-from pypto.graph.loops.expressions import Constant, Counted, Expressions, Method, is_array
+from pypto.graph.loops.expressions import Constant, Expressions, Method, is_array
 from pypto.graph.loops.indexing import as_index, difference
 from pypto.graph.loops.masks import Masked
 from pypto.graph.loops.numbers import NotCompiled, Number, cast, known, storage_type
+from pypto.graph.loops.products import dot
+from pypto.graph.loops.stepping import backwards, counted, numbered, together
 from pypto.graph.loops.store import copied
 from pypto.graph.loops.writer import ONE, ZERO
 
 _RENAMED: Final = MappingProxyType({"abs": "absolute", "true_divide": "divide", "mod": "remainder", "pow": "power"})
-_MOST_PRODUCT: Final = 1 << 21  # multiplications of a product of matrices that strips compute
 
 
 def called(e: Expressions, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -107,7 +107,7 @@ def attribute(e: Expressions, x: Any, name: str) -> Any:
 
 def converted(e: Expressions, x: Any, dtype: np.dtype[Any]) -> Any:
     """Return a number or an array in another type."""
-    if dtype.kind not in "biuf" or dtype == np.float16:
+    if dtype.kind not in "biuf":
         raise NotCompiled(f"numbers of type {dtype}")
     if isinstance(x, Number):
         return known(dtype.type(x.value)) if x.is_known else Number(e.w.variable("v", cast(x, dtype)), dtype)
@@ -121,7 +121,7 @@ def dtype_of(x: Any, default: Any) -> np.dtype[Any]:
     if not isinstance(x, Constant):
         raise NotCompiled("a type that is not known")
     dtype = storage_type(x.value)
-    if dtype.kind not in "biuf" or dtype == np.float16:
+    if dtype.kind not in "biuf":
         raise NotCompiled(f"arrays of type {dtype}")
     return dtype
 
@@ -248,35 +248,6 @@ def mean(e: Expressions, x: Any, axis: Any = None, keepdims: Any = None) -> Any:
     return e.apply("divide", total, converted(e, count, dtype))
 
 
-def matmul(e: Expressions, a: Any, b: Any) -> Any:
-    """Return a product of vectors and matrices."""
-    if isinstance(a, Number) or isinstance(b, Number):
-        return e.apply("multiply", a, b)
-    ranks = len(a.extents), len(b.extents)
-    if not (1 <= ranks[0] <= 2 and 1 <= ranks[1] <= 2):
-        raise NotCompiled("a product of arrays of more than two dimensions")
-    inner = a.extents[-1], b.extents[-2 if ranks[1] == 2 else -1]
-    if not is_same(*inner):
-        raise NotCompiled("two lengths that may differ")
-    if ranks == (2, 2):
-        sizes = [e.w.range_of(x)[1] for x in (*a.extents, b.extents[1])]
-        if sizes[0] * sizes[1] * sizes[2] > _MOST_PRODUCT:
-            raise NotCompiled("a product of large matrices, which is faster outside of a kernel of one program")
-    a, b = (x if isinstance(x, View) else copied(e.w, x) for x in (a, b))
-    # result axes, then the summed one: a as (i, 1, k), b as (1, j, k)
-    left = View(a.base, a.starts, (*a.axes[:-1], *((Axis(None, 1, ONE),) if ranks[1] == 2 else ()), a.axes[-1]))
-    columns = (b.axes[1], b.axes[0]) if ranks[1] == 2 else b.axes
-    right = View(b.base, b.starts, columns)
-    product = e.apply("multiply", left, right)
-    if product.dtype == np.bool_:
-        raise NotCompiled("a product of bools")
-    return e.loaded(Reduced("sum", product, (len(product.extents) - 1,), product.dtype))
-
-
-def dot(e: Expressions, a: Any, b: Any) -> Any:
-    return matmul(e, a, b)
-
-
 def outer(e: Expressions, a: Any, b: Any, name: str = "multiply") -> Any:
     first = View(a.base, a.starts, (*a.axes, Axis(None, 1, ONE))) if isinstance(a, View) else None
     if first is None or len(a.extents) != 1 or len(b.extents) != 1:
@@ -289,18 +260,6 @@ def clip(e: Expressions, x: Any, low: Any, high: Any) -> Any:
 
 
 # --- Python's functions -----------------------------------------------------------------------------------------------
-
-
-def counted(e: Expressions, *bounds: Any) -> Counted:
-    """`range`."""
-    if not all(isinstance(x, Number) and storage_type(x.kind).kind in "iu" for x in bounds):
-        raise NotCompiled("a range of what is no integer")
-    rows = [e.w.stored(as_index(x)) for x in bounds]
-    start, stop = (ZERO, rows[0]) if len(rows) == 1 else rows[:2]
-    step = rows[2] if len(rows) == 3 else ONE
-    if not step.is_known or step.value == 0:
-        raise NotCompiled("a range whose step is not known")
-    return Counted(start, stop, step.value)
 
 
 def extreme(name: str) -> Callable[..., Any]:
@@ -350,6 +309,7 @@ BUILTINS: Final[Mapping[str, tuple[Any, Callable[..., Any]]]] = MappingProxyType
     {
         "range": (range, counted), "max": (max, extreme("max")), "min": (min, extreme("min")), "len": (len, length),
         "int": (int, to_int), "float": (float, to_float), "bool": (bool, to_bool), "abs": (abs, absolute),
+        "zip": (zip, together), "enumerate": (enumerate, numbered), "reversed": (reversed, backwards),
     }
 )  # fmt: skip
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(

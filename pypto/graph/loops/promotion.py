@@ -41,6 +41,18 @@ _FLOORED: Final[Mapping[str, str]] = MappingProxyType({
     "floor_divide": "pto.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {0} // {1} - 1, {0} // {1})",
     "remainder": "pto.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {0} % {1} + {1}, {0} % {1})",
 })
+_REST: Final = "({0} % {1})"  # with the sign of the dividend
+_OTHER_SIGN: Final = f"(({_REST} != 0) & (({_REST} < 0) != ({{1}} < 0)))"
+_EXACT: Final = f"(({{0}} - {_REST}) / {{1}})"
+_BELOW: Final = f"pto.where({_OTHER_SIGN}, {_EXACT} - 1, {_EXACT})"
+_ROUNDED: Final = (
+    f"pto.where({_BELOW} == 0, pto.copysign({_BELOW}, {{0}} / {{1}}), pto.floor({_BELOW} + 0.5))"
+)
+_FLOORED_FLOATS: Final[Mapping[str, str]] = MappingProxyType({
+    "floor_divide": f"pto.where({{1}} != 0, {_ROUNDED}, {{0}} / {{1}})",
+    "remainder": f"pto.where({_REST} == 0, pto.copysign({_REST}, {{1}}), "
+                 f"pto.where({_OTHER_SIGN}, {_REST} + {{1}}, {_REST}))",
+})
 _PLAIN: Final[Mapping[str, str]] = MappingProxyType({"floor_divide": "({0} // {1})", "remainder": "({0} % {1})"})
 PYTHON: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType({
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -82,7 +94,7 @@ def resolved(name: str, kinds: tuple[Kind, ...]) -> tuple[tuple[Kind, ...], Kind
         *operands, result = getattr(np, name).resolve_dtypes((*wanted, None))
     except TypeError as error:
         raise NotCompiled(f"np.{name}: {error}") from None
-    if any(t.kind not in _ALLOWED or t == np.float16 for t in (*operands, result)):
+    if any(t.kind not in _ALLOWED for t in (*operands, result)):
         raise NotCompiled(f"np.{name} of {', '.join(map(str, kinds))}")
     return tuple(operands), result
 
@@ -104,9 +116,7 @@ def template(name: str, operands: Sequence[Kind], is_positive: bool) -> str:
     """Return the kernel text of an operation; `is_positive` says that both operands are known not to be negative."""
     dtype = storage_type(operands[0])
     if name in _FLOORED:
-        if dtype.kind == "f":
-            raise NotCompiled(f"`{name}` of floats")
-        return _PLAIN[name] if is_positive or dtype.kind == "u" else _FLOORED[name]
+        return floored(name, dtype, is_positive or dtype.kind == "u")
     if name == "power" and dtype.kind != "f":
         raise NotCompiled("a power of integers")
     if dtype == np.bool_ and name in ("add", "maximum"):
@@ -124,3 +134,12 @@ def template(name: str, operands: Sequence[Kind], is_positive: bool) -> str:
     if text is None:
         raise NotCompiled(f"np.{name}")
     return text
+
+
+def floored(name: str, dtype: np.dtype[Any], is_positive: bool) -> str:
+    """Return the kernel text of a quotient rounded down or of its remainder."""
+    if dtype.kind != "f":
+        return (_PLAIN if is_positive else _FLOORED)[name]
+    if dtype == np.float16:
+        raise NotCompiled(f"`{name}` of {dtype}")
+    return _FLOORED_FLOATS[name]

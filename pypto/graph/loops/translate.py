@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pypto.graph.loops.arrays import View, full_view
 from pypto.graph.loops.expressions import Constant, is_array
 from pypto.graph.loops.flow import Loops, is_fixed
@@ -107,7 +105,7 @@ class Entering:
         if isinstance(described, Number):
             return described
         shape, dtype, memory, kind = described
-        if dtype.kind not in "biuf" or dtype == np.float16 or dtype.byteorder == ">":
+        if dtype.kind not in "biuf" or dtype.byteorder == ">":
             raise NotCompiled(f"`{name}` has elements of type {dtype}")
         stem = name if name.isidentifier() else "array"
         role = "array" if shape else "number"

@@ -17,6 +17,7 @@ from pypto.graph.ir.movements import MOVEMENTS
 from pypto.graph.ir.node import here
 from pypto.graph.ir.types import contiguous
 from pypto.graph.loops.numbers import NotCompiled, known
+from pypto.graph.loops.stepping import Steps
 from pypto.graph.loops.syntax import loaded_names, stands_alone, stored_names
 from pypto.graph.loops.translate import LoopKernel, Part, Result, translated
 from pypto.graph.loops.writer import Check
@@ -39,12 +40,12 @@ def run_loop(
     """Compile a loop to a kernel and launch it; return the variables with new values, or None if it is unrolled."""
     node = statement.node
     if not is_worthwhile(statement, items, variables):
-        if items is not None and not isinstance(items, range | Tensor | np.ndarray):
+        if items is not None and not isinstance(items, range | Steps | Tensor | np.ndarray):
             statement.explain(f"it runs over a {type(items).__name__}, and neither over a range nor over an array", 0)
         return None
-    given = {**variables, **({} if items is None else {ITEMS: items})}
+    given = dict(variables)
     if isinstance(node, ast.For):
-        node = ast.copy_location(ast.For(node.target, items_node(items), node.body, []), node)
+        node = ast.copy_location(ast.For(node.target, items_node(items, given), node.body, []), node)
     name = f"{statement.function.name.strip('<>')}_loop_{node.lineno}"
     refusals = REFUSALS.get() or []
     count = len(refusals)
@@ -101,25 +102,36 @@ def kinds_of(result: Any) -> list[Any]:
 ITEMS: Final = "pypto items"
 
 
-def items_node(items: Any) -> ast.expr:
-    """Return the expression of what a loop runs over."""
-    if not isinstance(items, range):
-        return ast.Name(ITEMS, ast.Load())
-    bounds: list[ast.expr] = [ast.Constant(n) for n in (items.start, items.stop, items.step)]
-    return ast.Call(ast.Name("range", ast.Load()), bounds, [])
+def items_node(items: Any, given: Variables) -> ast.expr:
+    """Return the expression of what a loop runs over; arrays become variables."""
+    if isinstance(items, Steps):
+        parts = [items_node(x, given) for x in items.parts]
+        more = [ast.Constant(items.start)] if items.kind == "enumerate" else []
+        return ast.Call(ast.Name(items.kind, ast.Load()), [*parts, *more], [])
+    if isinstance(items, range):
+        bounds: list[ast.expr] = [ast.Constant(n) for n in (items.start, items.stop, items.step)]
+        return ast.Call(ast.Name("range", ast.Load()), bounds, [])
+    name = f"{ITEMS} {len(given)}"
+    given[name] = items
+    return ast.Name(name, ast.Load())
 
 
 def is_worthwhile(statement: LoopStatement, items: Any, variables: Variables) -> bool:
     """Whether a loop works on traced arrays, and has more iterations than those that are traced one by one."""
     names = loaded_names(statement.node)
-    if not any(is_traced(x) for x in (items, *(variables.get(name) for name in names))):
+    if not any(is_traced(x) for x in (*rows_of(items), *(variables.get(name) for name in names))):
         return False
     if isinstance(statement.node, ast.While):
         return True
-    if not isinstance(items, range | Tensor | np.ndarray):
+    if not all(isinstance(x, range | Tensor | np.ndarray) for x in rows_of(items)):
         return False
     count = len(items)
     return count > 0 and (count * inner_iterations(statement.node.body) >= UNROLLED or has_branch(statement, variables))
+
+
+def rows_of(items: Any) -> list[Any]:
+    """Return the ranges and arrays that a loop runs over."""
+    return [row for x in items.parts for row in rows_of(x)] if isinstance(items, Steps) else [items]
 
 
 def has_branch(statement: LoopStatement, variables: Variables) -> bool:
