@@ -15,6 +15,7 @@ from pypto.arrays import functions, operations
 from pypto.graph.exchange.tensors import numpy_types
 from pypto.graph.ir.types import is_floating
 from pypto.graph.tracing.tensor import Tensor
+from pypto.runtime.launches import HOST
 
 Word = Callable[..., Any]
 
@@ -115,7 +116,7 @@ def to(x: Any, *args: Any, dtype: Any = None, device: Any = None, **_: Any) -> A
             dtype = value
         elif not isinstance(value, bool):
             device = value
-    if device is not None and not str(device).startswith("cpu"):
+    if device is not None and not str(device).startswith(HOST.name):
         raise ValueError(f"a traced tensor is on the cpu, and cannot move to {device}")
     return x if dtype is None else x.astype(dtype_of(dtype), copy=False)
 

@@ -20,6 +20,7 @@ from pypto.errors import Diagnostic
 from pypto.errors.graph import NotTraced
 from pypto.graph.ir.node import here
 from pypto.graph.tracing.tensor import Tensor, TensorGraph
+from pypto.runtime.launches import HOST
 
 OF_NUMPY: Final = frozenset(("axis", "axes", "axis1", "axis2", "keepdims", "ddof", "out", "kind", "order", "decimals"))
 TABLES: Final[Mapping[str, Mapping[str, Word]]] = MappingProxyType(
@@ -144,7 +145,7 @@ def substitute(graph: TensorGraph, value: Any) -> Any:
 
 def created(graph: TensorGraph, name: str, *args: Any, dtype: Any = None, device: Any = None, **_: Any) -> Any:
     """Create a tensor in the traced function, whose dtype is torch's default for its numbers."""
-    if device is not None and not str(device).startswith("cpu"):
+    if device is not None and not str(device).startswith(HOST.name):
         refuse(f"torch.{name}", f"a fused function has no tensors on {device}")
     if name in ("zeros", "ones", "empty"):
         args = (sizes_in(args),)

@@ -91,18 +91,16 @@ class ManyPlans(Diagnostic, PyptoWarning):
     )
     example = programs(
         """
-        f = pto.fuse(lambda x, n: x[:n] * 2)
+        f = pto.fuse(lambda x, name: x * 2)
 
-        for n in range(1, 70):
-            f(np.ones(100), n)
+        for n in range(70):
+            f(np.ones(100), f"layer {n}")
         """,
         """
-        from pypto.arrays import Dim
+        f = pto.fuse(lambda x: x * 2)
 
-        f = pto.fuse(lambda x, n: x[:n] * 2, dims={"n": Dim("n", 1, 100)})
-
-        for n in range(1, 70):
-            f(np.ones(100), n)
+        for _ in range(70):
+            f(np.ones(100))
         """,
     )
 

@@ -46,8 +46,9 @@ def imported(
     >>> import numpy as np
     >>> print(imported("double", {"x": np.ones(3, np.float32)}, lambda graph, given: [given[0] * 2]).graph, end="")
     graph @double(%0: f32[3]) {
-      %1: f32[3] = mul %0, 2.0
-      return %1
+      %1: f32[] = constant {value = 2.0}
+      %2: f32[3] = mul %0, %1
+      return %2
     }
     """
     graph = TracedGraph(name, dims)

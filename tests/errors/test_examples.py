@@ -15,9 +15,11 @@ from pypto.errors.examples import PRELUDE
 
 KINDS = {kind.code: kind for kind in subclasses(Diagnostic) if "code" in vars(kind)}
 SIMULATED = ("E602", "E603", "E604", "E605", "E606", "E607", "E609", "E704")
-LIBRARIES = dict.fromkeys(
-    ("E315", "E316", "E319", "E320", "E323", "E324", "E325", "E326", "E351", "E352", "E353", "E369", "E389"), "torch"
-)
+WITH_TORCH = (
+    "E315", "E316", "E319", "E320", "E323", "E324", "E325", "E326", "E336", "E337", "E351", "E352", "E353", "E369",
+    "E389", "E399",
+)  # fmt: skip
+LIBRARIES = dict.fromkeys(WITH_TORCH, "torch")
 OURS = list(codes())
 PROGRAMS = [pytest.param(code, marks=[pytest.mark.torch] if code in LIBRARIES else []) for code in OURS]
 LINKED = ("E332", "E333", "E334", "E335")

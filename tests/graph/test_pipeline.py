@@ -149,7 +149,7 @@ def test_code_sinking_moves_a_multiple_to_the_stencil_that_reads_it() -> None:
         before
         == """schedule @stencil
   group %2, %3, %5 stores %3, %5: pointwise, parallel 1200 by 300
-  group %6, %7, %8, %9 stores %9: pointwise, parallel 30 by 30, parallel 40 by 40
+  group %6, %7, %8, %9 stores %9: pointwise, parallel 30 by 10, parallel 40 by 40
   refused %3 into %6: a slice of it is read
   refused %5 into %7: something between them is computed elsewhere
   refused %3 into %8: a slice of it is read
@@ -159,7 +159,7 @@ def test_code_sinking_moves_a_multiple_to_the_stencil_that_reads_it() -> None:
         after
         == """schedule @stencil
   group %2, %3 stores %3: pointwise, parallel 1200 by 300
-  group %5, %6, %7, %8, %9 stores %9: pointwise, parallel 30 by 30, parallel 40 by 40
+  group %5, %6, %7, %8, %9 stores %9: pointwise, parallel 30 by 10, parallel 40 by 40
   refused %3 into %6: a slice of it is read
   refused %5 into %7: something between them is computed elsewhere
   refused %3 into %8: a slice of it is read
@@ -176,7 +176,7 @@ def test_rematerialization_computes_a_stencil_again() -> None:
     ]
     assert after.splitlines()[1:3] == [
         "  group %3, %4, %5, %6, %7, %8, %9 stores %9: rows, loop 300 by 300, whole 300",
-        "  group %3, %4, %5, %6, %7, %10, %11 stores %11: pointwise, parallel 300 by 12, parallel 300 by 300",
+        "  group %3, %4, %5, %6, %7, %10, %11 stores %11: pointwise, parallel 300 by 1, parallel 300 by 300",
     ]
 
 
