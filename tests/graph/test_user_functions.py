@@ -19,10 +19,7 @@ REFUSED: Final = {  # with what the refusal says
     "logistic_regression": "a condition",
     "knn_predict": "np.bincount",
     "gaussian_nb": "its size is asked for",
-    "perceptron": "a condition",
-    "linear_svm": "a condition",
     "one_hot": "an index or a size",
-    "f_score": "a condition",
     "lda_two_classes": "needs its size",
 }
 

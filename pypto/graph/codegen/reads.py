@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pypto.graph.codegen.op_text import ProductWriter
 from pypto.graph.codegen.writer import Argument, Tile, number_text
-from pypto.graph.ir.dims import quotient
+from pypto.graph.ir.dims import is_fixed, quotient
 from pypto.graph.ir.node import Node
 from pypto.graph.schedule.index_space import Dim, FusionConflict
 
@@ -67,6 +69,12 @@ class ReadWriter(ProductWriter):
             return self.variable(stage, f"{array.name}[{at}]", axes, node)
         return self.gathered(node, array, line, picked, index)
 
+    def inside_axis(self, index: Node, text: str, axis: int) -> list[str]:
+        """Return the conditions for an index inside of its axis, without those that hold for all its numbers."""
+        numbers, size = np.iinfo(index.type.dtype.numpy), self.program.sizes[axis]
+        low = [f"({text} >= 0)"] if numbers.min < 0 else []
+        return low if is_fixed(size) and numbers.max < size else [*low, f"({text} < {self.size_text(axis)})"]
+
     def gathered(self, node: Node, array: Argument, line: Dim, picked: int | None, index: Tile) -> Tile:
         axes = tuple(dict.fromkeys((*index.axes, *(a for a in line if self.is_tiled(a) and a != picked))))
         terms, masks = [], []
@@ -75,7 +83,7 @@ class ReadWriter(ProductWriter):
             if a == picked:
                 text = self.aligned(index, axes)
                 terms.append(f"{text} * {array.name}.strides[{n}]")
-                masks.append(f"({text} >= 0) & ({text} < {self.size_text(a)})")  # as a slice beside the array, 0
+                masks += self.inside_axis(node.inputs[1], text, a)
                 continue
             size = self.program.tile_size(a)
             text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at

@@ -14,7 +14,7 @@ from pypto.errors.advice import ManyPlans
 from pypto.graph.capture.guards import Path as ReadPath
 from pypto.graph.capture.guards import Roots
 from pypto.graph.ir.dims import Sizes
-from pypto.graph.ir.node import here
+from pypto.graph.ir.node import here, is_ours
 from pypto.graph.plan.plan import Plan
 from pypto.graph.tracing.trace import Traced
 
@@ -47,13 +47,14 @@ class PlanCache:
         Numbers whose value the traced function depends on; each value has its own plan.
     """
 
-    def __init__(self, most: int = MOST_VERSIONS) -> None:
+    def __init__(self, function: Any = None, most: int = MOST_VERSIONS) -> None:
         self.most = most
         self.forms: dict[Hashable, list[Version]] = {}
         self.recent: dict[Version, Hashable] = {}
         self.varying: set[ReadPath] = set()
         self.pinned: set[ReadPath] = set()
-        self.is_warned = False
+        code = getattr(function, "__code__", None)
+        self.is_warned = code is not None and is_ours(code.co_filename)  # one of this package serves all callers
 
     def find(self, form: Hashable, roots: Roots, sizes: Sizes) -> tuple[Version, list[Array]] | None:
         """Return the plan for a call, with the arrays that it reads from outside; the newest plans come first."""
