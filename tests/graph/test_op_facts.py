@@ -15,6 +15,7 @@ from pypto.graph import trace
 from pypto.graph.codegen.kernel_text import texts_of
 from pypto.graph.codegen.op_text import name_of, neutral
 from pypto.graph.ir import type_rules
+from pypto.graph.ir.node import TRAITS
 from pypto.graph.ir.reference import apply
 from pypto.graph.ir.types import TensorType
 from pypto.graph.ir.verify import verify
@@ -54,7 +55,9 @@ def test_a_reduction_whose_row_tells_no_order_is_refused_by_name() -> None:
 
 def test_an_arg_reduction_that_the_language_does_not_have_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     (rows,) = gc.get_referents(TABLE)
+    (traits,) = gc.get_referents(TRAITS)
     monkeypatch.setitem(rows, BY_MAGNITUDE.name, BY_MAGNITUDE)
+    monkeypatch.setitem(traits, BY_MAGNITUDE.name, frozenset(BY_MAGNITUDE.traits))
     traced = trace(lambda x: np.exp(x) + 1, np.zeros((4, 8), np.float32))
     graph = traced.graph
     graph.outputs[:] = [graph.add(BY_MAGNITUDE.name, graph.outputs[0], axes=(1,), keep_dims=False)]
