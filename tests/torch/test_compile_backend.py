@@ -96,6 +96,12 @@ def test_tensors_of_other_layouts_are_read_as_they_are() -> None:
             torch.testing.assert_close(fast(given), torch.softmax(given, 1) + 1)
 
 
+def test_a_graph_without_tensors_runs_again_and_again() -> None:
+    fast = torch.compile(lambda: torch.arange(5) * 2.0, backend="pypto", options=STRICT)
+    for _ in range(4):
+        torch.testing.assert_close(fast(), torch.arange(5) * 2.0)
+
+
 def test_a_transformer_block_has_no_step_of_torch() -> None:
     model = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0)
     fast = torch.compile(model, backend="pypto", options=STRICT)

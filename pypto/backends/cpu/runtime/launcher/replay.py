@@ -97,14 +97,14 @@ class Replay:
     def on_tensors(self, like: Sequence[Any]) -> Replay | None:
         """The replay for tensors of torch, and arrays, in place of the arrays that it was made for.
 
-        It is None where native code does not read one of them. The launches and their blocks are those of this one, so
-        one of the two runs at a time.
+        It is None where there is no tensor, or native code does not read one of them. The launches and their blocks
+        are those of this one, so one of the two runs at a time.
         """
         try:
             layout, tensors = tensor_layout(), list(filter(is_torch, like))
         except UnknownLayoutError:
             return None
-        if not all(map(layout.can_read, tensors)):
+        if not tensors or not all(map(layout.can_read, tensors)):
             return None
         other = object.__new__(Replay)
         other.launcher, other.keep = self.launcher, [self.keep, [x.dtype for x in like]]
