@@ -43,7 +43,7 @@ class NoTemplate(Diagnostic, RuntimeError):
 
 class RunByTorch(Diagnostic, NotImplementedError):
     code = "E325"
-    template = "{count} operations of this graph have no kernel: {listed}"
+    template = "operations of this graph have no kernel: {listed}"
     hint = "leave out `strict`, and torch runs them between kernels"
     example = Example(
         _STRICT + "torch.compile(torch.fft.fft, backend='pypto', options=strict)(torch.ones(4))\n",

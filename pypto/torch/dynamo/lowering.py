@@ -46,7 +46,7 @@ class TorchStep:
     loc: str
 
     def __str__(self) -> str:
-        return f"{self.op}: {self.reason} ({self.loc})"
+        return f"{self.op}: {self.reason}" + (f" ({self.loc})" if self.loc else "")
 
 
 @dataclass(slots=True)

@@ -46,10 +46,10 @@ def announce(graph: str, steps: Sequence[TorchStep], strict: bool) -> None:
     if not steps:
         return
     if strict:
-        raise RunByTorch(count=len(steps), listed=listed(steps))
+        raise RunByTorch(listed=listed(steps))
     fresh = STEPS.add(steps)
     if fresh:
-        text = f"torch runs {len(fresh)} kinds of operations of the {graph} graph, between kernels: {listed(fresh)}"
+        text = f"torch runs operations of the {graph} graph between kernels: {listed(fresh)}"
         warnings.warn(text, PyptoWarning, stacklevel=4)
 
 
