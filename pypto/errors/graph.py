@@ -228,7 +228,7 @@ class OtherShape(Diagnostic, ValueError):
 class IndexOutside(Diagnostic, IndexError):
     code = "E358"
     template = "index {index} is out of bounds for axis {axis} with size {size}"
-    hint = "the loop ended here, and no argument of the function has changed"
+    hint = "no argument of the function has changed; compare the index with the size before the call"
     example = programs(
         """
         @pto.fuse

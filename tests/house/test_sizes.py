@@ -28,7 +28,7 @@ ROOM_TOKEN_LINES = {
     "passes": 5200,
     "ops": 5178,
     "quant": 4219,
-    "torch": 4262,
+    "torch": 4340,
     "frontend": 2772,
     "runtime": 2575,
     "errors": 2061,

@@ -102,6 +102,42 @@ def test_a_graph_without_tensors_runs_again_and_again() -> None:
         torch.testing.assert_close(fast(), torch.arange(5) * 2.0)
 
 
+GATHERS: dict[str, Callable[[Any, Any], Any]] = {
+    "index": lambda x, i: x[i] + 1,
+    "embedding": lambda x, i: nn.functional.embedding(i, x) * 2,
+    "gather": lambda x, i: torch.gather(x, 0, i[:, None]) * 2,
+    "computed": lambda x, i: x.index_select(0, i * 1) * 2,
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_an_index_out_of_range_is_an_error_in_every_call(name: str) -> None:
+    x, right = torch.arange(6.0).reshape(3, 2), torch.tensor([2, 0])
+    fast = torch.compile(GATHERS[name], backend="pypto", options=STRICT)
+    for _ in range(4):
+        torch.testing.assert_close(fast(x, right), GATHERS[name](x, right))
+        with pytest.raises(IndexError, match=r"index 3 is out of bounds for axis 0 with size 3") as caught:
+            fast(x, torch.tensor([1, 3]))
+        assert "test_compile_backend.py" in str(caught.value)
+
+
+def test_positions_beyond_a_table_are_an_error() -> None:
+    table = torch.arange(12.0).reshape(6, 2)
+    fast = torch.compile(lambda x, t: x + t[torch.arange(x.shape[0])], backend="pypto", dynamic=True)
+    for length in (4, 6):
+        torch.testing.assert_close(fast(torch.zeros(length, 2), table), table[:length])
+    with pytest.raises(IndexError, match="index 6 is out of bounds"):
+        fast(torch.zeros(7, 2), table)
+
+
+def test_a_negative_index_counts_back_where_it_does_in_torch() -> None:
+    x = torch.arange(6.0).reshape(3, 2)
+    fast = torch.compile(lambda x, i: x[i] + 1, backend="pypto", options=STRICT)
+    torch.testing.assert_close(fast(x, torch.tensor([-3, -1])), x[torch.tensor([-3, -1])] + 1)
+    with pytest.raises(IndexError, match="index -4 is out of bounds"):
+        fast(x, torch.tensor([-4, 0]))
+
+
 def test_a_transformer_block_has_no_step_of_torch() -> None:
     model = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0)
     fast = torch.compile(model, backend="pypto", options=STRICT)

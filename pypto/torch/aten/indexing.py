@@ -10,7 +10,7 @@ import numpy as np
 from pypto.graph.tracing.movement import broadcast_to
 from pypto.graph.tracing.tensor import TensorGraph
 from pypto.graph.tracing.ufuncs import cast, lift
-from pypto.torch.aten.row import NotLowered, Result, Row, counted, is_tensor
+from pypto.torch.aten.row import IndexRange, NotLowered, Result, Row, counted, is_tensor
 
 MADE: Final = ("graph", "results")
 
@@ -62,6 +62,15 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     return result
 
 
+def in_range(x: Any, dim: int, places: Any) -> IndexRange:
+    axis = dim % max(1, x.ndim)
+    return IndexRange(places, axis, x.node.shape[axis] if x.ndim else 1)
+
+
+def in_ranges(x: Any, indices: Sequence[Any]) -> list[IndexRange]:
+    return [IndexRange(i, n, x.node.shape[n], True) for n, i in enumerate(indices) if i is not None]
+
+
 def filled(value: Any, graph: TensorGraph, result: Result) -> Any:
     """Return an array of one number, or of the element of a tensor without dimensions."""
     number = cast(lift(graph, value), result.dtype) if is_tensor(value) else lift(graph, value, result.dtype)
@@ -107,11 +116,11 @@ def arange(*bounds: Any, graph: TensorGraph, results: tuple[Result, ...], **memo
 
 
 ROWS: Final = (
-    Row("embedding", embedding),
-    Row("index_select", index_select),
-    Row("index", index),
-    Row("_unsafe_index", index),
-    Row("gather", gather),
+    Row("embedding", embedding, indices=lambda weight, places, *_, **__: [in_range(weight, 0, places)]),
+    Row("index_select", index_select, indices=lambda x, dim, places: [in_range(x, dim, places)]),
+    Row("index", index, indices=in_ranges),
+    Row("_unsafe_index", index),  # its indices are known to be in range
+    Row("gather", gather, indices=lambda x, dim, places, *_, **__: [in_range(x, dim, places)]),
     Row("index_put", index_put),
     Row("full", full, MADE),
     Row("full_like", full_like, MADE),

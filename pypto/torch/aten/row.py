@@ -40,6 +40,26 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexRange:
+    """Indices along an axis, which a call checks as torch does.
+
+    Parameters
+    ----------
+    index : Tensor
+    axis : int
+    size : int
+        The size of the axis, which may have named dimensions.
+    counts_back : bool
+        Whether a negative index counts from the end.
+    """
+
+    index: Any
+    axis: int
+    size: Any
+    counts_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """An ATen op as a function on tensors.
 
@@ -54,12 +74,15 @@ class Row:
         tensors of the arguments.
     is_elementwise : bool
         Whether an element of the result depends on elements at its own place alone.
+    indices : callable, optional
+        Takes the arguments, and returns the indices that have to be in range: a gather reads zeros elsewhere.
     """
 
     name: str
     lower: Callable[..., Any]
     wants: tuple[str, ...] = ()
     is_elementwise: bool = False
+    indices: Callable[..., list[IndexRange]] | None = None
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:

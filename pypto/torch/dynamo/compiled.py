@@ -93,7 +93,10 @@ class CompiledGraph:
         tensors = [args[n] for n in self.tensors]
         sizes = {source.name: source.read(args) for source in self.sources}
         last = self.last
-        outputs = None if last is None or not last.serves(sizes) else last.replayed(tensors, last.dims(sizes))
+        outputs = None
+        if last is not None and last.serves(sizes):
+            last.check(tensors, sizes)
+            outputs = last.replayed(tensors, last.dims(sizes))
         if last is not None and outputs is not None:
             version = last
         else:
@@ -102,6 +105,7 @@ class CompiledGraph:
             version = self.last = self.version(arrays, sizes)
             if version.plan is None:
                 return self.by_torch(args)
+            version.check(tensors, sizes)
             outputs = [as_tensor(x) for x in version.plan.run(arrays, version.dims(sizes))]
         values = dict(zip(self.wanted, filled(version, outputs, sizes), strict=True))
         given = dict(zip(self.inputs, args, strict=True))

@@ -14,8 +14,10 @@ import numpy as np
 
 from pypto.errors import Diagnostic
 from pypto.graph.importing import imported
-from pypto.graph.ir.dims import Dim, Size
+from pypto.graph.ir.dims import Dim, Size, is_fixed
 from pypto.graph.ir.locations import placed
+from pypto.graph.ir.node import Node
+from pypto.graph.ir.reference import apply
 from pypto.graph.tracing.numpy_steps import results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.trace import Traced
@@ -23,10 +25,10 @@ from pypto.graph.tracing.ufuncs import lift
 from pypto.loc import UNKNOWN, Loc
 from pypto.torch.aten import TABLE
 from pypto.torch.aten.layout import in_order, inverse, memory_order
-from pypto.torch.aten.row import NotLowered, Result, numpy_dtype
+from pypto.torch.aten.row import IndexRange, NotLowered, Result, numpy_dtype
 from pypto.torch.dynamo.memory import as_array
 from pypto.torch.dynamo.sizes import Symbols
-from pypto.torch.dynamo.steps import AtenStep, Place
+from pypto.torch.dynamo.steps import AtenStep, IndexCheck, Place
 
 torch: Any = importlib.import_module("torch")
 Array = np.ndarray[Any, Any]
@@ -63,6 +65,7 @@ class Lowered:
     traced: Traced
     steps: list[TorchStep] = field(default_factory=list)
     origins: list[tuple[Any, int, int]] = field(default_factory=list)
+    checks: list[tuple[int, Any, IndexCheck]] = field(default_factory=list)
 
     def makers(self, op: str, type: Any) -> list[Any]:
         """Return the ops of ATen that made nodes of an op and a type, the last one first."""
@@ -105,6 +108,10 @@ class Lowering:
     ----------
     origins : list of (torch.fx.Node, int, int)
         The numbers of the first node of the Tensor graph that an op made, and of the one behind its last.
+    checks : list of (int, int, IndexCheck)
+        Arguments that hold indices, by number, with the sizes of the axes that they count along.
+    places : dict
+        The numbers of the arguments, by their nodes of the Tensor graph.
     effects : list of Tensor
         Results of steps that run for their effect.
     """
@@ -118,12 +125,15 @@ class Lowering:
         self.values: dict[Any, Any] = {}
         self.steps: list[TorchStep] = []
         self.effects: list[Tensor] = []
+        self.checks: list[tuple[int, Any, IndexCheck]] = []
+        self.places: dict[Any, int] = {}
         self.graph: TensorGraph | None = None
 
     def run(self, graph: Any, given: Mapping[Any, Tensor]) -> list[Any]:
         """Lower all nodes, and return the values of the wanted ones."""
         self.graph = graph
         self.values.update(given)
+        self.places = {tensor.node: number for number, tensor in enumerate(given.values())}
         for node in self.module.graph.nodes:
             if node in self.values or node.op == "output":
                 continue
@@ -189,7 +199,25 @@ class Lowering:
         except (Diagnostic, TypeError, AttributeError, IndexError, KeyError, ValueError) as error:
             reason = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             return self.by_torch(node, args, kwargs, meta, str(reason).partition("\n")[0])
+        for indices in row.indices(*args, **kwargs) if row.indices else ():
+            self.check_indices(indices, location(node))
         return value
+
+    def check_indices(self, indices: IndexRange, loc: Loc | None) -> None:
+        """Check indices now where they are known, before the plan where they are an argument, else in a step of it."""
+        source = indices.index.node
+        while source.is_reshape:
+            source = source.inputs[0]
+        check = IndexCheck(indices.axis, indices.counts_back, loc)
+        numbers = constant_value(source)
+        if numbers is not None and is_fixed(indices.size):
+            check(numbers, indices.size)
+        elif source in self.places:
+            self.checks.append((self.places[source], indices.size, check))
+        else:
+            graph: Any = self.graph
+            inputs = [indices.index.node, lift(graph, indices.size).node]
+            self.effects += results_of(graph, check, inputs, [tensor_type((), np.dtype(np.int8))])
 
     def attribute(self, target: str) -> Any:
         """Return a constant tensor of the module as an input, or another attribute itself."""
@@ -269,6 +297,16 @@ class Lowering:
         self.effects += results_of(graph, step, [x.node for x in tensors], [tensor_type((), np.dtype(np.int8))])
 
 
+def constant_value(node: Node) -> Array | None:
+    """Return the elements of an array that depends on no argument and no named size, or None."""
+    if node.is_input or node.is_call or not all(map(is_fixed, node.shape)):
+        return None
+    if node.is_number:
+        return np.asarray(node.attr("value")) if node.is_constant else None
+    values = [value for value in map(constant_value, node.inputs) if value is not None]
+    return apply(node.op, values, dict(node.attrs), node.type) if len(values) == len(node.inputs) else None
+
+
 def lower(
     module: Any,
     arrays: Mapping[Any, Array],
@@ -300,4 +338,4 @@ def lower(
         return lowering.run(graph, dict(zip(nodes, tensors, strict=True)))
 
     named = {node.name: array for node, array in arrays.items()}
-    return Lowered(imported(name, named, run, shapes, dims), lowering.steps, lowering.origins)
+    return Lowered(imported(name, named, run, shapes, dims), lowering.steps, lowering.origins, lowering.checks)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pypto.errors.graph import IndexOutside
+from pypto.loc import Loc
 from pypto.torch.dynamo.memory import as_array, as_tensor
 
 torch: Any = importlib.import_module("torch")
@@ -57,6 +59,40 @@ class AtenStep:
         results = result if isinstance(result, tuple | list) else [result]
         tensors = {number: as_array(results[number]) for number in self.orders}
         return [x if self.orders[n] is None else np.transpose(x, self.orders[n]) for n, x in tensors.items()]
+
+
+class IndexCheck:
+    """A check of indices in front of a gather, which as a kernel reads zeros outside of its axis.
+
+    Parameters
+    ----------
+    axis : int
+    counts_back : bool
+        Whether a negative index counts from the end.
+    loc : Loc or None
+        The user's line.
+    """
+
+    __qualname__ = "check of indices"
+
+    def __init__(self, axis: int, counts_back: bool, loc: Loc | None) -> None:
+        self.axis = axis
+        self.counts_back = counts_back
+        self.loc = loc
+
+    def __call__(self, index: Array, size: Any) -> Sequence[Array]:
+        self.check(int(index.min()) if index.size else 0, int(index.max()) if index.size else -1, int(size))
+        return [np.zeros((), np.int8)]
+
+    def check(self, low: int, high: int, size: int) -> None:
+        """Refuse a least or greatest index outside of an axis.
+
+        Raises
+        ------
+        IndexOutside
+        """
+        if low < (-size if self.counts_back else 0) or high >= size:
+            raise IndexOutside(self.loc, index=high if high >= size else low, axis=self.axis, size=size)
 
 
 def filled(value: Any, arrays: Sequence[Array]) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pypto.errors.base import Diagnostic
 from pypto.errors.graph import NoKernel
+from pypto.graph.ir.dims import value_of
 from pypto.graph.plan.foreign_path import TensorReplay
 from pypto.graph.plan.pipeline import plan_of, surroundings_of
 from pypto.graph.plan.plan import Plan
@@ -22,6 +23,7 @@ from pypto.torch.aten.row import NotLowered
 from pypto.torch.dynamo.lowering import Lowered, TorchStep, lower
 from pypto.torch.dynamo.memory import as_array, as_tensor
 from pypto.torch.dynamo.sizes import Symbols
+from pypto.torch.dynamo.steps import IndexCheck
 
 torch: Any = importlib.import_module("torch")
 Array = np.ndarray[Any, Any]
@@ -44,6 +46,8 @@ class Version:
     steps : list of TorchStep
     guards : object or None
         The comparisons of sizes for which the plan is valid.
+    checks : sequence of (int, int, IndexCheck)
+        Tensors that hold indices, by number, with the sizes of the axes that they count along.
     """
 
     plan: Plan | None
@@ -51,6 +55,7 @@ class Version:
     orders: list[tuple[int, ...] | None]
     steps: list[TorchStep]
     guards: Any = None
+    checks: Sequence[tuple[int, Any, IndexCheck]] = ()
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         return self.guards is None or bool(self.guards.hold(sizes))
@@ -58,6 +63,18 @@ class Version:
     def dims(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return the sizes of the plan's named dimensions."""
         return {} if self.plan is None else {dim.name: sizes[dim.name] for dim in self.plan.graph.dims}
+
+    def check(self, tensors: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        """Refuse indices outside of their axes, before anything runs.
+
+        Raises
+        ------
+        IndexOutside
+        """
+        for number, size, check in self.checks:
+            if tensors[number].numel():
+                low, high = torch.aminmax(tensors[number])
+                check.check(int(low), int(high), value_of(size, sizes))
 
     def replayed(self, tensors: Sequence[Any], dims: Mapping[str, int]) -> list[Any] | None:
         """Run the plan in one native call that reads the tensors itself, and return its outputs.
@@ -114,7 +131,7 @@ def version_of(
             continue
         orders = [memory_order(node.meta["val"]) for node in wanted]
         back = [None if order is None else inverse(order) for order in orders]
-        return Version(plan, traced.result[: len(wanted)], back, lowered.steps, traced.graph.guards)
+        return Version(plan, traced.result[: len(wanted)], back, lowered.steps, traced.graph.guards, lowered.checks)
     return unplanned(wanted, NotLowered("too many of its operations have no kernel"))
 
 
