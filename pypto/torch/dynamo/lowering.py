@@ -18,7 +18,7 @@ from pypto.graph.ir.dims import Dim, Size, is_fixed
 from pypto.graph.ir.locations import placed
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.reference import apply
-from pypto.graph.tracing.numpy_steps import results_of
+from pypto.graph.tracing.numpy_steps import Argument, results_of
 from pypto.graph.tracing.tensor import Tensor, TensorGraph, tensor_type
 from pypto.graph.tracing.trace import Traced
 from pypto.graph.tracing.ufuncs import lift
@@ -28,7 +28,7 @@ from pypto.torch.aten.layout import in_order, inverse, memory_order
 from pypto.torch.aten.row import IndexRange, NotLowered, Result, numpy_dtype
 from pypto.torch.dynamo.memory import as_array
 from pypto.torch.dynamo.sizes import Symbols
-from pypto.torch.dynamo.steps import AtenStep, IndexCheck, Place
+from pypto.torch.dynamo.steps import AtenStep, IndexCheck
 
 torch: Any = importlib.import_module("torch")
 Array = np.ndarray[Any, Any]
@@ -260,19 +260,22 @@ class Lowering:
         loc = location(node)
         self.steps.append(TorchStep(str(node.target), reason, "" if loc is None else str(loc)))
         tensors: list[Tensor] = []
+        sizes: set[int] = set()
         graph: Any = self.graph
 
         def place(value: Any) -> Any:
             if isinstance(value, Tensor | Size):
                 tensors.append(lift(graph, value))
-                return Place(len(tensors) - 1, isinstance(value, Size))
+                if isinstance(value, Size):
+                    sizes.add(len(tensors) - 1)
+                return Argument(len(tensors) - 1)
             if isinstance(value, list | tuple):
                 return [place(x) for x in value]
             return {k: place(x) for k, x in value.items()} if isinstance(value, dict) else value
 
         places = (place(args), place(kwargs))
         if meta is None:
-            return self.effect(node, places, tensors)
+            return self.effect(node, places, sizes, tensors)
         metas = list(meta) if isinstance(meta, tuple | list) else [meta]
         numbers = tuple(n for n, x in enumerate(metas) if isinstance(x, torch.Tensor))
         orders = [memory_order(metas[n]) for n in numbers]
@@ -280,7 +283,7 @@ class Lowering:
             tensor_type(r.shape if order is None else tuple(r.shape[n] for n in order), r.dtype)
             for r, order in zip(self.results(meta), orders, strict=True)
         ]
-        step = AtenStep(str(node.target), node.target, places, dict(zip(numbers, orders, strict=True)))
+        step = AtenStep(str(node.target), node.target, places, sizes, dict(zip(numbers, orders, strict=True)))
         values = [
             x if order is None else np.transpose(x, inverse(order))
             for x, order in zip(results_of(graph, step, [x.node for x in tensors], types), orders, strict=True)
@@ -290,9 +293,9 @@ class Lowering:
         at = iter(values)
         return tuple(next(at) if n in numbers else None for n in range(len(metas)))
 
-    def effect(self, node: Any, places: Any, tensors: Sequence[Tensor]) -> None:
+    def effect(self, node: Any, places: Any, sizes: set[int], tensors: Sequence[Tensor]) -> None:
         """Add a step that has no result, such as a check: its number is a result that nobody reads."""
-        step = AtenStep(str(node.target), node.target, places, {})
+        step = AtenStep(str(node.target), node.target, places, sizes, {})
         graph: Any = self.graph
         self.effects += results_of(graph, step, [x.node for x in tensors], [tensor_type((), np.dtype(np.int8))])
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pypto.errors.graph import IndexOutside
+from pypto.graph.tracing.numpy_steps import filled
 from pypto.loc import Loc
 from pypto.torch.dynamo.memory import as_array, as_tensor
 
 torch: Any = importlib.import_module("torch")
 Array = np.ndarray[Any, Any]
-
-
-class Place:
-    """The place of an array among the arguments of a step."""
-
-    def __init__(self, number: int, is_size: bool = False) -> None:
-        self.number = number
-        self.is_size = is_size
 
 
 class AtenStep:
@@ -33,7 +26,9 @@ class AtenStep:
     function : callable
         The op, or a higher-order op.
     args : tuple
-        Its positional and keyword arguments, with a `Place` for each tensor and each size that a call knows.
+        Its positional and keyword arguments, with an `Argument` for each tensor and each size that a call knows.
+    sizes : set of int
+        Which of these are sizes.
     orders : mapping from int to tuple of int or None
         Which of its results are tensors, each with the order of its dimensions in memory where that is not C order.
     """
@@ -43,15 +38,18 @@ class AtenStep:
         name: str,
         function: Callable[..., Any],
         args: tuple[Any, Any],
+        sizes: Collection[int],
         orders: Mapping[int, tuple[int, ...] | None],
     ) -> None:
         self.function = function
         self.args = args
+        self.sizes = sizes
         self.orders = orders
         self.__qualname__ = name
 
     def __call__(self, *arrays: Array) -> Sequence[Array]:
-        args, kwargs = filled(self.args, arrays)
+        values = [int(x) if n in self.sizes else as_tensor(x) for n, x in enumerate(arrays)]
+        args, kwargs = filled(self.args, values)
         with torch.no_grad():
             result = self.function(*args, **kwargs)
         if not self.orders:
@@ -93,14 +91,3 @@ class IndexCheck:
         """
         if low < (-size if self.counts_back else 0) or high >= size:
             raise IndexOutside(self.loc, index=high if high >= size else low, axis=self.axis, size=size)
-
-
-def filled(value: Any, arrays: Sequence[Array]) -> Any:
-    """Replace places by the tensors and sizes of a call."""
-    kind = type(value)
-    if kind is Place:
-        array = arrays[value.number]
-        return int(array) if value.is_size else as_tensor(array)
-    if kind in (list, tuple):
-        return kind(filled(x, arrays) for x in value)
-    return {k: filled(x, arrays) for k, x in value.items()} if kind is dict else value
