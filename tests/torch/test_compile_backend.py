@@ -187,6 +187,16 @@ def test_one_plan_serves_all_lengths(causal: bool) -> None:
     assert sum(map(len, made[0].versions.values())) == 1
 
 
+def test_numbers_that_are_computed_from_sizes() -> None:
+    def resized(x: Any) -> Any:
+        return nn.functional.interpolate(x, size=(x.shape[-1] * 2,), mode="linear") + x.sum() / x.shape[-1]
+
+    fast = torch.compile(resized, backend="pypto", dynamic=True)
+    for length in (4, 7, 9, 7):
+        x = torch.rand(1, 2, length)
+        torch.testing.assert_close(fast(x), resized(x))
+
+
 def test_results_that_are_views_of_arguments_stay_views() -> None:
     fast = torch.compile(lambda x: (x.t(), x + 1), backend="pypto")
     x = torch.randn(3, 4)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto.errors import Diagnostic
 from pypto.graph.importing import imported
-from pypto.graph.ir.dims import Dim, Size, is_fixed
+from pypto.graph.ir.dims import Dim, Size, hint, is_fixed
 from pypto.graph.ir.locations import placed
 from pypto.graph.ir.node import Node
 from pypto.graph.ir.reference import apply
@@ -164,7 +164,23 @@ class Lowering:
         meta = node.meta.get("val")
         if isinstance(meta, int | torch.SymInt) and not isinstance(meta, bool):
             return self.symbols.size(meta)
+        if isinstance(meta, bool | float | torch.SymFloat | torch.SymBool):
+            return self.number(node)
         return self.lowered(node, meta)
+
+    def number(self, node: Any) -> Any:
+        """Compute a number that is no size from the sizes of this call, for which the plan is then valid alone."""
+        args = [self.pinned(x) if isinstance(x, Size) else x for x in self.mapped(node.args)]
+        if node.kwargs or not all(isinstance(x, int | float) for x in args):
+            raise NotLowered(f"{node.target}, which gives a number")
+        return node.target(*args)
+
+    def pinned(self, size: Any) -> int:
+        """Return a size of this call, with a guard that it is the size of later ones."""
+        number = hint(size)
+        assert self.graph is not None and self.graph.guards is not None
+        self.graph.guards.answer(size - number, "==")
+        return number
 
     def lowered(self, node: Any, meta: Any) -> Any:
         """Lower an op by its row, or add a step in which torch runs it.
@@ -276,6 +292,8 @@ class Lowering:
         places = (place(args), place(kwargs))
         if meta is None:
             return self.effect(node, places, sizes, tensors)
+        if not self.results(meta):
+            raise NotLowered(f"{node.target}, which gives no tensor")
         metas = list(meta) if isinstance(meta, tuple | list) else [meta]
         numbers = tuple(n for n, x in enumerate(metas) if isinstance(x, torch.Tensor))
         orders = [memory_order(metas[n]) for n in numbers]
